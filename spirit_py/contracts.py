@@ -12,9 +12,8 @@ Only the two composition roots pick concrete classes: :mod:`spirit_py.migration`
     subscription.copy_finished(); source.set_watermark_optimization(enabled=False)
     source.catch_up()                                        drain
     checksum (repairs inside ``with source.applies_paused()``)
-    cutover: source.flush(), ``with source.applies_paused()``: lock, source.block_wait(),
-             source.flush_under_table_lock(lock session), source.all_changes_flushed,
-             RENAME, source.stop(), unlock; then source.close()
+    cutover: source.flush(); ``with source.applies_paused()``: lock, source.block_wait(), source
+    .flush_under_table_lock(lock session), source.all_changes_flushed, RENAME, source.stop(), unlock
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.watermark import CopiedSoFar
+    from spirit_py.events import Event
     from spirit_py.table.mapping import TableMapping
 
 
@@ -374,7 +374,7 @@ class ChangeSource(Protocol):
     def stop(self) -> None:
         """Apply nothing more from now on; at once, without I/O, safe to call again.
 
-        The cutover calls it under the table lock after the RENAME (R15); ``close`` follows.
+        The cutover calls it under the table lock after the RENAME (R15).
         """
 
     def statistics(self) -> FeedStatistics:
@@ -390,8 +390,8 @@ class Reporter(Protocol):
     def start(self) -> None:
         """Begin to show."""
 
-    def message(self, text: str, **fields: object) -> None:
-        """Show one thing that happened, with its figures."""
+    def event(self, event: Event) -> None:
+        """Show one thing that happened."""
 
     def progress(self, snapshot: Any) -> None:
         """Show a :class:`spirit_py.status.snapshot.MigrationStatus`."""

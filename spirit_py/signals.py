@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Interrupted
+from spirit_py.events import EventName, teller
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
+    from spirit_py.events import Tell
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
     from spirit_py.stop import StopSwitch
 
@@ -45,7 +47,7 @@ def run_command(
     """Do the work of a command to its end, showing its status, until a signal stops it.
 
     Args:
-        reporter: must not raise.
+        reporter: must not raise; it has begun to show.
         left_at_once: returns the error of a process that a second SIGINT ends while the work
             goes on.
         hurry: called repeatedly when the work does not end soon after a stop request.
@@ -55,7 +57,7 @@ def run_command(
     """
     try:
         with stop_on_signals(stop), _shown(status, reporter):
-            run_aside(work, stop, reporter.message, hurry=hurry)
+            run_aside(work, stop, teller(reporter.event), hurry=hurry)
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         cause = left_at_once() if interrupted else stop.cause_of(error)
@@ -84,12 +86,8 @@ def _shown(
         except Exception:
             _log.debug("no snapshot", exc_info=True)
 
-    reporter.start()
-    try:
-        with Background("status", every(_SHOW_SECONDS, show), join_seconds=_SHOW_JOIN_SECONDS):
-            yield
-    finally:
-        reporter.stop()
+    with Background("status", every(_SHOW_SECONDS, show), join_seconds=_SHOW_JOIN_SECONDS):
+        yield
 
 
 @contextlib.contextmanager
@@ -123,7 +121,7 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
 def run_aside(
     run: Callable[[], None],
     stop: StopSwitch,
-    tell: Callable[[str], None],
+    tell: Tell,
     *,
     hurry: Callable[[], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -147,7 +145,8 @@ def run_aside(
             continue
         if again is None:
             again = clock() + _PATIENCE_SECONDS
-            tell(f"stopping and cleaning up: {stop.reason}")
+            reason = str(stop.reason)
+            tell(EventName.STOP_REQUESTED, f"stopping and cleaning up: {reason}", reason=reason)
         elif hurry is not None and clock() >= again:
             again = clock() + _PATIENCE_SECONDS
             hurry()

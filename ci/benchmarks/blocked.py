@@ -26,6 +26,7 @@ from benchmarks.sessions import SCHEMA, TABLE, Address, Session
 from benchmarks.tables import SYSBENCH
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
+from spirit_py.events import teller
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
 from spirit_py.table.swap import Swap
@@ -138,7 +139,7 @@ def _swap(
             source=feed,
             stop=StopSwitch(),
             limits=CutoverLimits(lock=policy),
-            message=lambda text: print(f"  {text[:160]}", flush=True),
+            tell=teller(lambda event: print(f"  {event.line[:160]}", flush=True)),
         )
         began = time.monotonic()
         result = Cutover(plan).run()

@@ -17,6 +17,7 @@ from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.events import EventName
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.front import Front
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.sequence import Sql
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.events import Tell
     from spirit_py.mysql.locks.policy import LockPolicy
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
@@ -77,7 +79,7 @@ class Settling:
 
     Args:
         show: called with what is waited for, and an empty text at the end.
-        message: called with a line for the operator.
+        tell: reports what was done.
     """
 
     connection: ConnectionOptions
@@ -85,7 +87,7 @@ class Settling:
     policy: LockPolicy
     stop: StopSwitch
     show: Callable[[str], None]
-    message: Callable[[str], None]
+    tell: Tell
 
     def run(self, session: SqlSession) -> bool:
         """Send what is outstanding; return whether there was something.
@@ -111,7 +113,7 @@ class Settling:
             self.stop,
             what=_WHAT,
             show=self.show,
-            message=self.message,
+            tell=self.tell,
         )
         tries = 0
         while turns.await_free():
@@ -126,7 +128,11 @@ class Settling:
                     raise
                 turns.pause(tries, self.policy.wait, fault.message)
                 continue
-            self.message(f"keys and triggers are settled, the lock waited {waited:.0f} ms")
+            self.tell(
+                EventName.ATTACHMENTS_SETTLED,
+                f"keys and triggers are settled, the lock waited {waited:.0f} ms",
+                lock_wait_ms=round(waited, 1),
+            )
             return True
         raise MigrationFailure(
             f"the keys and triggers of a swap could not be settled: {turns.described()}",

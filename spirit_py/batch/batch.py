@@ -17,6 +17,7 @@ from spirit_py.batch.spark import SharedSpark
 from spirit_py.batch.table_run import TableRun
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
+from spirit_py.events import EventName, teller
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.mysql.retry import retrying
@@ -86,6 +87,7 @@ class Batch:
         self._config = config
         self._plan = plan
         self._reporter = reporter
+        self._tell = teller(reporter.event)
         self._store = store
         self._records = records
         self._stop = stop
@@ -188,7 +190,8 @@ class Batch:
                 error_code=ErrorCode.CANNOT_RESUME,
             )
         if step is Step.PASS:
-            self._reporter.message(f"{change}: an earlier run has changed it")
+            why = "an earlier run has changed it"
+            self._tell(EventName.TABLE_SKIPPED, f"{change}: {why}", table=str(change), reason=why)
             return False
         if record.state == TableState.PENDING:
             before = self._step(lambda session: read_shape(session, *change.name))
@@ -201,7 +204,7 @@ class Batch:
         worker.thread.join()
         self._slots.give_back(worker.share)
         report = worker.run.report
-        self._tell(name, report)
+        self._tell_end(name, report)
         stops = worker.run.concerns_all or self._config.on_failure == "stop"
         self._halted |= bool(report.error) and stops
         self.resumable |= report.resumable
@@ -209,20 +212,28 @@ class Batch:
             self._note(name, **self._outcome(name, report))
         except SpiritError as error:
             # Its state is one from which the next run finds out what is done.
-            self._reporter.message(
-                f"warning: {_dotted(name)}: its end could not be noted: {error.message}"
+            table = _dotted(name)
+            self._tell(
+                EventName.WARNING,
+                f"{table}: its end could not be noted: {error.message}",
+                table=table,
+                level="warning",
+                code=None,
             )
             self._halted = True
 
-    def _tell(self, name: Name, report: MigrationReport) -> None:
-        """Show how a table has ended; each line names it."""
+    def _tell_end(self, name: Name, report: MigrationReport) -> None:
+        """Report how a table has ended; each line names it."""
+        table = _dotted(name)
+        ended = report.ended(EventName.TABLE_ENDED, table)
         if report.error:
-            self._reporter.message(f"{_dotted(name)}: {report.outcome}: {report.error}")
+            text = f"{table}: {report.outcome}: {report.error}"
+            self._reporter.event(replace(ended, text=text))
         elif report.outcome:
             first, *others = report.summary()
-            self._reporter.message(first)
+            self._reporter.event(replace(ended, text=first))
             for line in others:
-                self._reporter.message(f"{_dotted(name)}: {line.strip()}")
+                self._tell(EventName.SUMMARY, f"{table}: {line.strip()}", table=table)
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
         """Return what is noted of a table that has ended."""

@@ -15,11 +15,12 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.batch.store import BatchTable, find_batch, refuse_others
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.events import EventName, teller
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import versions
+from spirit_py.status.report import run_begun, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
@@ -78,20 +79,27 @@ def run_batch(
             report.record = "" if _close(config, store, batch, reporter) else str(store)
     report.seconds = round(time.monotonic() - began, 3)
     report.conclude(stopped)
-    report.write(config.records.report_json, reporter)
+    _end(config, report, reporter)
     return report
 
 
 @contextlib.contextmanager
 def reported(config: BatchConfig, reporter: Reporter) -> Iterator[None]:
-    """Write the report of a batch that is refused before it begins."""
+    """Report that a batch begins, and write the report of one that is refused before that."""
+    reporter.event(run_begun("batch", config.each.connection))
     try:
         yield
     except SpiritError as error:
         report = _report(config)
         report.note_failure(error)
-        report.write(config.records.report_json, reporter)
+        _end(config, report, reporter)
         raise
+
+
+def _end(config: BatchConfig, report: BatchReport, reporter: Reporter) -> None:
+    report.write(config.records.report_json, reporter)
+    reporter.event(report.ended(EventName.RUN_ENDED))
+    reporter.stop()
 
 
 def _report(config: BatchConfig) -> BatchReport:
@@ -244,6 +252,7 @@ def _require_alone(
 
 def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:
     """Run the batch; return what stopped it before its end."""
+    reporter.start()
     try:
         run_command(
             batch.run,
@@ -288,6 +297,7 @@ def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Repor
         with connect(config.each.connection, role="batch") as session:
             store.drop(session)
     except SpiritError as error:
-        reporter.message(f"warning: the record {store} could not be dropped: {error.message}")
+        text = f"the record {store} could not be dropped: {error.message}"
+        teller(reporter.event)(EventName.WARNING, text, level="warning", code=None)
         return False
     return True

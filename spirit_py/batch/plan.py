@@ -135,13 +135,23 @@ class BatchPlan:
 
     def lines(self) -> list[str]:
         """Return the plan for people, a line each."""
+        return [
+            self.counts(),
+            *(line for one in self.tables for line in one.lines()),
+            *self.remarks(),
+        ]
+
+    def counts(self) -> str:
+        """Return how many tables are changed, and how many are not."""
         done = sum(one.done for one in self.tables)
         counts = [f"{len(self.left)} to change"]
         counts += [f"{done} done by an earlier run"] if done else []
         counts += [f"{len(self.refused)} refused"] if self.refused else []
-        lines = [f"{len(self.tables)} table(s): {', '.join(counts)}"]
-        lines += [line for one in self.tables for line in one.lines()]
-        lines += [
+        return f"{len(self.tables)} table(s): {', '.join(counts)}"
+
+    def remarks(self) -> list[str]:
+        """Return what is to be known beside the tables, a line each."""
+        lines = [
             f"  warning: {one}, which an earlier run was to change and has not ({one.state}), is"
             " not there or not chosen any more: the batch goes on without it"
             for one in self.lost

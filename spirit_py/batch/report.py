@@ -44,7 +44,6 @@ class BatchReport(OutcomeReport):
     threads: int = 0
     parallel: int = 1
     on_failure: str = ""
-    seconds: float = 0.0
     runs: int = 1
     record: str = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.events import Event
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
@@ -25,7 +27,7 @@ _ABOUT_THE_SERVER: Final = (OutcomeUnknown, CriticalLoad, AnotherServer)
 
 
 class NamedReporter:
-    """Shows each message under the name of its table; the batch shows the progress of all.
+    """Shows each event under the name of its table; the batch shows the progress of all.
 
     Args:
         name: of the table.
@@ -38,9 +40,10 @@ class NamedReporter:
     def start(self) -> None:
         """Do nothing: the batch has begun to show."""
 
-    def message(self, text: str, **fields: object) -> None:
+    def event(self, event: Event) -> None:
         """Show one thing that happened."""
-        self._reporter.message(f"{self._name}: {text}", **fields)
+        table, text = event.table or self._name, f"{self._name}: {event.text}"
+        self._reporter.event(replace(event, table=table, text=text))
 
     def progress(self, snapshot: Any) -> None:
         """Do nothing: the batch shows the progress."""

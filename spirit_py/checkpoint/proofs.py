@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.schema import TableSchema
 
 
@@ -143,3 +144,9 @@ def shape_here(session: SqlSession, schema: str, table: str) -> str:
 def shape_digest(table: TableSchema) -> str:
     """Return the digest of a definition that a checkpoint holds."""
     return digest_of(shape_of(table), table.name)
+
+
+def noted_proof(session: SqlSession, table: Name, proof: str) -> Identity:
+    """Return one of the proofs that were noted beside a source table."""
+    found: Identity = getattr(read_proofs(session, *table), proof)
+    return found

@@ -59,6 +59,7 @@ class CheckpointWriter:
     Args:
         take: returns the record of now; called by one thread at a time, must not block.
         stop: is requested when nothing could be written for ``patience`` seconds.
+        written: called with each record that was written.
         period: seconds between two writes.
     """
 
@@ -69,6 +70,7 @@ class CheckpointWriter:
         take: Callable[[], CheckpointRecord],
         *,
         stop: StopSwitch,
+        written: Callable[[CheckpointRecord], None] = lambda _: None,
         period: float = PERIOD,
         patience: float = PATIENCE,
         clock: Clock = time.monotonic,
@@ -77,6 +79,7 @@ class CheckpointWriter:
         self._table = table
         self._take = take
         self._stop = stop
+        self._written = written
         self._period = period
         self._patience = patience
         self._clock = clock
@@ -117,6 +120,7 @@ class CheckpointWriter:
                 self._table.write(session, record)
             self._written_at = self._clock()
             points.reach("checkpoint.written")
+        self._written(record)
 
     def _keep_writing(self, stopping: threading.Event) -> None:
         """Write until the end; runs in the thread."""

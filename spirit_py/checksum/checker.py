@@ -31,6 +31,7 @@ from spirit_py.errors import (
     StoredOtherwise,
     ValueLost,
 )
+from spirit_py.events import EventName, untold
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.values.duplicates import duplicates_for
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import KeyBound
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
+    from spirit_py.events import Tell
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
@@ -69,7 +71,7 @@ class Checker:
             feed this one's goes on from; the first pass begins above it.
         follower: of two servers, the side that replicates from the other with GTIDs.
         pace: asked before each chunk, and before rows are repaired; None for no limit.
-        message: called with what an operator should find in the log.
+        tell: reports what happens.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Checker:
         resume_above: KeyBound | None = None,
         follower: Follower = "",
         pace: Pace | None = None,
-        message: Callable[[str], None] = _log.info,
+        tell: Tell = untold,
     ) -> None:
         self._what = Comparison(
             mapping=mapping,
@@ -99,7 +101,7 @@ class Checker:
             options=options or ChecksumOptions(),
             follower=follower,
             pace=pace or Unhindered(),
-            message=message,
+            tell=tell,
         )
         self._mapping = mapping
         self._options = self._what.options
@@ -167,6 +169,8 @@ class Checker:
             coverage, found = self._pass(number + 1)
             found = self._patiently(partial(self._confirmed, coverage, found))
             self._book(coverage, found)
+            if coverage.differences:
+                self._tell_found(coverage, found)
             if self._applier is None:
                 return
             if not coverage.differences:
@@ -182,13 +186,34 @@ class Checker:
             self._refuse_stored_otherwise(found, coverage.differences)
             if number == self._options.max_passes:
                 break
-            if not self._patiently(partial(self._repair, self._applier, found, coverage)):
+            treated = self._patiently(partial(self._repair, self._applier, found, coverage))
+            if not treated:
                 break
+            self._what.tell(
+                EventName.DIFFERENCES_REPAIRED,
+                f"{treated} rows of {self._what.name} were copied again",
+                table=self._what.name,
+                rows=treated,
+                passes=self._result.passes,
+            )
         raise StillDifferent(
             f"{self._what.name} and {self._mapping.target.name} still differ in"
             f" {coverage.differences} rows after {number} passes",
             hint="keep the new table for inspection, or drop it and start afresh",
             details=tuple(str(example) for example in found[: self._options.examples]),
+        )
+
+    def _tell_found(self, coverage: PassCoverage, found: Sequence[RowDifference]) -> None:
+        examples = [str(one) for one in found[: self._options.examples]]
+        self._what.tell(
+            EventName.DIFFERENCES_FOUND,
+            f"{coverage.differences} rows of {self._what.name} differ in pass"
+            f" {self._result.passes}" + (f": {examples[0]}" if examples else ""),
+            table=self._what.name,
+            level="warning",
+            rows=coverage.differences,
+            passes=self._result.passes,
+            examples=examples,
         )
 
     def _overwrites(self) -> int:

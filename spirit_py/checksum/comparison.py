@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from spirit_py.checksum.worker import JoinChecksum
+from spirit_py.events import untold
 from spirit_py.pace import Unhindered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
+    from spirit_py.events import Tell
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
@@ -35,7 +35,7 @@ class Comparison:
         feed: None when no changes are applied: two tables are compared as they are.
         follower: the side that replicates from the other.
         pace: asked before each chunk, and before rows are repaired.
-        message: called with what an operator should find in the log.
+        tell: reports what happens.
     """
 
     mapping: TableMapping
@@ -47,7 +47,7 @@ class Comparison:
     options: ChecksumOptions
     follower: Follower = ""
     pace: Pace = field(default_factory=Unhindered)
-    message: Callable[[str], None] = _log.info
+    tell: Tell = untold
 
     @property
     def name(self) -> str:

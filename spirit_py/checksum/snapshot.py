@@ -94,7 +94,7 @@ class SnapshotLock:
             what.stop,
             what=_WHAT,
             show=on_wait,
-            message=what.message,
+            tell=what.tell,
         )
         #: Seconds for which the last try's requests have waited.
         self._requested_for = 0.0

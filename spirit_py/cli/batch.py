@@ -17,11 +17,13 @@ from spirit_py.cli.values import refuse_undecodable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import BatchConfig
 from spirit_py.errors import Refusal, UsageFault
+from spirit_py.events import EventName, teller
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.config import MigrationConfig
+    from spirit_py.events import Tell
 
 _BATCH: Final = ("tables", "statements")
 _ONLY_BATCH: Final = ("exclude", "parallel", "on_failure", "yes")
@@ -174,21 +176,45 @@ def run(config: BatchConfig, *, yes: bool) -> NoReturn:
     from spirit_py.batch import plan_batch, reported, run_batch
 
     reporter = reporters_of(config.records)
+    tell = teller(reporter.event)
     with reported(config, reporter):
         plan = plan_batch(config)
-        for line in plan.lines():
-            reporter.message(line)
+        _tell(plan, tell)
         refused = plan.refused and config.on_failure == "stop"
         if not (yes or config.each.dry_run or refused):
             _require_agreed(plan)
         report = run_batch(config, plan, reporter=reporter)
     for line in report.summary():
-        reporter.message(line)
+        tell(EventName.SUMMARY, line)
     if report.error:
         say(f"error: {report.error}")
         if report.hint:
             say(f"hint: {report.hint}")
     leave_with(report.exit_code)
+
+
+def _tell(plan: BatchPlan, tell: Tell) -> None:
+    """Report the plan, table by table."""
+    tell(
+        EventName.BATCH_PLANNED,
+        plan.counts(),
+        tables=len(plan.tables),
+        refused=len(plan.refused),
+        left=len(plan.left),
+    )
+    for one in plan.tables:
+        first, *others = one.lines()
+        tell(
+            EventName.TABLE_PLANNED,
+            first.strip(),
+            table=f"{one.change.schema}.{one.change.table}",
+            action=one.action,
+            refusals=list(one.refusals),
+        )
+        for line in others:
+            tell(EventName.SUMMARY, line)
+    for line in plan.remarks():
+        tell(EventName.SUMMARY, line)
 
 
 def _require_agreed(plan: BatchPlan) -> None:

@@ -31,6 +31,7 @@ from spirit_py.cli.values import (
 )
 from spirit_py.config import CompareConfig
 from spirit_py.errors import UsageFault
+from spirit_py.events import EventName, teller
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
@@ -140,8 +141,9 @@ def checksum(**options: Any) -> None:
 
         reporter = reporters_of(asked.records)
         report = entry.compare(asked, reporter=reporter)
+        tell = teller(reporter.event)
         for line in report.summary():
-            reporter.message(line)
+            tell(EventName.SUMMARY, line)
         leave_with(0)
 
 

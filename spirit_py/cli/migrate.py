@@ -39,6 +39,7 @@ from spirit_py.cli.values import (
 )
 from spirit_py.config import FeedOptions, MigrationConfig, SessionModes, host_and_port
 from spirit_py.errors import UnfinishedWork, UsageFault
+from spirit_py.events import EventName, teller
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
@@ -230,8 +231,9 @@ def migrate(**options: Any) -> None:
         config = migration_config(options)
         reporter = reporters_of(config.records)
         report = _migrate(config, reporter)
+        tell = teller(reporter.event)
         for line in report.summary():
-            reporter.message(line)
+            tell(EventName.SUMMARY, line)
         leave_with(0)
 
 

@@ -60,7 +60,6 @@ class CompareReport(OutcomeReport):
     lock_held_ms: float = 0.0
     gather_seconds: float = 0.0
     compare_seconds: float = 0.0
-    seconds: float = 0.0
     threads: int = 0
 
     def note_matching(self, matching: Matching) -> None:

@@ -19,6 +19,7 @@ from spirit_py.compare.checks import (
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
+from spirit_py.events import EventName, teller
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.locks.named import migration_lock
@@ -55,7 +56,7 @@ class CompareRun:
         engine_factory: Callable[[CompareConfig], GangEngine],
     ) -> None:
         self._options = options
-        self._reporter = reporter
+        self._tell = teller(reporter.event, f"{options.database}.{options.table}")
         self._report = report
         self._stop = stop
         self._engine_factory = engine_factory
@@ -96,7 +97,7 @@ class CompareRun:
                     recheck_pauses=self._options.recheck_pauses,
                 ),
                 follower=side_that_follows,
-                message=self._reporter.message,
+                tell=self._tell,
             )
             self._compare_began = time.monotonic()
             self._check(checker)
@@ -158,7 +159,7 @@ class CompareRun:
                 require_repairable(source, target, matching, two_servers=two)
             following: Follower = follower(source, target) if two and options.lock else ""
             self._spark_can_talk = performance_schema_shows_sessions(one)
-        self._tell(matching, two_servers=two, following=following)
+        self._describe_match(matching, two_servers=two, following=following)
         self._stop.check()
         return matching, following
 
@@ -183,16 +184,22 @@ class CompareRun:
         self._report.versions["mysql_target"] = target.facts.version
         self._rows_total = source.table.estimated_rows
 
-    def _tell(self, matching: Matching, *, two_servers: bool, following: Follower) -> None:
+    def _describe_match(
+        self, matching: Matching, *, two_servers: bool, following: Follower
+    ) -> None:
         """Report what is compared, and warn of what is not."""
         self._report.note_matching(matching)
         mapping, report = matching.mapping, self._report
-        self._reporter.message(
-            f"comparing {mapping.source.schema}.{mapping.source.name} with"
-            f" {mapping.target.schema}.{mapping.target.name}: {len(mapping.pairs)} columns,"
-            f" by key {report.key}",
-            source=report.source["address"],
-            target=report.target["address"],
+        target = f"{mapping.target.schema}.{mapping.target.name}"
+        self._tell(
+            EventName.CHECKSUM_BEGUN,
+            f"comparing {mapping.source.schema}.{mapping.source.name} on"
+            f" {report.source['address']} with {target} on {report.target['address']}:"
+            f" {len(mapping.pairs)} columns, by key {report.key}",
+            target=target,
+            columns=len(mapping.pairs),
+            key=mapping.key.name,
+            reason=None,
         )
         warnings = list(matching.warnings())
         if two_servers and not following:
@@ -210,7 +217,7 @@ class CompareRun:
 
     def _warn(self, text: str) -> None:
         self._report.warnings.append(text)
-        self._reporter.message(f"warning: {text}")
+        self._tell(EventName.WARNING, text, level="warning", code=None)
 
     def _show(self, waiting_for: str) -> None:
         self._waiting_for = waiting_for
@@ -272,12 +279,22 @@ class CompareRun:
     def _judge(self, checker: Checker) -> None:
         self.complete()
         result, report = checker.result, self._report
+        self._tell(
+            EventName.CHECKSUM_DONE,
+            f"compared {result.rows} rows: {result.remaining} differ",
+            rows=result.rows,
+            passes=result.passes,
+            differences=result.differences,
+            repaired_chunks=result.repaired_chunks,
+            lock_held_ms=round(result.lock_held_ms, 1),
+            seconds=round(result.seconds, 3),
+        )
         if not result.remaining:
             report.outcome = "repaired" if result.differences else "equal"
             return
         report.outcome = "different"
         for line in report.summary():
-            self._reporter.message(line)
+            self._tell(EventName.SUMMARY, line)
         again = "after the repair " if self._options.repair else ""
         what = "all" if result.remaining <= len(self._left) else "the first"
         raise DifferencesFound(

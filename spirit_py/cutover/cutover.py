@@ -21,6 +21,7 @@ from spirit_py.errors import (
     HeldBack,
     ServerFault,
 )
+from spirit_py.events import EventName
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -46,7 +47,7 @@ class Cutover:
 
     def __init__(self, plan: CutoverPlan) -> None:
         self._plan = plan
-        self._guard = SnapshotGuard(plan.guard, plan.swaps, plan.message)
+        self._guard = SnapshotGuard(plan.guard, plan.swaps, plan.tell)
         self._attempt: Attempt | None = None
         #: Seconds for which the last try's request has waited.
         self._requested_for = 0.0
@@ -59,7 +60,7 @@ class Cutover:
             plan.stop,
             what="the lock of the swap",
             show=plan.show,
-            message=plan.message,
+            tell=plan.tell,
             attend=self._heed_sentinel,
             clock=plan.clock,
         )
@@ -93,7 +94,13 @@ class Cutover:
                 continue
             except TryFailed as failed:
                 self._failures.append(str(failed))
-                self._plan.message(f"cutover try {self._number} failed: {failed}")
+                self._plan.tell(
+                    EventName.CUTOVER_TRY_FAILED,
+                    f"cutover try {self._number} failed: {failed}",
+                    number=self._number,
+                    reason=str(failed),
+                    lock_wait_ms=round(self._requested_for * 1000, 1),
+                )
             if self._turns.over:
                 raise self._given_up()
             self._pause(self._number)
@@ -187,5 +194,5 @@ class Cutover:
                 # Before anything else is torn down: the application waits for this.
                 attempt.unlock()
         points.reach("cutover.unlocked")
-        self._guard.tell()
+        self._guard.report()
         return attempt.result(killed=self._front.killed, failures=self._failures)

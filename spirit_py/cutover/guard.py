@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, access_denied, disposition
 from spirit_py.mysql.tables.guard_column import (
@@ -30,10 +31,11 @@ from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
+    from spirit_py.events import Tell
     from spirit_py.table.swap import Swap
 
 #: For younger transactions the mode ``auto`` sets no guard: it would only make them fail.
@@ -58,7 +60,7 @@ class SnapshotGuard:
 
     Args:
         mode: ``on``, ``off``, or ``auto``: only where an old transaction may hold a snapshot.
-        message: called with what an operator should know.
+        tell: reports which transactions the guard affects.
 
     Attributes:
         snapshots: the transactions that may hold a snapshot from before the swap.
@@ -68,7 +70,7 @@ class SnapshotGuard:
 
     mode: GuardMode
     swaps: Sequence[Swap]
-    message: Callable[[str], None]
+    tell: Tell
     snapshots: tuple[str, ...] = ()
     outcome: str = ""
     _columns: tuple[str, ...] = ()
@@ -154,18 +156,25 @@ class SnapshotGuard:
             raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report, after the swap, which transactions the guard affects."""
         who = "; ".join(self.snapshots)
         if self.outcome == "done" and who:
-            self.message(
-                f"older snapshots get error 1412 when they read the swapped table first now: {who}"
+            self.tell(
+                EventName.SNAPSHOTS_GUARDED,
+                f"older snapshots get error 1412 when they read the swapped table first now: {who}",
+                guarded=True,
+                transactions=list(self.snapshots),
             )
         elif who or self.outcome.startswith("not possible"):
-            self.message(
-                f"warning: no snapshot guard ({self.outcome}): a transaction with a snapshot from"
-                " before the swap, such as mysqldump --single-transaction, finds rows missing in"
-                f" the swapped table, without an error: {who or 'none was seen'}"
+            self.tell(
+                EventName.SNAPSHOTS_GUARDED,
+                f"no snapshot guard ({self.outcome}): a transaction with a snapshot from before"
+                " the swap, such as mysqldump --single-transaction, finds rows missing in the"
+                f" swapped table, without an error: {who or 'none was seen'}",
+                level="warning",
+                guarded=False,
+                transactions=list(self.snapshots),
             )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spirit_py.cutover.attached import NothingAttached
+from spirit_py.events import untold
 from spirit_py.mysql.locks.policy import LockPolicy
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.cutover.attached import AttachedObjects
+    from spirit_py.events import Tell
     from spirit_py.stop import StopSwitch
     from spirit_py.table.swap import Swap
 
@@ -54,7 +56,7 @@ class CutoverPlan:
             without locks; for work that need not be done under the lock (AUTO_INCREMENT).
         final_checks: called under the lock in the locking session when everything is flushed.
             Must be fast; an error it raises ends the cutover.
-        message: called with a line about everything that an operator should know.
+        tell: reports what happens.
         show: called with what is waited for now, and with an empty text at the end.
         guard: when older snapshots are kept from the swapped tables.
         held_back: asked before every further try and while the lock is waited for; what it
@@ -74,7 +76,7 @@ class CutoverPlan:
     limits: CutoverLimits = field(default_factory=CutoverLimits)
     before_lock: Callable[[SqlSession], None] = _nothing
     final_checks: Callable[[SqlSession], None] = _nothing
-    message: Callable[[str], None] = _LOG.info
+    tell: Tell = untold
     show: Callable[[str], None] = _LOG.debug
     guard: GuardMode = "auto"
     held_back: Callable[[], str] = str

@@ -26,6 +26,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.retry import retrying
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.sequence import SwapStatements
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.events import Tell
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -137,8 +139,11 @@ class SwapAttachments:
         also = [*implied.written, *implied.read]
         if (tables, implied) != (self._tables, self.implied) and (tables or also):
             asked = f"the swap locks {_listed(tables)} too, for foreign keys; " if tables else ""
-            self.process.message(
-                asked + (f"the server locks {_listed(also)} with the tables" if also else "")
+            self.process.tell(
+                EventName.CUTOVER_LOCKS_MORE,
+                asked + (f"the server locks {_listed(also)} with the tables" if also else ""),
+                tables=[".".join(name) for name in tables],
+                implied=[".".join(name) for name in also],
             )
         self._tables, self.implied = tables, implied
 
@@ -175,7 +180,11 @@ class SwapAttachments:
             with self._session() as session:
                 settle_left(self.process, session, self._names, seconds=_AT_ONCE_SECONDS)
         except SpiritError as error:
-            self.process.message(f"what the try has left is not undone yet: {error.message}")
+            self.process.tell(
+                EventName.ATTACHMENTS_LEFT,
+                f"what the try has left is not undone yet: {error.message}",
+                reason=error.message,
+            )
 
     def finish(self) -> None:
         """Settle what is left after the swap, and forget what was noted.
@@ -234,8 +243,9 @@ class Settler(Protocol):
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
 
-    def message(self, text: str, **fields: object) -> None:
-        """Report one thing that happened."""
+    @property
+    def tell(self) -> Tell:
+        """Reports what happens."""
 
 
 def try_triggers(process: Process, swap: Swap) -> None:
@@ -290,11 +300,16 @@ def settle_left(
             policy=replace(policy, timeout=seconds) if seconds else policy,
             stop=process.stop,
             show=process.show,
-            message=process.message,
+            tell=process.tell,
         )
         settling.run(session)
         for key in lost_keys(session, noted):
-            process.message(f"warning: another session has dropped {key} since the swap")
+            process.tell(
+                EventName.WARNING,
+                f"another session has dropped {key} since the swap",
+                level="warning",
+                code=None,
+            )
         for swap in noted.swaps:
             beside = CheckpointTable(*swap.name)
             if beside.is_ours(session):

@@ -11,6 +11,7 @@ from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
+from spirit_py.events import EventName
 from spirit_py.migration.attachments import try_triggers
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
@@ -47,7 +48,7 @@ def clear_abandoned(
     """
     if abandoned is not None:
         for line in drop_left_behind(session, abandoned, tables):
-            run.message(line)
+            run.tell(EventName.AUXILIARY_DROPPED, line)
     for table in tables:
         _drop(run, session, table)
 
@@ -109,7 +110,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
             building=read_proofs(session, context.schema, context.table).building,
             note=note,
         )
-    watched = replace(context, tell=run.message, check_stop=run.stop.check)
+    watched = replace(context, tell=run.tell, check_stop=run.stop.check)
     mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)
     try_triggers(run, Swap.of(mapping))
@@ -136,9 +137,12 @@ def leave(
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
         return
     if _to_be_resumed(run, error):
-        run.message(
-            "the copy and its checkpoint are kept: the same command carries on from here",
-            tables=", ".join(str(CheckpointTable(*table)) for table in tables),
+        kept = [str(CheckpointTable(*table)) for table in tables]
+        run.tell(
+            EventName.CHECKPOINT_KEPT,
+            "the copy and its checkpoint are kept: the same command carries on from here"
+            f" ({', '.join(kept)})",
+            checkpoints=kept,
         )
         run.report.resumable = True
         return

@@ -10,7 +10,9 @@ from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import SpiritError
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
+from spirit_py.units import human_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +62,18 @@ class Checkpoints:
 
     def _writer_to(self, connection: ConnectionOptions) -> CheckpointWriter:
         table = CheckpointTable(*self._base.home)
-        return CheckpointWriter(connection, table, self.take, stop=self._run.stop)
+        return CheckpointWriter(
+            connection, table, self.take, stop=self._run.stop, written=self._tell_written
+        )
+
+    def _tell_written(self, record: CheckpointRecord) -> None:
+        self._run.tell(
+            EventName.CHECKPOINT_WRITTEN,
+            f"checkpoint written: {human_count(record.rows_copied)} rows copied",
+            phase=record.phase,
+            rows_copied=record.rows_copied,
+            position=record.position,
+        )
 
     @property
     def deferred(self) -> bool:

@@ -18,7 +18,7 @@ from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.old_tables import leave_to_operator
-from spirit_py.migration.swap import drop_old_table
+from spirit_py.migration.swapped_out import drop_old_table
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.events import EventName
     from spirit_py.mysql.tables.identity import Name
 
 Ask: TypeAlias = Callable[[str], bool]
@@ -170,7 +171,7 @@ class _Settling:
     def show(self, waiting_for: str) -> None:
         """Show nothing: the messages say it."""
 
-    def message(self, text: str, **_fields: object) -> None:
+    def tell(self, _name: EventName, text: str, /, **_: object) -> None:
         """Print the line."""
         self._say(text)
 

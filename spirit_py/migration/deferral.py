@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.events import EventName
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
 from spirit_py.pace import Work, await_turn
@@ -64,8 +65,12 @@ class Deferral:
             # Asked for meanwhile, and perhaps before there was a sentinel to drop.
             self._run.step("sentinel", lambda session: drop_sentinel(session, schema, name))
             return
-        self._run.message(
-            f"the cutover is deferred: DROP TABLE {quote_table(schema, name)} when it may swap"
+        statement = f"DROP TABLE {quote_table(schema, name)}"
+        self._run.tell(
+            EventName.CUTOVER_DEFERRED,
+            f"the cutover is deferred: {statement} when it may swap",
+            sentinel=f"{schema}.{name}",
+            statement=statement,
         )
 
     def present(self) -> str:
@@ -134,7 +139,7 @@ class Deferral:
                 )
             self._recheck()
         self._run.show("")
-        self._run.message("no sentinel defers the cutover any more")
+        self._run.tell(EventName.CUTOVER_RELEASED, "no sentinel defers the cutover any more")
 
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
@@ -170,8 +175,7 @@ class Deferral:
                 self._check_while_deferred(pair)
             except SentinelDropped:
                 if self._run.figures.differences_under_way:
-                    self._run.message(f"comparing {pair.name} again: a difference had been found")
-                    pair.check()
+                    pair.check(why="a difference had been found")
                     continue
                 return
 

@@ -11,7 +11,7 @@ from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import MigrationReport, versions
+from spirit_py.status.report import MigrationReport, run_begun, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.stop import StopSwitch
 
@@ -48,7 +48,12 @@ def migrate(
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
     run = Run(config, reporter, figures, engine_factory=engine_factory or SparkEngine, stop=switch)
-    with report.written(config.records.report_json, reporter, complete=figures.complete):
+    with report.told(
+        config.records.report_json,
+        reporter,
+        begun=run_begun("migrate", config.connection),
+        complete=figures.complete,
+    ):
         run_command(
             lambda: run_migration(run),
             stop=switch,

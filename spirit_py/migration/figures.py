@@ -10,6 +10,8 @@ from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.checksum.checker import Checker
     from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
     from spirit_py.copier.copier import Copier
@@ -28,6 +30,8 @@ class Figures:
         report: filled by :meth:`complete`; some figures are entered by other modules before.
         waiting_for: what the current phase waits for, for the display.
         rows_total: the server's estimate of the source's rows.
+        phase_entered: called with the phase that ended, the one that begins, and the seconds spent
+            in the former.
         built: part of the deferred indexes that is built; None where the server does not show it.
     """
 
@@ -36,6 +40,7 @@ class Figures:
         self.waiting_for = ""
         self.rows_total: int | None = None
         self.built: float | None = None
+        self.phase_entered: Callable[[Phase, Phase, float], None] = lambda *_: None
         self.source: ChangeSource | None = None
         self.throttles: Throttles | None = None
         self._copiers: list[tuple[TableSchema, Copier]] = []
@@ -84,8 +89,11 @@ class Figures:
 
     def enter(self, phase: Phase) -> None:
         """Go to the next phase."""
-        self._phases.enter(phase, self._clock())
+        now, before = self._clock(), self.phase
+        seconds = now - self._phases.entered_at
+        self._phases.enter(phase, now)
         self.waiting_for = ""
+        self.phase_entered(before, phase, seconds)
 
     def snapshot(self) -> MigrationStatus:
         """Take a snapshot of all parts. No I/O."""

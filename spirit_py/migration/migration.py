@@ -27,6 +27,7 @@ from spirit_py.checkpoint.beginning import first_record, renewed, with_new_table
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import HeldBack
+from spirit_py.events import EventName
 from spirit_py.migration.auxiliary import (
     clear_abandoned,
     create_new_tables,
@@ -271,7 +272,7 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
         if may_be_null(mapping):
             run.step("null keys", partial(refuse_null_keys, mapping=mapping))
     run.report.start_position = feed.position()
-    run.message("the change feed runs", position=run.report.start_position)
+    run.tell(EventName.FEED_BEGUN, "the change feed runs", position=run.report.start_position)
     return pairs
 
 
@@ -321,8 +322,7 @@ def _swap(
         deferral.pass_when_free()
         for pair in pairs:
             if not pair.proven:
-                run.message(f"comparing {pair.name} again: rows were written over others")
-                pair.check()
+                pair.check(why="rows were written over others")
         run.engines.rest()
         # A pause, or a window that has closed, between two tries leaves no phase.
         if run.figures.phase is not Phase.CUTOVER:
@@ -330,7 +330,7 @@ def _swap(
         try:
             return swap_in_new_tables(run, swap)
         except HeldBack as held:
-            run.message(f"{held}: waiting again")
+            run.tell(EventName.CUTOVER_HELD_BACK, f"{held}: waiting again", reason=str(held))
             if not all(pair.proven for pair in pairs):
                 run.enter(Phase.CHECKSUM)
 

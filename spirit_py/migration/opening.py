@@ -8,6 +8,7 @@ from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.events import EventName
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
@@ -90,7 +91,17 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
     estimates = [context.found.estimated_rows for context in contexts if context.found]
     if estimates:
         run.figures.rows_total = sum(estimates)
-    run.message(report.statement, server=run.config.connection.address)
+    if len(report.tables) == 1:
+        run.table = report.tables[0]
+    address = run.config.connection.address
+    run.tell(
+        EventName.STATEMENT_READ,
+        f"{report.statement} on {address}",
+        statement=report.statement,
+        tables=list(report.tables),
+        server=address,
+        mysql=first.facts.version,
+    )
 
 
 def _end_earlier_run(run: Run, session: Session) -> None:
@@ -102,7 +113,11 @@ def _end_earlier_run(run: Run, session: Session) -> None:
             raise
         return
     if ended:
-        run.message(f"ended {ended} sessions of an earlier run on the server")
+        run.tell(
+            EventName.SESSIONS_ENDED,
+            f"ended {ended} sessions of an earlier run on the server",
+            sessions=ended,
+        )
 
 
 def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:

@@ -15,6 +15,7 @@ from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.errors import HeldBack
+from spirit_py.events import EventName
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.process import quietly
 from spirit_py.mysql.locks.policy import LockPolicy
@@ -95,12 +96,14 @@ class Pair:
         sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(*self.target_name)}"
         self.process.step("analyze", lambda session: session.query(sql), stop=self.stop)
 
-    def check(self, stop: StopSwitch | None = None) -> ChecksumResult:
+    def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed.
 
         Args:
             stop: ends this checksum alone; without it, the pair's own switch.
+            why: the rows are compared again, where they are.
         """
+        self._tell_begun(why)
         config = self.process.config
         if may_be_null(self.mapping):
             look = partial(refuse_null_keys, mapping=self.mapping)
@@ -121,18 +124,37 @@ class Pair:
             ),
             resume_above=self._compared_before(),
             pace=self.process.pace,
-            message=self.process.message,
+            tell=partial(self.process.tell, table=self.name),
         )
         self._checker = checker
         result = self._run(checker)
         self._proven = checker.proven
-        self.process.message(
-            f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes}",
+        self.process.tell(
+            EventName.CHECKSUM_DONE,
+            f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes},"
+            f" {result.differences} differences, {result.repaired_chunks} chunks repaired",
+            table=self.name,
+            rows=result.rows,
+            passes=result.passes,
             differences=result.differences,
             repaired_chunks=result.repaired_chunks,
             lock_held_ms=round(result.lock_held_ms, 1),
+            seconds=round(result.seconds, 3),
         )
         return result
+
+    def _tell_begun(self, why: str) -> None:
+        target = ".".join(self.target_name)
+        how = f"again: {why}" if why else f"with {target}"
+        self.process.tell(
+            EventName.CHECKSUM_BEGUN,
+            f"comparing {self.name} {how}",
+            table=self.name,
+            target=target,
+            columns=len(self.mapping.compared),
+            key=self.mapping.key.name,
+            reason=why or None,
+        )
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
         self.process.show(f"the comparison of {self.name}: {100 * seen.fraction:.0f} %")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import ServerFault
+from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import RunConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.events import Level
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
     from spirit_py.pace import Pace
@@ -60,7 +62,8 @@ class Process:
         stack: closed at the end, in reverse order.
         engines: run the tasks of copy and comparison.
         waiting_for: what is waited for now, for the display.
-        relay: gets every message too, while it is set.
+        table: ``schema.table`` where the run is about one; it is named in every event.
+        relay: gets the line of every event too, while it is set.
         answers_read: waits for a moment until operators have read the answers that are in a
             checkpoint table; called before that is dropped.
         pace: asked before each piece of work whether it may begin.
@@ -80,6 +83,7 @@ class Process:
         self.waiting_for = ""
         self._reporter = reporter
         self._facts: ServerFacts | None = None
+        self.table = ""
         self.relay: Callable[[str], None] | None = None
         self.answers_read: Callable[[], None] = lambda: None
         self.pace: Pace = Unhindered()
@@ -172,21 +176,31 @@ class Process:
         self.show("")
         return result
 
-    # -- messages
+    # -- what happens
 
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
         self.waiting_for = waiting_for
 
-    def message(self, text: str, **fields: object) -> None:
-        """Report one thing that happened, with its figures."""
-        self._reporter.message(text, **fields)
-        if self.relay is not None:
-            self.relay(text + "".join(f" {name}={value}" for name, value in fields.items()))
+    def tell(
+        self,
+        name: EventName,
+        text: str,
+        /,
+        *,
+        table: str = "",
+        level: Level = "info",
+        **fields: object,
+    ) -> None:
+        """Report that something happened (:class:`spirit_py.events.Tell`)."""
+        event = Event(name=name, text=text, table=table or self.table, level=level, fields=fields)
+        self._reporter.event(event)
+        if self.relay is not None and name not in SHOWN_OTHERWISE:
+            self.relay(event.line)
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, *, code: str | None = None) -> None:
         """Report something that the operator should know."""
-        self.message(f"warning: {text}")
+        self.tell(EventName.WARNING, text, level="warning", code=code)
 
     def remark(self, what: str, why: str) -> None:
         """Report that a table could not be dropped after the swap."""

@@ -13,6 +13,7 @@ from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged, UnfinishedWork
+from spirit_py.events import EventName
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.units import human_count, human_seconds
@@ -55,7 +56,8 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
     if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
-        _report(run, f"given up: {decision.reason}")
+        run.report.resumed = f"given up: {decision.reason}"
+        _tell(run, "give_up", run.report.resumed, decision.reason)
         clear_abandoned(run, session, sorted(tables), None)
         raise SchemaChanged(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Resume):
@@ -133,7 +135,10 @@ def _work_of(record: CheckpointRecord | None) -> str:
 
 def _report_afresh(run: Run, decision: Afresh) -> None:
     """Report that an earlier run's work is dropped, and how much it was."""
-    _report(run, f"an earlier run was stopped here; this one starts afresh: {decision.reason}")
+    run.report.resumed = (
+        f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+    )
+    _tell(run, "afresh", run.report.resumed, decision.reason)
     if decision.abandoned is not None and decision.abandoned.rows_copied:
         run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
 
@@ -143,15 +148,19 @@ def _report_resumed(run: Run, decision: Resume) -> None:
     record, report = decision.record, run.report
     report.runs = record.runs + 1
     report.rows_copied_before = record.rows_copied
-    _report(run, f"carrying on: {decision.reason}")
+    report.resumed = text = f"carrying on: {decision.reason}"
     if not decision.cleanup and not record.copied:
-        run.message(
-            f"what was copied in the {PERIOD:.0f} s before the stop may be copied again",
-            phase=record.phase,
-            run=report.runs,
-        )
+        text += f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"
+    _tell(run, "resume", text, decision.reason, phase=record.phase)
 
 
-def _report(run: Run, text: str) -> None:
-    run.report.resumed = text
-    run.message(text)
+def _tell(run: Run, decision: str, text: str, reason: str, *, phase: str | None = None) -> None:
+    run.tell(
+        EventName.RESUME_DECIDED,
+        text,
+        decision=decision,
+        reason=reason,
+        number=run.report.runs,
+        rows_copied=run.report.rows_copied_before,
+        phase=phase,
+    )

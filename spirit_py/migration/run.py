@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
+from spirit_py.events import EventName
 from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase
 from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +66,7 @@ class Run(Process):
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self.figures = figures
+        figures.phase_entered = self._tell_phase
         self.leaving = False
         self.resumable = False
         self.recorded: Callable[[], bool] = lambda: self.resumable
@@ -116,11 +119,20 @@ class Run(Process):
         self.figures.enter(phase)
         self.entered()
 
-    def warn(self, text: str) -> None:
+    def warn(self, text: str, *, code: str | None = None) -> None:
         """Report something that the operator should know; in the final report once."""
         if text not in self.report.warnings:
             self.report.warnings.append(text)
-        super().warn(text)
+        super().warn(text, code=code)
+
+    def _tell_phase(self, before: Phase, phase: Phase, seconds: float) -> None:
+        self.tell(
+            EventName.PHASE_ENTERED,
+            f"phase {phase}, after {human_seconds(seconds)} of {before}",
+            phase=phase.value,
+            before=before.value,
+            seconds=round(seconds, 3),
+        )
 
     def warn_of(self, findings: tuple[Finding, ...]) -> None:
         """Report what the checks found and did not refuse."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.events import EventName
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
@@ -65,6 +66,7 @@ def change_in_place(
     """
     if reason := _against(run, session, contexts):
         run.report.reason = reason
+        _tell_algorithm(run, "copy", f"copying, because {reason}")
         return False
     (context,) = contexts
     source, statement = context.source, context.statement
@@ -77,10 +79,15 @@ def change_in_place(
             found = _tried(run, native, session, context)
     run.report.reason = found.reason
     if found.algorithm is None:
-        run.message(f"copying, because {found.reason}")
+        _tell_algorithm(run, "copy", f"copying, because {found.reason}")
         return False
     run.report.algorithm = found.algorithm
+    _tell_algorithm(run, found.algorithm, f"the server can change the table {found.algorithm}")
     return True
+
+
+def _tell_algorithm(run: Run, algorithm: str, text: str) -> None:
+    run.tell(EventName.ALGORITHM_CHOSEN, text, algorithm=algorithm, reason=run.report.reason)
 
 
 def _tried(
@@ -150,7 +157,7 @@ def _turns(run: Run, tables: Sequence[Name]) -> LockTurns:
         run.stop,
         what="the metadata lock of the ALTER",
         show=run.show,
-        message=run.message,
+        tell=run.tell,
     )
 
 

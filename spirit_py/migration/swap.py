@@ -1,7 +1,8 @@
-"""The swap of several pairs in one RENAME, in either direction, and the drop of the old tables.
+"""The swap of several pairs in one RENAME, in either direction.
 
 Both tables of each pair are proven to be the ones noted in the checkpoint table: before the lock
-request, under the lock, and again before the drop (R24).
+request, under the lock, and again before the drop (R24), which is in
+:mod:`spirit_py.migration.swapped_out`.
 """
 
 from __future__ import annotations
@@ -11,25 +12,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py import points
 from spirit_py.attached.foreign_keys.carried import carried
 from spirit_py.attached.triggers.body import changed_names
-from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
+from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.events import EventName
 from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.stopwatch import Stopwatch
-from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
-from spirit_py.mysql.retry import PATIENCE, retrying
-from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.gentle_drop import free_partitions
 from spirit_py.mysql.tables.histograms import carry_histograms
-from spirit_py.mysql.tables.identity import drop_if, identity
+from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
-from spirit_py.pace import Work
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.swap import Swap
 
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.config import ConnectionOptions, RunConfig
+    from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied import CopiedPair
@@ -46,14 +42,8 @@ if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.statement import AlterStatement
-    from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)
-
-#: Between two questions whether a drop may begin.
-_PACE_SECONDS: Final = 0.2
-#: Between two partitions of a large table.
-_REST_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +67,6 @@ class Direction:
 
 FORWARD: Final = Direction(incoming="new", outgoing="source", leaves_as="old")
 BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
-
-
-def _noted(session: SqlSession, table: Name, proof: str) -> Identity:
-    """Return one of the proofs that were noted beside a source table."""
-    found: Identity = getattr(read_proofs(session, *table), proof)
-    return found
 
 
 def _nothing(_session: SqlSession) -> None:
@@ -141,7 +125,7 @@ class PairSwap:
             limits=limits_of(config),
             before_lock=self._before_lock,
             final_checks=self._under_lock,
-            message=self.process.message,
+            tell=self.process.tell,
             show=self.process.show,
             guard=config.snapshot_guard,
             held_back=self.held_back,
@@ -167,10 +151,14 @@ class PairSwap:
                 self._attached.undo_later()
             raise
         self._attached.finish()
-        self.process.message(
-            f"swapped in try {result.attempts}",
-            lock_wait_ms=round(result.lock_wait_ms, 1),
-            lock_held_ms=round(result.lock_held_ms, 1),
+        self.process.tell(
+            EventName.SWAP_DONE,
+            f"swapped in try {result.attempts}: waited {result.lock_wait_ms:.1f} ms for the lock,"
+            f" held it {result.lock_held_ms:.1f} ms",
+            tries=result.attempts,
+            lock_wait_ms=round(result.lock_wait_ms, 3),
+            lock_held_ms=round(result.lock_held_ms, 3),
+            steps_ms={name: round(spent, 3) for name, spent in result.steps_ms.items()},
         )
         return result
 
@@ -181,7 +169,7 @@ class PairSwap:
     def _before_lock(self, session: SqlSession) -> None:
         """Prove the incoming tables, set the counters, and note which tables are to be swapped."""
         for pair in self.pairs:
-            proof = _noted(session, pair.source_name, self.direction.incoming)
+            proof = noted_proof(session, pair.source_name, self.direction.incoming)
             require_these(session, {pair.target_name: proof})
         self._align(session)
         self.prepare(session)
@@ -203,7 +191,7 @@ class PairSwap:
         place meanwhile is not noted.
         """
         incoming, outgoing = self.direction.incoming, self.direction.outgoing
-        proof = _noted(session, pair.source_name, incoming)
+        proof = noted_proof(session, pair.source_name, incoming)
         found = identity(session, *pair.target_name)
         changes: dict[str, Any] = {
             incoming: found if proof.is_same(found) else proof,
@@ -297,99 +285,3 @@ def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
                     renew_proofs(session, *pair.source_name, swap_begun=False)
     except ServerFault as fault:
         _log.info("the end of the swap could not be noted: %s", fault.message)
-
-
-def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direction) -> list[str]:
-    """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
-
-    Each waits until nothing holds the drop back.
-
-    Args:
-        tables: schema and name of each table that was swapped.
-
-    Returns:
-        The names of the tables that could not be dropped, each of which was reported.
-
-    Raises:
-        SpiritError: a stop, while it waited.
-    """
-    left = []
-    for source in tables:
-        name = direction.swapped_out(source[1])
-        await_pace(process, f"drop of {name}")
-        noted = partial(_noted, table=source, proof=direction.outgoing)
-        try:
-            why = drop_old_table(
-                process.config.connection,
-                source[0],
-                name,
-                proof=process.step("cleanup", noted),
-                stop=process.stop,
-                before_each=partial(_between_partitions, process, name),
-            )
-        except SpiritError as error:
-            why = error.message
-        if why:
-            left.append(name)
-            process.remark(f"table {name}", why)
-    return left
-
-
-def await_pace(process: Process, what: str) -> None:
-    """Wait until nothing holds back a drop.
-
-    Raises:
-        SpiritError: a stop.
-    """
-    while reason := process.pace.reason(Work.DROP):
-        process.show(f"{reason} ({what})")
-        process.stop.wait(_PACE_SECONDS)
-        process.stop.check()
-    process.show("")
-
-
-def _between_partitions(process: Process, name: str) -> None:
-    """Leave the disk to others for a moment, and longer where something holds back the drop."""
-    process.stop.wait(_REST_SECONDS)
-    await_pace(process, f"drop of {name}")
-
-
-def drop_old_table(
-    options: ConnectionOptions,
-    schema: str,
-    table: str,
-    *,
-    proof: Identity,
-    stop: StopSwitch,
-    lock_wait: int = 5,
-    attempts: int = 8,
-    patience: float = PATIENCE,
-    before_each: Callable[[], object] = lambda: None,
-) -> str:
-    """Drop a table that no migration needs any more.
-
-    The swap is done, so a failure is returned, never raised. Each try has a session of its own, so
-    that a restart of the server is survived, and waits ``lock_wait`` seconds for readers that still
-    have the table open.
-
-    Args:
-        patience: seconds for which the server may be away.
-        before_each: called before a partition of a large table is emptied; may wait.
-        proof: the table's identity; another table of its name stays (R24).
-
-    Returns:
-        An empty string, or why there is still a table of this name.
-    """
-    points.reach("cleanup.old_table")
-
-    def drop() -> str:
-        with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
-            free_partitions(session, schema, table, proof, before_each=before_each)
-            if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
-                return ""
-        return "nothing proves that it is the table that was swapped out: see who made it"
-
-    try:
-        return str(retrying(stop, attempts=attempts, patience=patience)(drop))
-    except SpiritError as error:
-        return error.message

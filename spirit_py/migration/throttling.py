@@ -42,7 +42,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
         run.settings,
         adaptive=adaptive,
         slow_part=lambda: None if lag is None else lag.part_bytes(),
-        tell=run.message,
+        tell=run.tell,
     )
     # First, because the application's changes go before everything of ours.
     throttles.add(Backlog(lambda: _statistics(run)))
@@ -84,7 +84,7 @@ def drop_throttled(run: Run) -> Iterator[None]:
 
     The throttlers of the copy are closed by then. Those that nobody asked for are left out.
     """
-    throttles = Throttles(run.settings, tell=run.message)
+    throttles = Throttles(run.settings, tell=run.tell)
     if run.settings.current.max_load:
         load = ServerLoad(run.config.connection, run.settings, run.stop)
         throttles.add(load, first=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.events import untold
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.events import Tell
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.grants import Grants
     from spirit_py.statement import AlterStatement
@@ -34,7 +36,7 @@ class PreflightContext:
         made: source to new table; None before the new table was created.
         moment: when the migration began, ISO 8601 in UTC: defaults of new columns are evaluated
             for that time; empty where nothing is to be written.
-        tell: shows a line about a check that takes long.
+        tell: reports how far a check that takes long has come.
         check_stop: raises when a stop was asked for; called between the statements of such a check.
     """
 
@@ -47,7 +49,7 @@ class PreflightContext:
     altered: Mapping[tuple[str, str], AlterStatement] = field(default_factory=dict)
     made: TableMapping | None = None
     moment: str = ""
-    tell: Callable[[str], None] = lambda _: None
+    tell: Tell = untold
     check_stop: Callable[[], None] = lambda: None
 
     @property

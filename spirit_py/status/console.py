@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from spirit_py.events import SHOWN_OTHERWISE
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
@@ -17,6 +18,7 @@ from spirit_py.units import human_bytes, human_count, human_percent, human_secon
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from spirit_py.events import Event
     from spirit_py.status.snapshot import MigrationStatus
 
 _SHOWN = (
@@ -45,12 +47,10 @@ class ConsoleReporter:
         """End the live display; the last panel is wiped, the messages stay."""
         self._live.stop()
 
-    def message(self, text: str, **fields: object) -> None:
+    def event(self, event: Event) -> None:
         """Print one event above the panel."""
-        line = Text(text)
-        for key, value in fields.items():
-            line.append(f" {key}={value}", style="dim")
-        self._console.print(line)
+        if event.name not in SHOWN_OTHERWISE:
+            self._console.print(Text(event.line))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Redraw the panel; of a batch, one for each table that is under way."""

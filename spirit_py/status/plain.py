@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
@@ -19,7 +19,7 @@ PROGRESS_SECONDS = 5.0
 
 
 class PlainReporter:
-    """Writes a line for each message, and a progress line every few seconds and phase change.
+    """Writes a line for each event, and a progress line every few seconds and phase change.
 
     Args:
         as_json: One JSON object a line instead of text.
@@ -42,9 +42,12 @@ class PlainReporter:
     def stop(self) -> None:
         """Do nothing."""
 
-    def message(self, text: str, **fields: object) -> None:
-        """Write one event with its figures."""
-        self._write("message", text, fields)
+    def event(self, event: Event) -> None:
+        """Write one event."""
+        if self._json and event.name is not EventName.SUMMARY:
+            self._write(json.dumps(event.to_dict(), default=str, ensure_ascii=False))
+        elif not self._json and event.name not in SHOWN_OTHERWISE:
+            self._write(f"{event.time.isoformat(timespec='milliseconds')} {event.line}")
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Write a progress line, unless one was written a moment ago in the same phase.
@@ -63,17 +66,17 @@ class PlainReporter:
         if phase == snapshot.phase.value and now - written < PROGRESS_SECONDS:
             return
         self._last[snapshot.table] = (snapshot.phase.value, now)
-        known = {key: value for key, value in vars(snapshot).items() if value not in (None, "", ())}
-        self._write("progress", describe(snapshot), known)
+        figures = {key: value for key, value in vars(snapshot).items() if key != "table"}
+        self.event(
+            Event(
+                name=EventName.PROGRESS,
+                text=describe(snapshot),
+                table=snapshot.table,
+                fields=figures,
+            )
+        )
 
-    def _write(self, kind: str, text: str, fields: dict[str, Any]) -> None:
-        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-        if self._json:
-            record = {"time": moment, "event": kind, "text": text, **fields}
-            line = json.dumps(record, default=str, ensure_ascii=False)
-        else:
-            figures = "".join(f" {key}={value}" for key, value in fields.items())
-            line = f"{moment} {text}{figures if kind == 'message' else ''}"
+    def _write(self, line: str) -> None:
         with self._lock:
             print(line, file=self._stream, flush=True)
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
+from spirit_py.events import Event, EventName
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
 
 FORMAT = 1
@@ -34,6 +36,7 @@ class OutcomeReport:
         outcome: one of those that the subclass lists, or :attr:`SpiritError.outcome`.
         exit_code: of the process (R16).
         error_code: one of :mod:`spirit_py.codes` where there is an error; empty otherwise.
+        seconds: from the beginning to the end.
     """
 
     format: int = FORMAT
@@ -42,6 +45,7 @@ class OutcomeReport:
     error_code: str = ""
     error: str = ""
     hint: str = ""
+    seconds: float = 0.0
     details: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
@@ -58,14 +62,23 @@ class OutcomeReport:
             self.error = f"{type(error).__name__}: {error}"
 
     @contextlib.contextmanager
-    def written(
-        self, path: Path | None, reporter: Reporter, *, complete: Callable[[], None]
+    def told(
+        self,
+        path: Path | None,
+        reporter: Reporter,
+        *,
+        begun: Event,
+        complete: Callable[[], None],
     ) -> Iterator[None]:
-        """Write the report at the end of the context, also after an error.
+        """Show a run from its beginning to its end, and write the report, also after an error.
 
         Args:
-            complete: called before, to fill in the last figures.
+            path: of the report; None for none.
+            begun: what is shown first.
+            complete: called at the end, to fill in the last figures.
         """
+        reporter.start()
+        reporter.event(begun)
         try:
             yield
         except BaseException as error:
@@ -74,6 +87,26 @@ class OutcomeReport:
         finally:
             complete()
             self.write(path, reporter)
+            reporter.event(self.ended(EventName.RUN_ENDED))
+            reporter.stop()
+
+    def ended(self, name: EventName, table: str = "") -> Event:
+        """Return the event of the end of a run, or of one table of a batch."""
+        return Event(
+            name=name,
+            text=f"ended: {self.outcome}" + (f": {self.error}" if self.error else ""),
+            table=table,
+            level="error" if self.error else "info",
+            fields={
+                "outcome": self.outcome,
+                "exit_code": self.exit_code,
+                "seconds": self.seconds,
+                "error": self.error,
+                "code": str(self.error_code) or None,
+                "hint": self.hint,
+                "details": list(self.details),
+            },
+        )
 
     def write(self, path: Path | None, reporter: Reporter) -> None:
         """Write the JSON (:func:`write_whole`), if a file was asked for.
@@ -88,7 +121,9 @@ class OutcomeReport:
         except OSError as error:
             text = f"the report could not be written to {path}: {error.strerror or error}"
             self.warnings.append(text)
-            reporter.message(f"warning: {text}")
+            reporter.event(
+                Event(name=EventName.WARNING, text=text, level="warning", fields={"code": None})
+            )
 
 
 @dataclass(kw_only=True)
@@ -134,7 +169,6 @@ class MigrationReport(OutcomeReport):
     rows_copied: int = 0
     rows_copied_by_spark: int = 0
     chunks: int = 0
-    seconds: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
     changes_received: int = 0
     changes_applied: int = 0
@@ -249,6 +283,21 @@ class MigrationReport(OutcomeReport):
             f"{names} built after the copy in"
             f" {human_seconds(self.index_build_seconds)}, {self.index_build_tries} statement(s)"
         )
+
+
+def run_begun(command: str, server: ConnectionOptions) -> Event:
+    """Return the event of the beginning of a run.
+
+    Args:
+        command: the subcommand of ``spirit-py``.
+        server: on which it works.
+    """
+    program = installed("spirit-py")
+    return Event(
+        name=EventName.RUN_BEGUN,
+        text=f"spirit-py {program} {command} on {server.address}",
+        fields={"command": command, "server": server.address, "program": program},
+    )
 
 
 def write_whole(path: Path, text: str) -> None:

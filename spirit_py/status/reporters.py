@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.contracts import Reporter
+    from spirit_py.events import Event
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
@@ -28,10 +29,10 @@ class Reporters:
         for one in self._all:
             one.start()
 
-    def message(self, text: str, **fields: object) -> None:
+    def event(self, event: Event) -> None:
         """Show one thing that happened."""
         for one in self._all:
-            one.message(text, **fields)
+            one.event(event)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Show a snapshot."""

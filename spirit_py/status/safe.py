@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Reporter
+    from spirit_py.events import Event
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
@@ -26,9 +27,9 @@ class SafeReporter:
         """Begin to show."""
         self._pass_on(self._reporter.start)
 
-    def message(self, text: str, **fields: object) -> None:
+    def event(self, event: Event) -> None:
         """Show one thing that happened."""
-        self._pass_on(self._reporter.message, text, **fields)
+        self._pass_on(self._reporter.event, event)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Show a snapshot."""
@@ -40,9 +41,9 @@ class SafeReporter:
         self._pass_on(self._reporter.stop)
         self._silent = self._silent or silent
 
-    def _pass_on(self, show: Callable[..., None], /, *arguments: object, **fields: object) -> None:
+    def _pass_on(self, show: Callable[..., None], *arguments: object) -> None:
         if not self._silent:
             try:
-                show(*arguments, **fields)
+                show(*arguments)
             except Exception:
                 self._silent = True

@@ -8,15 +8,17 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.events import EventName
 from spirit_py.pace import PART_BYTES, Work
 from spirit_py.threads import Background, every
 from spirit_py.throttle.watched import GRACE, Watched
-from spirit_py.units import human_bytes
+from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.contracts import Clock
+    from spirit_py.events import Tell
     from spirit_py.throttle.adaptive import Adaptive
     from spirit_py.throttle.settings import LiveSettings
     from spirit_py.throttle.throttler import Throttler
@@ -72,7 +74,7 @@ class Throttles:
         *,
         adaptive: Adaptive | None = None,
         slow_part: Callable[[], float | None] = lambda: None,
-        tell: Callable[..., None],
+        tell: Tell,
         clock: Clock = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -202,24 +204,31 @@ class Throttles:
             self._waits[name] = _Wait()
         for name, wait in self._waits.items():
             if name in found:
-                self._go_on(wait, found[name], now, passed)
+                self._go_on(wait, name, found[name], now, passed)
             elif wait.since is not None and name not in held:
                 self._end(wait, name, now)
 
-    def _go_on(self, wait: _Wait, reason: str, now: float, passed: float) -> None:
+    def _go_on(self, wait: _Wait, name: str, reason: str, now: float, passed: float) -> None:
         if wait.since is None:
             wait.since = now
         else:
             wait.seconds += passed
         if not wait.told and now - wait.since >= _TOLD_SECONDS:
             wait.told = True
-            self._tell(f"waiting for {reason}")
+            self._tell(
+                EventName.THROTTLE_BEGUN, f"waiting for {reason}", throttler=name, reason=reason
+            )
 
     def _end(self, wait: _Wait, name: str, now: float) -> None:
         began, told = wait.since or now, wait.told
         wait.since, wait.told = None, False
         if told:
-            self._tell(f"no longer waiting for: {name}", seconds=round(now - began, 1))
+            self._tell(
+                EventName.THROTTLE_ENDED,
+                f"no longer waiting for: {name}, after {human_seconds(now - began)}",
+                throttler=name,
+                seconds=round(now - began, 1),
+            )
 
     def working(self) -> bool:
         """Return whether there is work that goes on or waits."""

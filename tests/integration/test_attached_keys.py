@@ -115,7 +115,7 @@ def cutover(
         source or Copied(*swapping.swaps),
         attached=attached,
         limits=limits,
-        message=swapping.process.message,
+        tell=swapping.process.tell,
         stop=swapping.process.stop,
         note_position=note_position,
     )

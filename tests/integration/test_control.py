@@ -98,7 +98,7 @@ def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_pat
         assert shown["state"] == "running"
         user = table.query("SELECT USER(), CURRENT_USER()")[0]
         assert shown["live"]["paused"] == f"paused by {user[0]} (account {user[1]})"
-        assert f"account={user[1]} client={user[0]}" in command.said
+        assert f"asked by {user[0]} (account {user[1]})" in command.said
         assert "the end of the pause" in shown["live"]["waiting_for"]
         assert listener.count("chunk.dispatched") == handed_out
         assert "paused already" in done(table, "pause")

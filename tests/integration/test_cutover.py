@@ -17,7 +17,7 @@ from spirit_py.errors import (
     Interrupted,
     OutcomeUnknown,
 )
-from spirit_py.migration.swap import drop_old_table
+from spirit_py.migration.swapped_out import drop_old_table
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.stop import StopSwitch
@@ -32,6 +32,7 @@ from tests.kits.cutover import (
     untouched,
 )
 from tests.kits.locking import Clock, blind
+from tests.kits.reporter import lines_to
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
@@ -206,7 +207,7 @@ def test_a_transaction_held_through_all_tries(db, cutover):
         if "cutover try 3 failed" in text:
             clock.put_forward(DAYS)
 
-    failing = cutover(source, limits=blind(wait=1), clock=clock, message=give_up)
+    failing = cutover(source, limits=blind(wait=1), clock=clock, tell=lines_to(give_up))
 
     with pytest.raises(CutoverFailure) as failure:
         failing.run()
@@ -396,7 +397,7 @@ def test_an_answer_that_is_lost_for_good_is_an_outcome_of_its_own(db, proxy, cut
     limits = blind(look=0.3)
 
     with pytest.raises(OutcomeUnknown) as unknown:
-        cutover(source, proxy=proxy, limits=limits, message=lambda _: proxy.stop()).run()
+        cutover(source, proxy=proxy, limits=limits, tell=lines_to(lambda _: proxy.stop())).run()
 
     assert unknown.value.exit_code == 3
     assert f"`{db.name}`.`_t_old`" in unknown.value.hint

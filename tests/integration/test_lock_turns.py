@@ -31,6 +31,7 @@ from tests.kits.cutover import (
     untouched,
 )
 from tests.kits.locking import looking
+from tests.kits.reporter import lines_to
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Swapping:
             connection=connection,
             stop=self.stop,
             limits=self._limits,
-            message=self.said.append,
+            tell=lines_to(self.said.append),
             show=self.shown.append,
             **plan,
         )
@@ -160,7 +161,7 @@ def test_somebody_who_comes_between_look_and_request_is_seen(db):
     source.hooks["applies_paused"] = come
     said: list[str] = []
     swapping = ProvenCutover(
-        db, [swap], source, stop=StopSwitch(), limits=looking(**STRICT), message=said.append
+        db, [swap], source, stop=StopSwitch(), limits=looking(**STRICT), tell=lines_to(said.append)
     )
     call = BackgroundCall(swapping.run)
     until(lambda: said, "the message")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.events import untold
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
@@ -21,6 +22,7 @@ from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.locking import BLIND, policy
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.reporter import lines_to
 from tests.kits.schema_tools import open_schema_tools
 from tests.kits.waiting import until
 
@@ -39,7 +41,7 @@ def desk(db):
         yield found
 
 
-def turns_on(desk, stop=None, message=lambda _: None, **settings) -> LockTurns:
+def turns_on(desk, stop=None, tell=untold, **settings) -> LockTurns:
     """Return what decides when the ALTER of table ``t`` is sent; by default whoever is in front."""
     given: dict[str, Any] = {"old": BLIND, "wait": 1.0} | settings
     chosen = policy(**given)
@@ -50,7 +52,7 @@ def turns_on(desk, stop=None, message=lambda _: None, **settings) -> LockTurns:
         stop or StopSwitch(),
         what="the metadata lock",
         show=lambda _: None,
-        message=message,
+        tell=tell,
     )
 
 
@@ -192,7 +194,7 @@ def test_nothing_is_sent_while_somebody_old_is_in_front(db, desk):
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     said: list[str] = []
     results = []
-    turns = turns_on(desk, message=said.append, old=0.0)
+    turns = turns_on(desk, tell=lines_to(said.append), old=0.0)
     statement = alter_of(desk.schema, "t", "ADD c INT")
     call = partial(try_shortcut, desk.native, desk.session, desk.table(), statement, turns)
     thread = threading.Thread(target=lambda: results.append(call()))

@@ -18,6 +18,7 @@ from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
 from tests.kits.locking import looking
 from tests.kits.migrate import config_for, migrate_here
+from tests.kits.reporter import lines_to
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
 from tests.kits.reverse import SwappedTable
 from tests.kits.waiting import until
@@ -64,7 +65,7 @@ def swap(db, mode, *names, said=None, connection=None, limits=None):
         connection=connection,
         stop=StopSwitch(),
         guard=mode,
-        message=print if said is None else said.append,
+        tell=lines_to(print if said is None else said.append),
         **({"limits": limits} if limits else {}),
     )
     return dump, swaps, cutover
@@ -199,7 +200,7 @@ def test_too_few_row_versions_are_left(db, monkeypatch):
     assert untouched(db, one)
     said: list[str] = []
     cutover = ProvenCutover(
-        db, [one], SnapshotSource(one), stop=StopSwitch(), guard="auto", message=said.append
+        db, [one], SnapshotSource(one), stop=StopSwitch(), guard="auto", tell=lines_to(said.append)
     )
     result = cutover.run()
     assert "row versions" in result.guard

@@ -16,6 +16,7 @@ from spirit_py.phases import Phase
 from spirit_py.stop import StopSwitch
 from spirit_py.table.swap import Swap
 from tests.kits.connection import connection_options
+from tests.kits.reporter import lines_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,13 +31,10 @@ class SwapProcess:
         self.config = RunConfig(connection=connection_options(db), database=db.name)
         self.stop = StopSwitch()
         self.messages: list[str] = []
+        self.tell = lines_to(self.messages.append)
 
     def show(self, waiting_for: str) -> None:
         """Show nothing."""
-
-    def message(self, text: str, **_: object) -> None:
-        """Keep the line."""
-        self.messages.append(text)
 
 
 def as_it_is(key: ForeignKey) -> ForeignKey:

@@ -4,28 +4,46 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.events import teller, undeclared
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.events import Event, EventName, Tell
+
+
+def lines_to(keep: Callable[[str], object]) -> Tell:
+    """Return how a part of a run reports, so that each line reaches ``keep``."""
+
+    def show(event: Event) -> None:
+        keep(event.line)
+
+    return teller(show)
+
+
+UNDECLARED: list[str] = []
+"""What reporters were told that :data:`spirit_py.events.FIELDS` does not allow; see conftest.py."""
+
 
 class RecordingReporter:
-    """Keeps every line and every snapshot of the progress.
+    """Keeps every event and every snapshot of the progress.
 
     Args:
         on_progress: called with each snapshot.
     """
 
     def __init__(self, on_progress: Callable[[Any], object] | None = None) -> None:
-        self.lines: list[str] = []
+        self.events: list[Event] = []
         self.snapshots: list[Any] = []
         self._on_progress = on_progress
 
     def start(self) -> None:
         """Nothing to prepare."""
 
-    def message(self, text: str, **fields: object) -> None:
-        """Keep a line."""
-        self.lines.append(f"{text} {fields}" if fields else text)
+    def event(self, event: Event) -> None:
+        """Keep an event, and what is wrong with its fields."""
+        self.events.append(event)
+        UNDECLARED.extend(undeclared(event))
 
     def progress(self, snapshot: Any) -> None:
         """Keep the snapshot, rendered once as a display would."""
@@ -38,6 +56,11 @@ class RecordingReporter:
         """Nothing to clean."""
 
     @property
+    def lines(self) -> list[str]:
+        """The line of each event."""
+        return [event.line for event in self.events]
+
+    @property
     def text(self) -> str:
         """All lines."""
         return "\n".join(self.lines)
@@ -45,3 +68,7 @@ class RecordingReporter:
     def said(self, text: str) -> bool:
         """Whether a line has this text in it."""
         return any(text in line for line in self.lines)
+
+    def named(self, name: EventName) -> list[Event]:
+        """Return the events of a name, oldest first."""
+        return [event for event in self.events if event.name is name]

@@ -16,11 +16,14 @@ from spirit_py.errors import (
     Refusal,
     SchemaChanged,
 )
+from spirit_py.events import Event, EventName
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command, work_goes_on
 from spirit_py.status.report import OutcomeReport
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
+
+BEGUN = Event(name=EventName.RUN_BEGUN, text="begun")
 
 
 class Said:
@@ -38,9 +41,9 @@ class Said:
     def progress(self, snapshot):
         """Show nothing."""
 
-    def message(self, text, **_):
+    def event(self, event):
         """Keep a line."""
-        self.lines.append(text)
+        self.lines.append(event.line)
 
 
 def run(work, stop=None, **more):
@@ -136,7 +139,8 @@ def test_a_stop_that_is_not_followed_is_hurried():
 
 def test_the_report_is_written_whatever_happens(tmp_path):
     """A report holds the last figures, and the error that ended the run."""
-    path, report = tmp_path / "report.json", OutcomeReport()
-    with pytest.raises(Refusal), report.written(path, Said(), complete=lambda: None):
+    path, report, said = tmp_path / "report.json", OutcomeReport(), Said()
+    with pytest.raises(Refusal), report.told(path, said, begun=BEGUN, complete=lambda: None):
         raise Refusal("no", hint="none")
     assert '"outcome": "refused"' in path.read_text()
+    assert said.lines == ["begun", "error: ended: refused: no"]

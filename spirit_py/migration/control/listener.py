@@ -6,13 +6,14 @@ import logging
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import DONE, REVERT, Answer
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.events import EventName
 from spirit_py.migration.control.figures import PositionReach, live_figures
 from spirit_py.migration.control.orders import Orders
 from spirit_py.migration.control.verbs import Effect, Verbs
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.checkpoint.requests import Request
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -132,7 +134,15 @@ class ControlListener:
         """Carry one request out, if it is for this thread and somebody waits for the answer."""
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
-                self._run.message("refused a request that cannot be read", why=asked.why)
+                self._run.tell(
+                    EventName.CONTROL_REFUSED,
+                    f"refused a request that cannot be read: {asked.why}",
+                    verb=None,
+                    arguments=None,
+                    account=None,
+                    client=None,
+                    reason=asked.why,
+                )
                 error = Refusal(
                     f"the request cannot be read: {asked.why}", error_code=ErrorCode.REQUEST_REFUSED
                 )
@@ -160,10 +170,11 @@ class ControlListener:
             then = effect.then
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
-            self._run.message(
-                f"ctl {request} refused: {error.message}",
-                account=request.account,
-                client=request.client,
+            self._run.tell(
+                EventName.CONTROL_REFUSED,
+                f"ctl {request} refused: {error.message}; asked by {request.who}",
+                **_described(request),
+                reason=error.message,
             )
         try:
             self._queue.answer(session, asked.number, answer)
@@ -173,8 +184,10 @@ class ControlListener:
 
     def _log(self, asked: Asked, effect: Effect) -> None:
         request = asked.request
-        self._run.message(
-            f"ctl {request}: {effect.said}", account=request.account, client=request.client
+        self._run.tell(
+            EventName.CONTROL_OBEYED,
+            f"ctl {request}: {effect.said}; asked by {request.who}",
+            **_described(request),
         )
 
     def _show(self, session: Session) -> None:
@@ -191,3 +204,13 @@ class ControlListener:
             if fault.code not in ABSENT_TABLE:
                 raise
         self._shown, self._written_at = shown, now
+
+
+def _described(request: Request) -> dict[str, Any]:
+    """Return the fields of an event about a request."""
+    return {
+        "verb": request.verb,
+        "arguments": dict(request.arguments),
+        "account": request.account,
+        "client": request.client,
+    }

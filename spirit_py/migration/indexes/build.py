@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
@@ -102,12 +103,18 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
             run.report.index_build_tries += build.tries
         run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
         if not build.tries:
-            run.message(f"indexes of {pair.name} that are built already: {pair.deferred}")
-            continue
-        run.message(
-            f"indexes of {pair.name} built after the copy: {pair.deferred}"
-            + ("" if build.tries else " (by an earlier run)"),
-            seconds=round(build.seconds, 1),
+            text = f"indexes of {pair.name} that are built already: {pair.deferred}"
+        else:
+            text = (
+                f"indexes of {pair.name} built after the copy: {pair.deferred} in"
+                f" {human_seconds(build.seconds)}, {build.tries} statement(s)"
+            )
+        run.tell(
+            EventName.INDEXES_BUILT,
+            text,
+            table=pair.name,
+            indexes=list(pair.deferred.names),
+            seconds=round(build.seconds, 3),
             tries=build.tries,
         )
 
@@ -138,7 +145,7 @@ class IndexBuild:
             run.stop,
             what=f"the build of {deferred}",
             show=run.show,
-            message=run.message,
+            tell=run.tell,
         )
         self.tries = 0
         self.seconds = 0.0
@@ -182,9 +189,13 @@ class IndexBuild:
             if fault.code != LOG_TOO_BIG or self._held:
                 raise
             self._held = True
-            run.message(
-                f"building {self._deferred} of {self._deferred.table} again: more was written"
-                " meanwhile than the server's log of changes holds; now changes wait for the build"
+            why = "more was written meanwhile than the server's log of changes holds"
+            run.tell(
+                EventName.INDEXES_REPEATED,
+                f"building {self._deferred} of {self._deferred.table} again: {why}; now changes"
+                " wait for the build",
+                indexes=list(self._deferred.names),
+                reason=why,
             )
             return False
         return True

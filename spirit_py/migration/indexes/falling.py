@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import SpiritError
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import retrying
 from spirit_py.threads import Background
@@ -88,9 +89,14 @@ def dropping_when_slow(
         while not ended.wait(_LOOK_SECONDS):
             rows, waits = pair.speed()
             if rate.observe(time.monotonic(), rows, waits=waits):
-                run.message(
-                    f"rows of {pair.name} are inserted {FALL:.0f} times more slowly than before:"
-                    f" the indexes {pair.plan.deferred} are dropped, and built after the copy"
+                why = f"inserted {FALL:.0f} times more slowly than before"
+                run.tell(
+                    EventName.INDEXES_DROPPED,
+                    f"rows of {pair.name} are {why}: the indexes {pair.plan.deferred} are dropped,"
+                    " and built after the copy",
+                    table=pair.name,
+                    indexes=list(pair.plan.deferred.names),
+                    reason=f"rows are {why}",
                 )
                 leave_out(run, pair, checkpoints)
                 return

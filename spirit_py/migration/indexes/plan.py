@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.events import EventName
 from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import in_replication_group, readers_of_binlog
@@ -80,6 +81,13 @@ class IndexPlan:
     may_fall: bool = False
     left_out: bool = False
     why: str = ""
+
+    @property
+    def kind(self) -> str:
+        """When they are built: ``after_copy``, ``if_slow`` or ``during_copy``."""
+        if self.at_once:
+            return "after_copy"
+        return "if_slow" if self.may_fall else "during_copy"
 
     @property
     def none(self) -> DeferredIndexes:
@@ -155,7 +163,14 @@ def plan_indexes(
         text = f"{what} are kept up to date by the copy"
     run.report.indexes_plan.append(f"{text} ({plan.why})")
     if plan.deferred or run.config.defer_indexes == "on":
-        run.message(f"{text}: {plan.why}")
+        run.tell(
+            EventName.INDEXES_PLANNED,
+            f"{text}: {plan.why}",
+            table=f"{mapping.source.schema}.{mapping.source.name}",
+            indexes=list(plan.deferred.names),
+            plan=plan.kind,
+            reason=plan.why,
+        )
     return plan
 
 

@@ -32,10 +32,12 @@ from spirit_py.errors import (
     StatementWrite,
     ValueLost,
 )
+from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
 from spirit_py.migration.reverse.mailbox import RevertMailbox
 from spirit_py.migration.reverse.swap_back import SwapBack
-from spirit_py.migration.swap import BACK, drop_swapped_out
+from spirit_py.migration.swap import BACK
+from spirit_py.migration.swapped_out import drop_swapped_out
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -179,11 +181,14 @@ class Keeper:
         names = mailbox.record.names
         until = time.monotonic() + mailbox.seconds_left()
         for line in mailbox.record.losses:
-            process.message(line)
-        process.message(
+            process.tell(EventName.REVERT_LOSES, line)
+        seconds = max(0.0, until - time.monotonic())
+        process.tell(
+            EventName.REVERSE_BEGUN,
             f"reverse replication of {names} runs for"
-            f" {human_seconds(max(0.0, until - time.monotonic()))}: spirit-py revert brings the old"
-            " definition back"
+            f" {human_seconds(seconds)}: spirit-py revert brings the old definition back",
+            tables=names,
+            seconds=round(seconds, 1),
         )
         while True:
             self._check()
@@ -195,7 +200,12 @@ class Keeper:
             if asked is not None and self._answer(asked):
                 return True
             if left <= 0:
-                process.message(f"reverse replication of {names} ends: its time is over")
+                process.tell(
+                    EventName.REVERSE_ENDED,
+                    f"reverse replication of {names} ends: its time is over",
+                    tables=names,
+                    reason="its time is over",
+                )
                 return False
             process.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
@@ -224,7 +234,7 @@ class Keeper:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""
         mailbox, skip_drop = self._mailbox, SKIP_DROP in asked.request.arguments
         mailbox.accept(asked)
-        self._process.message("a revert was asked for")
+        self._process.tell(EventName.REVERT_REQUESTED, "a revert was asked for", session=None)
         try:
             self._swap_back(skip_drop=skip_drop)
         except SpiritError as error:
@@ -243,7 +253,8 @@ class Keeper:
             cause = self._process.stop.reason or self._stop.reason or error
         if isinstance(cause, Interrupted):
             # The revert that asked sees this process end, and takes its place.
-            self._process.message("the process that runs reverse replication was told to end")
+            why = "the process that runs reverse replication was told to end"
+            self._process.tell(EventName.REVERT_FAILED, why, reason=why)
             self._check()
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
@@ -252,7 +263,12 @@ class Keeper:
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
-        self._process.message(f"the revert failed: {error.message}; reverse replication still runs")
+        self._process.tell(
+            EventName.REVERT_FAILED,
+            f"the revert failed: {error.message}; reverse replication still runs",
+            level="warning",
+            reason=error.message,
+        )
 
     def _swap_back(self, *, skip_drop: bool) -> None:
         swap_back = SwapBack(self._process, self._pairs, self._mailbox)
@@ -275,7 +291,7 @@ class Keeper:
         else:
             tables = [table.source for table in record.tables]
             stays = bool(drop_swapped_out(self._process, tables, BACK))
-        self._process.message(text)
+        self._process.tell(EventName.REVERT_DONE, text, tables=record.names)
         return stays
 
     def _forget(self, *, keep: bool) -> None:

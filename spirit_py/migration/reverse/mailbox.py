@@ -17,6 +17,7 @@ from spirit_py.checkpoint.requests import DONE, REVERT, WORKING, Answer
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
+from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.renewed import RenewedSession
@@ -80,7 +81,7 @@ class RevertMailbox:
         self._try(
             lambda _: self.write(position=position),
             "the position of reverse replication stays an older one",
-            self._process.message,
+            self._process.warn,
         )
 
     def note_end(self, reason: str) -> None:
@@ -88,7 +89,7 @@ class RevertMailbox:
         self._try(
             lambda _: self.write(state=ENDED, reason=reason),
             "the end of reverse replication could not be noted",
-            self._process.message,
+            self._process.warn,
         )
 
     def drop_checkpoints(self) -> None:
@@ -152,7 +153,15 @@ class RevertMailbox:
                 yield asked
                 continue
             text = "a request of a spirit-py revert that no longer waits is not carried out"
-            self._process.message(text)
+            self._process.tell(
+                EventName.CONTROL_REFUSED,
+                text,
+                verb=REVERT,
+                arguments=dict(asked.request.arguments),
+                account=asked.request.account,
+                client=asked.request.client,
+                reason="it no longer waits",
+            )
             error = MigrationFailure(text, hint="run spirit-py revert again")
             self._queue.answer(session, asked.number, Answer.of_error(asked.request.token, error))
 

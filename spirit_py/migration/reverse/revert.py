@@ -16,6 +16,7 @@ from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.events import EventName
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
@@ -30,6 +31,7 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
+from spirit_py.status.report import OutcomeReport, run_begun
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
@@ -68,16 +70,24 @@ def revert(
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
     run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
-    run_command(
-        run.run,
-        stop=switch,
-        reporter=reporter,
-        status=run.status,
-        left_at_once=lambda: Interrupted(
-            signal.SIGINT,
-            hint="look at the tables: if the old one (_..._old) exists, the revert was not made",
-        ),
-    )
+    report = OutcomeReport(outcome="done")
+    with report.told(
+        config.records.report_json,
+        reporter,
+        begun=run_begun("revert", config.connection),
+        complete=lambda: run.complete(report),
+    ):
+        run_command(
+            run.run,
+            stop=switch,
+            reporter=reporter,
+            status=run.status,
+            left_at_once=lambda: Interrupted(
+                signal.SIGINT,
+                hint="look at the tables: if the old one (_..._old) exists, the revert was not"
+                " made",
+            ),
+        )
 
 
 class Revert(Process):
@@ -96,7 +106,7 @@ class Revert(Process):
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self._began = time.monotonic()
         self._lock_name = lock_name("migration", config.database, config.table)
-        self._name = f"{config.database}.{config.table}"
+        self._name = self.table = f"{config.database}.{config.table}"
 
     def status(self) -> MigrationStatus:
         """Return what is going on, for the display."""
@@ -109,6 +119,10 @@ class Revert(Process):
             waiting_for=self.waiting_for,
         )
 
+    def complete(self, report: OutcomeReport) -> None:
+        """Enter the last figures."""
+        report.seconds = round(time.monotonic() - self._began, 3)
+
     def run(self) -> None:
         """Ask the process that runs reverse replication; take its place where it has ended."""
         with self.stack:
@@ -117,12 +131,17 @@ class Revert(Process):
                 found = self._find(session)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
-                    self.message(
-                        f"asking the process that runs reverse replication (session {holder})"
+                    self.tell(
+                        EventName.REVERT_REQUESTED,
+                        f"asking the process that runs reverse replication (session {holder})",
+                        session=holder,
                     )
                     if self._ask(session, RequestQueue(CheckpointTable(*found.home))):
                         return
-            self.message("no process runs reverse replication any more: going on in its place")
+            self.tell(
+                EventName.REVERT_TAKEN_OVER,
+                "no process runs reverse replication any more: going on in its place",
+            )
             self._take_over(found)
 
     def _find(self, session: Session) -> ReverseRecord:
@@ -142,7 +161,11 @@ class Revert(Process):
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if len(record.tables) > 1:
-            self.message(f"these were changed together: {record.names}")
+            self.tell(
+                EventName.REVERT_TABLES_FOUND,
+                f"these were changed together: {record.names}",
+                tables=record.names,
+            )
         return record
 
     # -- asking
@@ -164,7 +187,7 @@ class Revert(Process):
                 queue,
                 asked,
                 process_lock=self._lock_name,
-                said=self.message,
+                said=lambda line: self.tell(EventName.REVERT_ANSWERED, line),
                 pause=self._pause,
                 within=_ANSWER_SECONDS,
             )
@@ -184,7 +207,7 @@ class Revert(Process):
                 queue.withdraw(session, asked.number)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
-                self.message(f"the request could not be taken back: {fault.message}")
+                self.warn(f"the request could not be taken back: {fault.message}")
 
     # -- in its place
 

@@ -19,6 +19,7 @@ from spirit_py.errors import (
     StillDifferent,
     ValueLost,
 )
+from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.migration.swap import BACK, PairSwap, swaps_of
 
@@ -86,22 +87,18 @@ class SwapBack:
         """
         process, record = self._process, self._mailbox.record
         for line in record.losses:
-            process.message(line)
+            process.tell(EventName.REVERT_LOSES, line)
         swaps = swaps_of(self._pairs, BACK)
         with process.session("revert") as session:
             check_names(session, swaps)
             require_definitions(session, record.tables)
             require_guard(session, swaps, process.config.snapshot_guard)
-        process.message("bringing the old table up to date")
+        process.tell(EventName.REVERT_STEP_BEGUN, "bringing the old table up to date", step="drain")
         self._feed.block_wait()
         self._feed.flush()
         for pair in self._pairs:
             pair.analyze()
-            self._compare(pair)
-
-    def _compare(self, pair: Pair) -> None:
-        self._process.message(f"comparing {pair.name} with {pair.mapping.target.name}")
-        pair.check()
+            pair.check()
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15)."""
@@ -118,12 +115,12 @@ class SwapBack:
         while not self.swapped:
             for pair in self._pairs:
                 if not pair.proven:
-                    self._compare(pair)
-            self._process.message("swapping back")
+                    pair.check()
+            self._process.tell(EventName.REVERT_STEP_BEGUN, "swapping back", step="swap")
             try:
                 swap.run()
             except HeldBack as held:
-                self._process.message(held.message)
+                self._process.tell(EventName.CUTOVER_HELD_BACK, held.message, reason=held.message)
             finally:
                 self.swapped = swap.cutover.swapped
 

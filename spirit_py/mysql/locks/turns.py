@@ -23,6 +23,7 @@ import time
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.front import Front, named
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.events import Tell
     from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.locks.policy import LockPolicy
     from spirit_py.stop import StopSwitch
@@ -58,7 +60,7 @@ class LockTurns:
         fronts: for each server on which a lock is requested: how it is reached, who is in front.
         what: the lock, for messages: ``the lock of the swap``.
         show: called with what is waited for now, and with an empty text at the end.
-        message: called with a line when a wait begins, and every minute.
+        tell: reports that a wait has begun, and every minute that it goes on.
         attend: called every two seconds of waiting; what it raises ends the wait.
     """
 
@@ -68,7 +70,7 @@ class LockTurns:
     _: KW_ONLY
     what: str
     show: Callable[[str], None]
-    message: Callable[[str], None]
+    tell: Tell
     attend: Callable[[], None] = _nothing
     clock: Clock = time.monotonic
 
@@ -107,7 +109,7 @@ class LockTurns:
             while found := self.in_front(sessions):
                 if self.over:
                     return False
-                self._tell(found)
+                self._report(found)
                 self._rest(_LOOK_SECONDS)
                 self._looked = self.clock() - began
             if self._looked:
@@ -124,7 +126,7 @@ class LockTurns:
         found: list[Blocker] = []
         for session, (_, front) in zip(sessions, self.fronts, strict=True):
             front.look(session)
-            self._tell_unseen(front)
+            self._report_unseen(front)
             front.kill(session)
             found += front.older_than(old)
         if self._looked >= _UNCERTAIN_SECONDS:
@@ -169,19 +171,27 @@ class LockTurns:
             self.attend()
             self._attended = self.clock()
 
-    def _tell(self, found: list[Blocker]) -> None:
+    def _report(self, found: list[Blocker]) -> None:
         """Show who is waited for, and put it into the log now and then."""
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
         self.show(f"{who}, before {self.what} is requested")
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()
-            self.message(f"{self.what} is not requested while this is in front: {who}")
+            self.tell(
+                EventName.LOCK_BLOCKED,
+                f"{self.what} is not requested while this is in front: {who}",
+                lock=self.what,
+                blockers=who,
+            )
 
-    def _tell_unseen(self, front: Front) -> None:
+    def _report_unseen(self, front: Front) -> None:
         if front.unseen and not self._told_unseen:
             self._told_unseen = True
-            self.message(
+            self.tell(
+                EventName.LOCK_UNSEEN,
                 f"metadata locks cannot be seen: {front.unseen}; before {self.what} is requested,"
-                " old transactions on any table are waited for, and nobody is killed"
+                " old transactions on any table are waited for, and nobody is killed",
+                lock=self.what,
+                reason=front.unseen,
             )

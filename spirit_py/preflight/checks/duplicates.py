@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.events import EventName
 from spirit_py.mysql.values.duplicates import EXAMPLES, duplicates_for
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
@@ -44,6 +45,11 @@ def _now_and_then(context: PreflightContext, name: str) -> Callable[[int], None]
         context.check_stop()
         if time.monotonic() - told >= _TELL_SECONDS:
             told = time.monotonic()
-            context.tell(f"looked at about {rows} rows for duplicates of the new key {name}")
+            context.tell(
+                EventName.DUPLICATES_SEARCHED,
+                f"looked at about {rows} rows for duplicates of the new key {name}",
+                index=name,
+                rows=rows,
+            )
 
     return seen

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, ServerFault
+from spirit_py.events import untold
 from spirit_py.migration import deferral
 from spirit_py.migration.deferral import Deferral
 from spirit_py.mysql.retry import retrying
@@ -149,7 +150,7 @@ def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -
             return [("drop this table to let spirit-py swap",)]
 
     run.undeferred = False
-    run.message = lambda _text: None
+    run.tell = untold
     run.step = lambda _role, work: work(Session())
     found.create()
     assert sent == (["CREATE", "DROP"] if early else ["CREATE"])

@@ -10,6 +10,7 @@ import pytest
 
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.events import untold
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.stop import StopSwitch
 
@@ -29,7 +30,7 @@ class _Late(StopSwitch):
 
 def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
     """The revert that asked takes the place of a process that ends: it gets no answer."""
-    process: Any = SimpleNamespace(stop=_Late(), message=lambda _text: None)
+    process: Any = SimpleNamespace(stop=_Late(), tell=untold)
     keeper = Keeper(process, RECORD)
     saved: list[str] = []
     answered: list[object] = []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import HeldBack
+from spirit_py.events import untold
 from spirit_py.migration import migration, swap
 from spirit_py.migration.swap import FORWARD, PairSwap
 from spirit_py.phases import Phase
@@ -33,7 +34,7 @@ def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch
     monkeypatch.setattr(swap, "limits_of", lambda _: None)
     monkeypatch.setattr(swap, "swaps_of", lambda *_: [])
     process: Any = SimpleNamespace(
-        config=SimpleNamespace(connection=None, snapshot_guard="off"), message=None, show=None
+        config=SimpleNamespace(connection=None, snapshot_guard="off"), tell=None, show=None
     )
     pairs: Any = [SimpleNamespace(feed=None, stop=None)]
     swapping = PairSwap(process=process, pairs=pairs, direction=FORWARD, carried=lambda key: key)
@@ -67,7 +68,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
         config=SimpleNamespace(defer_cutover=False),
         engines=SimpleNamespace(rest=lambda: None),
         figures=SimpleNamespace(phase=Phase.CUTOVER),
-        message=lambda _: None,
+        tell=untold,
     )
     new: Any = SimpleNamespace(counters={}, altered={})
     ended: Any = migration._swap(run, [], checkpoints=Any, new=new)  # type: ignore[arg-type]

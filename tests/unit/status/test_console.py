@@ -6,6 +6,7 @@ import io
 
 from rich.console import Console
 
+from spirit_py.events import Event, EventName
 from spirit_py.phases import Phase
 from spirit_py.status.console import ConsoleReporter, render
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
@@ -67,11 +68,10 @@ def test_messages_stay_above_the_panel():
     drawn = io.StringIO()
     reporter = ConsoleReporter(Console(file=drawn, width=100, force_terminal=True))
     reporter.start()
-    reporter.message("feed started", position="gtid")
+    reporter.event(Event(name=EventName.WARNING, text="the disk is small", level="warning"))
     reporter.progress(MigrationStatus(table="t", phase=Phase.COPY, elapsed=1, phase_elapsed=1))
     reporter.stop()
-    assert "feed started" in drawn.getvalue()
-    assert "position=gtid" in drawn.getvalue()
+    assert "warning: the disk is small" in drawn.getvalue()
 
 
 def test_a_batch_shows_each_table_that_is_under_way():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from spirit_py.events import Event, EventName
 from spirit_py.phases import Phase
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 
+EVENT = Event(name=EventName.CUTOVER_RELEASED, text="it goes on")
 SNAPSHOT = MigrationStatus(table="t", phase=Phase.COPY, elapsed=1.0, phase_elapsed=1.0)
 
 
@@ -15,11 +17,11 @@ class _Broken:
     def __init__(self):
         self.calls = 0
 
-    def _fail(self, *_arguments, **_fields):
+    def _fail(self, *_arguments):
         self.calls += 1
         raise BrokenPipeError
 
-    start = message = progress = stop = _fail
+    start = event = progress = stop = _fail
 
 
 def test_a_broken_pipe_is_met_once_and_raises_nothing():
@@ -27,7 +29,7 @@ def test_a_broken_pipe_is_met_once_and_raises_nothing():
     broken = _Broken()
     safe = SafeReporter(broken)
     safe.start()
-    safe.message("swapped", lock_held_ms=1)
+    safe.event(EVENT)
     safe.progress(SNAPSHOT)
     assert broken.calls == 1
     safe.stop()
@@ -42,8 +44,8 @@ def test_a_working_reporter_gets_everything():
         def start(self):
             seen.append("start")
 
-        def message(self, text, **fields):
-            seen.append((text, fields))
+        def event(self, event):
+            seen.append(event)
 
         def progress(self, snapshot):
             seen.append(snapshot)
@@ -53,7 +55,7 @@ def test_a_working_reporter_gets_everything():
 
     safe = SafeReporter(Works())
     safe.start()
-    safe.message("a", b=1)
+    safe.event(EVENT)
     safe.progress(SNAPSHOT)
     safe.stop()
-    assert seen == ["start", ("a", {"b": 1}), SNAPSHOT, "stop"]
+    assert seen == ["start", EVENT, SNAPSHOT, "stop"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles
 from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from spirit_py.events import EventName
 
 
 class Clock:
@@ -57,7 +61,7 @@ class Fake:
 class Told(list):
     """What was reported."""
 
-    def __call__(self, text: str, **fields: object) -> None:
+    def __call__(self, _name: EventName, text: str, /, **fields: object) -> None:
         """Keep a line."""
         self.append((text, fields))
 
@@ -135,7 +139,7 @@ def test_a_wait_has_not_ended_because_nobody_asks():
     clock.now += 0.5
     pace.reason(Work.COPY)
     pace.count()
-    assert told[-1][0] == "no longer waiting for: pause"
+    assert told[-1][0] == "no longer waiting for: pause, after 1m04s"
 
 
 def test_a_pause_holds_back_everything():
@@ -162,10 +166,11 @@ def test_waits_are_counted_and_reported_when_they_begin_and_end():
     assert told == []
     load.why = "Threads_running"
     go_on(3.25)
-    assert told == [("waiting for Threads_running", {})]
+    assert [text for text, _ in told] == ["waiting for Threads_running"]
+    assert told[0][1] == {"throttler": "load", "reason": "Threads_running"}
     load.why = ""
     go_on(0.5)
-    assert [text for text, _ in told[1:]] == ["no longer waiting for: load"]
+    assert [text for text, _ in told[1:]] == ["no longer waiting for: load, after 3.2s"]
     assert told[1][1]["seconds"] == pytest.approx(3.25, abs=0.06)
     # Of either wait all but the stretch before it was first seen.
     assert pace.seconds()["load"] == pytest.approx(0.25 + 3.0)

@@ -1,0 +1,130 @@
+"""The drop of tables that a swap put out of place, once nothing holds it back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spirit_py import points
+from spirit_py.checkpoint.proofs import noted_proof
+from spirit_py.errors import SpiritError
+from spirit_py.events import EventName
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.retry import PATIENCE, retrying
+from spirit_py.mysql.tables.definition import read_table
+from spirit_py.mysql.tables.gentle_drop import free_partitions
+from spirit_py.mysql.tables.identity import drop_if
+from spirit_py.pace import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.migration.process import Process
+    from spirit_py.migration.swap import Direction
+    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.stop import StopSwitch
+
+#: Between two questions whether a drop may begin.
+_PACE_SECONDS: Final = 0.2
+#: Between two partitions of a large table.
+_REST_SECONDS: Final = 1.0
+
+
+def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direction) -> list[str]:
+    """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
+
+    Each waits until nothing holds the drop back.
+
+    Args:
+        tables: schema and name of each table that was swapped.
+
+    Returns:
+        The names of the tables that could not be dropped, each of which was reported.
+
+    Raises:
+        SpiritError: a stop, while it waited.
+    """
+    left = []
+    for source in tables:
+        name = direction.swapped_out(source[1])
+        await_pace(process, f"drop of {name}")
+        noted = partial(noted_proof, table=source, proof=direction.outgoing)
+        try:
+            why = drop_old_table(
+                process.config.connection,
+                source[0],
+                name,
+                proof=process.step("cleanup", noted),
+                stop=process.stop,
+                before_each=partial(_between_partitions, process, name),
+            )
+        except SpiritError as error:
+            why = error.message
+        if why:
+            left.append(name)
+            process.remark(f"table {name}", why)
+        else:
+            dropped = f"{source[0]}.{name}"
+            process.tell(EventName.OLD_TABLE_DROPPED, f"{dropped} is dropped", dropped=dropped)
+    return left
+
+
+def await_pace(process: Process, what: str) -> None:
+    """Wait until nothing holds back a drop.
+
+    Raises:
+        SpiritError: a stop.
+    """
+    while reason := process.pace.reason(Work.DROP):
+        process.show(f"{reason} ({what})")
+        process.stop.wait(_PACE_SECONDS)
+        process.stop.check()
+    process.show("")
+
+
+def _between_partitions(process: Process, name: str) -> None:
+    """Leave the disk to others for a moment, and longer where something holds back the drop."""
+    process.stop.wait(_REST_SECONDS)
+    await_pace(process, f"drop of {name}")
+
+
+def drop_old_table(
+    options: ConnectionOptions,
+    schema: str,
+    table: str,
+    *,
+    proof: Identity,
+    stop: StopSwitch,
+    lock_wait: int = 5,
+    attempts: int = 8,
+    patience: float = PATIENCE,
+    before_each: Callable[[], object] = lambda: None,
+) -> str:
+    """Drop a table that no migration needs any more.
+
+    The swap is done, so a failure is returned, never raised. Each try has a session of its own, so
+    that a restart of the server is survived, and waits ``lock_wait`` seconds for readers that still
+    have the table open.
+
+    Args:
+        patience: seconds for which the server may be away.
+        before_each: called before a partition of a large table is emptied; may wait.
+        proof: the table's identity; another table of its name stays (R24).
+
+    Returns:
+        An empty string, or why there is still a table of this name.
+    """
+    points.reach("cleanup.old_table")
+
+    def drop() -> str:
+        with connect(options, role="drop", lock_wait_timeout=lock_wait) as session:
+            free_partitions(session, schema, table, proof, before_each=before_each)
+            if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
+                return ""
+        return "nothing proves that it is the table that was swapped out: see who made it"
+
+    try:
+        return str(retrying(stop, attempts=attempts, patience=patience)(drop))
+    except SpiritError as error:
+        return error.message
