@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import threading
@@ -67,6 +68,8 @@ class PlainReporter:
             return
         self._last[snapshot.table] = (snapshot.phase.value, now)
         figures = {key: value for key, value in vars(snapshot).items() if key != "table"}
+        if snapshot.totals is not None:
+            figures["totals"] = dataclasses.asdict(snapshot.totals)
         self.event(
             Event(
                 name=EventName.PROGRESS,

@@ -1,0 +1,204 @@
+"""Keeps the last snapshot of each table, and makes metrics of it when asked.
+
+Counters never fall within the process, whatever begins anew under them
+(:mod:`spirit_py.status.growth`). A table that is done keeps its outcome and nothing else, and the
+outcomes of the last :data:`ENDED_TABLES` of them are kept: a batch of thousands stays small.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
+
+from spirit_py.phases import Phase
+from spirit_py.status.growth import Growth
+from spirit_py.status.metrics.catalogue import (
+    BATCH_TABLES,
+    BUILD,
+    ENDED,
+    FIGURES,
+    METRICS,
+    OUTCOME,
+    PHASE,
+    PROGRESSED,
+    STARTED,
+    THROTTLED,
+    WAITING,
+    MetricSpec,
+)
+from spirit_py.status.snapshot import BatchStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client.metrics_core import Metric
+
+    from spirit_py.contracts import Clock
+    from spirit_py.status.snapshot import MigrationStatus
+
+ENDED_TABLES: Final = 500
+_THROTTLED: Final = "throttled "
+_COUNTERS: Final = tuple(figure for figure in FIGURES if figure.kind == "counter")
+
+Row = tuple[MetricSpec, "Mapping[str, str]", float]
+"""One sample: its metric, the values of its labels, and its value."""
+
+
+@dataclass
+class _Table:
+    """What is known of a table that is under way."""
+
+    seen: MigrationStatus
+    growth: Growth = field(default_factory=Growth)
+    moved: tuple[object, ...] = ()
+    progressed_at: float = 0.0
+
+
+class StatusCollector(Collector):
+    """Collects a run. Thread-safe, no I/O.
+
+    Args:
+        version: of the program.
+        clock: Unix time.
+    """
+
+    def __init__(self, *, version: str, clock: Clock = time.time) -> None:
+        self._version = version
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._began = clock()
+        self._tables: dict[str, _Table] = {}
+        self._ended: dict[str, tuple[str, float]] = {}
+        self._batch: dict[str, int] | None = None
+        self._revision = 0
+
+    @property
+    def revision(self) -> int:
+        """A number that changes whenever a metric may have changed."""
+        return self._revision
+
+    def update(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Take the figures of now over."""
+        under_way = snapshot.tables if isinstance(snapshot, BatchStatus) else (snapshot,)
+        with self._lock:
+            self._revision += 1
+            known = {name: one for one in under_way if (name := _name(one))}
+            if isinstance(snapshot, BatchStatus):
+                self._batch = dict(snapshot.counts)
+                self._tables = {name: old for name, old in self._tables.items() if name in known}
+            else:
+                # The name of its tables may be read only now.
+                self._tables = {name: old for name, old in self._tables.items() if name in known}
+            for name, one in known.items():
+                self._update(name, one)
+
+    def _update(self, name: str, seen: MigrationStatus) -> None:
+        table = self._tables.setdefault(name, _Table(seen))
+        table.seen = seen
+        self._ended.pop(name, None)
+        counters = {
+            spec.name: value for spec in _COUNTERS if (value := spec.value(seen)) is not None
+        }
+        if seen.totals is not None:
+            waits = seen.totals.throttled.items()
+            counters |= {_THROTTLED + reason: seconds for reason, seconds in waits}
+        table.growth.add("", counters)
+        moved = (seen.phase, seen.rows, seen.fraction, seen.applied, seen.table)
+        if moved != table.moved:
+            table.moved, table.progressed_at = moved, self._clock()
+
+    def ended(self, table: str, outcome: str) -> None:
+        """Note how a table's migration has ended."""
+        with self._lock:
+            self._revision += 1
+            self._ended.pop(table, None)
+            self._ended[table] = (outcome, self._clock())
+            if len(self._ended) > ENDED_TABLES:
+                del self._ended[next(iter(self._ended))]
+
+    def run_ended(self, outcome: str) -> None:
+        """Note how a run of one migration has ended; its last figures stay."""
+        with self._lock:
+            names = [*self._tables] or ([] if self._batch is not None else [""])
+        if self._batch is None:
+            for name in names:
+                self.ended(name, outcome)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all metrics that have a value."""
+        with self._lock:
+            rows = list(self._rows())
+        by_name: dict[str, Metric] = {}
+        for spec, labels, value in rows:
+            family = by_name.get(spec.name)
+            if family is None:
+                family = by_name[spec.name] = _family(spec)
+            _add(family, spec, labels, value)
+        order = {spec.name: place for place, spec in enumerate(METRICS)}
+        return [by_name[name] for name in sorted(by_name, key=order.__getitem__)]
+
+    def _rows(self) -> Iterator[Row]:
+        yield BUILD, {"version": self._version}, 1.0
+        yield STARTED, {}, self._began
+        for state, count in (self._batch or {}).items():
+            yield BATCH_TABLES, {"state": state}, float(count)
+        for name, table in self._tables.items():
+            yield from _table_rows(name, table)
+        for name, (outcome, at) in self._ended.items():
+            yield OUTCOME, {"table": name, "outcome": outcome}, 1.0
+            yield ENDED, {"table": name}, at
+
+
+def _name(seen: MigrationStatus) -> str:
+    """Return what a migration's metrics are labelled with: all its tables; empty if not known."""
+    tables = seen.totals.tables if seen.totals is not None else ()
+    return ",".join(tables) or seen.table.strip(".")
+
+
+def _table_rows(name: str, table: _Table) -> Iterator[Row]:
+    seen, labels = table.seen, {"table": name}
+    for phase in dict.fromkeys((*(seen.path or _USUAL), seen.phase)):
+        yield PHASE, labels | {"phase": phase.value}, float(phase is seen.phase)
+    yield WAITING, labels, float(bool(seen.waiting_for))
+    yield PROGRESSED, labels, table.progressed_at
+    grown = table.growth.totals
+    for figure in FIGURES:
+        value = grown.get(figure.name) if figure.kind == "counter" else figure.value(seen)
+        if value is not None:
+            yield figure, labels, float(value)
+    for key, seconds in grown.items():
+        if key.startswith(_THROTTLED):
+            yield THROTTLED, labels | {"reason": key.removeprefix(_THROTTLED)}, seconds
+
+
+_USUAL: Final = (
+    Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE, Phase.COPY, Phase.INDEX, Phase.DRAIN,
+    Phase.ANALYZE, Phase.CHECKSUM, Phase.SENTINEL, Phase.CUTOVER, Phase.KEEP, Phase.GRACE,
+    Phase.CLEANUP,
+)  # fmt: skip
+
+
+def _family(spec: MetricSpec) -> Metric:
+    names = () if spec.of_process else ("table",)
+    if spec.kind == "info":
+        return InfoMetricFamily(spec.name.removesuffix("_info"), spec.help, labels=())
+    kinds: dict[str, Callable[..., Metric]] = {
+        "counter": CounterMetricFamily,
+        "gauge": GaugeMetricFamily,
+    }
+    return kinds[spec.kind](spec.name, spec.help, labels=(*names, *spec.labels))
+
+
+def _add(family: Metric, spec: MetricSpec, labels: Mapping[str, str], value: float) -> None:
+    if isinstance(family, InfoMetricFamily):
+        family.add_metric((), dict(labels))
+        return
+    names = () if spec.of_process else ("table",)
+    values = [labels[name] for name in (*names, *spec.labels)]
+    if isinstance(family, CounterMetricFamily | GaugeMetricFamily):
+        family.add_metric(values, value)

@@ -1,0 +1,248 @@
+"""A bounded history of a run: its figures, its phases, and what happened (pure).
+
+A run may take seconds or weeks, and its history takes the same memory: figures are kept in spans
+of equal length, and when there are too many of them, each two neighbours become one. A span keeps
+the least, the most and the mean of a figure, and the value of a counter at its end, so that a rate
+over any number of spans is exact, and a peak of a second is still seen after a week.
+
+Of events the first and the last are kept, and of those in between the warnings and errors before
+the others. The history begins with the process: of what earlier runs of a migration did it has
+only what the server keeps, which the report shows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+SPANS: Final = 480
+"""Spans of figures that are kept at most."""
+EVENTS: Final = 400
+"""Events that are kept at most, of each of the two kinds."""
+STAGES: Final = 200
+"""Stages of each lane that are kept at most."""
+LANES: Final = 200
+"""Lanes that are kept at most: tables of a batch."""
+_FIRST_EVENTS: Final = 50
+
+
+@dataclass(frozen=True)
+class Range:
+    """What was seen of one figure in a span.
+
+    Attributes:
+        looks: how often it was looked at.
+    """
+
+    least: float
+    most: float
+    mean: float
+    looks: int = 1
+
+    def with_(self, other: Range) -> Range:
+        """Return the range of both."""
+        looks = self.looks + other.looks
+        mean = (self.mean * self.looks + other.mean * other.looks) / looks
+        return Range(min(self.least, other.least), max(self.most, other.most), mean, looks)
+
+
+@dataclass
+class Span:
+    """What was seen between two times, in seconds since the run began.
+
+    Attributes:
+        figures: those that go up and down, as far as they were known.
+        counters: those that only grow, at the end.
+    """
+
+    began: float
+    ended: float
+    figures: dict[str, Range] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+
+    def extend(self, later: Span) -> None:
+        """Take in the span that follows."""
+        self.ended = later.ended
+        for name, seen in later.figures.items():
+            mine = self.figures.get(name)
+            self.figures[name] = seen if mine is None else mine.with_(seen)
+        self.counters |= later.counters
+
+
+@dataclass
+class Stage:
+    """A time in which a lane was in one phase."""
+
+    name: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """Something that happened.
+
+    Attributes:
+        at: seconds since the run began.
+        level: ``info``, ``warning`` or ``error``.
+    """
+
+    at: float
+    name: str
+    text: str
+    table: str = ""
+    level: str = "info"
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
+class Timeline:
+    """The history of one run. Not thread-safe.
+
+    Args:
+        spans: how many spans are kept at most; an even number.
+        events: how many events of each kind are kept at most.
+
+    Attributes:
+        lanes: for each table, the phases that it went through. A migration has one.
+        events_left_out: how many events were dropped.
+        lanes_left_out: tables of which no phases are kept, because there are too many.
+    """
+
+    def __init__(self, *, spans: int = SPANS, events: int = EVENTS) -> None:
+        self._limit = spans
+        self._spans: list[Span] = []
+        #: Seconds of a span; the last one grows to it.
+        self._length = 0.0
+        self.lanes: dict[str, list[Stage]] = {}
+        self.lanes_left_out: int = 0
+        self._without_lane: str = ""
+        self._number = 0
+        self._first: list[tuple[int, Noted]] = []
+        self._usual: deque[tuple[int, Noted]] = deque(maxlen=events)
+        self._weighty: deque[tuple[int, Noted]] = deque(maxlen=events)
+        self._ended = 0.0
+
+    # -- figures
+
+    def look(
+        self, at: float, figures: Mapping[str, float | None], counters: Mapping[str, float | None]
+    ) -> None:
+        """Add what was seen at a time; a figure that is None is not known."""
+        self._ended = max(self._ended, at)
+        seen = Span(self._spans[-1].ended if self._spans else at, at)
+        seen.figures = {
+            name: Range(value, value, value) for name, value in figures.items() if value is not None
+        }
+        seen.counters = {name: value for name, value in counters.items() if value is not None}
+        last = self._spans[-1] if self._spans else None
+        if last is not None and at - last.began <= self._length:
+            last.extend(seen)
+            return
+        self._spans.append(seen)
+        if len(self._spans) > self._limit:
+            self._halve()
+
+    def _halve(self) -> None:
+        """Make one span of each two neighbours."""
+        pairs = zip(self._spans[::2], self._spans[1::2], strict=False)
+        rest = self._spans[len(self._spans) // 2 * 2 :]
+        kept = []
+        for earlier, later in pairs:
+            earlier.extend(later)
+            kept.append(earlier)
+        self._spans = kept + rest
+        self._length = (kept[-1].ended - kept[0].began) / len(kept)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The spans, in their order."""
+        return tuple(self._spans)
+
+    @property
+    def ended(self) -> float:
+        """The time of the last look, event or stage."""
+        return self._ended
+
+    # -- stages
+
+    def stage(self, lane: str, name: str, at: float) -> None:
+        """Note that a lane is in a phase at a time."""
+        self._ended = max(self._ended, at)
+        stages = self.lanes.get(lane)
+        if stages is None:
+            if len(self.lanes) >= LANES:
+                self._leave_out(lane)
+                return
+            stages = self.lanes[lane] = []
+        if not stages:
+            stages.append(Stage(name, at, at))
+            return
+        stages[-1].ended = at
+        if stages[-1].name != name:
+            stages.append(Stage(name, at, at))
+            if len(stages) > STAGES:
+                _absorb_shortest(stages)
+
+    def rename(self, lane: str, name: str) -> None:
+        """Change the name of a lane, where its table was not known yet."""
+        if lane != name and lane in self.lanes and name not in self.lanes:
+            self.lanes = {name if one == lane else one: old for one, old in self.lanes.items()}
+
+    def _leave_out(self, lane: str) -> None:
+        if lane != self._without_lane:
+            self._without_lane = lane
+            self.lanes_left_out += 1
+
+    # -- events
+
+    def note(self, event: Noted) -> None:
+        """Add something that happened."""
+        self._ended = max(self._ended, event.at)
+        self._number += 1
+        numbered = (self._number, event)
+        if len(self._first) < _FIRST_EVENTS:
+            self._first.append(numbered)
+        elif event.level == "info":
+            self._usual.append(numbered)
+        else:
+            self._weighty.append(numbered)
+
+    @property
+    def events(self) -> tuple[Noted, ...]:
+        """The events that are kept, in their order."""
+        kept = sorted([*self._first, *self._usual, *self._weighty], key=lambda one: one[0])
+        return tuple(event for _, event in kept)
+
+    @property
+    def events_left_out(self) -> int:
+        """How many events were dropped."""
+        return self._number - len(self._first) - len(self._usual) - len(self._weighty)
+
+
+def _absorb_shortest(stages: list[Stage]) -> None:
+    """Let the shortest stage, the last one apart, become part of the one before it."""
+    shortest = min(range(1, len(stages) - 1), key=lambda n: stages[n].ended - stages[n].began)
+    stages[shortest - 1].ended = stages[shortest].ended
+    del stages[shortest]
+    if shortest < len(stages) and stages[shortest].name == stages[shortest - 1].name:
+        stages[shortest - 1].ended = stages[shortest].ended
+        del stages[shortest]
+
+
+def rates(spans: Iterable[Span], counter: str) -> Iterator[tuple[Span, float]]:
+    """Return by how much a counter grew a second, for each span in which that is known.
+
+    A span whose predecessor did not have the counter has no rate: what it began with may be older.
+    """
+    before: Span | None = None
+    for span in spans:
+        if before is not None and counter in span.counters and counter in before.counters:
+            passed = span.ended - before.ended
+            if passed > 0:
+                grown = span.counters[counter] - before.counters[counter]
+                yield span, max(0.0, grown) / passed
+        before = span

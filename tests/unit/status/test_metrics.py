@@ -1,0 +1,303 @@
+"""Metrics, read by the client library's own parser."""
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from spirit_py.errors import UsageFault
+from spirit_py.phases import Phase
+from spirit_py.status.metrics.catalogue import METRICS
+from spirit_py.status.metrics.collector import ENDED_TABLES, StatusCollector
+from spirit_py.status.metrics.server import REQUESTS, MetricsServer
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+from spirit_py.status.totals import RunTotals
+from tests.kits.scraping import asked, scraped
+from tests.kits.waiting import until
+
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+HOSTILE = 'sh"op\\.x\n<script>'
+
+
+def status(table="shop.orders", **changes):
+    """Return a snapshot of a copy."""
+    known = {"phase": Phase.COPY, "elapsed": 3.0, "phase_elapsed": 1.0}
+    return MigrationStatus(table=table, **{**known, **changes})
+
+
+def everything():
+    """Return a snapshot in which every figure is known."""
+    return status(
+        rows=5, rows_total=100, fraction=0.05, rate=10.0, eta=9.0, chunk_rows=100,
+        chunk_seconds=0.2, pending=7, buffered_bytes=70, feed_lag=0.1, received=20, applied=10,
+        deduplicated=3, dropped=4, waiting_for="a lock",
+        totals=RunTotals(
+            tables=("shop.orders",), rows_copied=5, rows_copied_before=2, chunks=1,
+            chunks_replaced=0, throttled={"pause": 2.5}, tasks=1.5, most_tasks=4,
+            backpressure_seconds=0.5, feed_reconnects=1, feed_bytes=99, checksum_passes=1,
+            checksum_rows=9, differences=0, chunks_repaired=0, cutover_tries=2, lock_held=0.02,
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def collector():
+    """Return a collector whose clock is at 1000."""
+    return StatusCollector(version="1.2.3", clock=lambda: 1000.0)
+
+
+def samples(collector):
+    """Return all samples: value by name and labels."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    text = generate_latest(registry).decode()
+    return {
+        (one.name, *sorted(one.labels.items())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+def named(found, name):
+    """Return the samples of one metric."""
+    return {key[1:]: value for key, value in found.items() if key[0] == name}
+
+
+def test_before_anything_is_known_there_is_no_figure(collector):
+    """What is unknown is absent, and no zero."""
+    collector.update(status(table="."))
+    assert {name for name, *_ in samples(collector)} == {
+        "spirit_py_build_info",
+        "spirit_py_start_timestamp_seconds",
+    }
+
+
+def test_an_unknown_figure_is_absent_and_a_zero_is_there(collector):
+    """A lag that is not measured is no lag of 0; no pending changes are 0."""
+    collector.update(status(pending=0, feed_lag=None))
+    found = samples(collector)
+    assert named(found, "spirit_py_feed_lag_seconds") == {}
+    assert list(named(found, "spirit_py_pending_changes").values()) == [0.0]
+
+
+def test_every_metric_is_exposed_as_it_is_declared(collector):
+    """With every figure known, the parser finds each metric with its kind and its labels."""
+    collector.update(
+        BatchStatus(described="", elapsed=1.0, tables=(everything(),), counts={"done": 1})
+    )
+    collector.ended("shop.items", "done")
+    registry = CollectorRegistry()
+    registry.register(collector)
+    found = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for one in family.samples:
+            found[one.name] = (family.type, set(one.labels), family.documentation)
+    table = {"table"}
+    kinds = {"info": "gauge"}
+    assert found == {
+        spec.name: (
+            kinds.get(spec.kind, spec.kind),
+            {*spec.labels} | (set() if spec.of_process else table),
+            spec.help,
+        )
+        for spec in METRICS
+    }
+
+
+def test_the_page_names_every_metric_with_its_kind_and_labels():
+    """docs/metrics.md has a row for each metric, and none for any other."""
+    rows = re.findall(
+        r"^\| `(spirit_py_\w+)` \| (\w+) \| ([^|]*) \|", PAGE.read_text(), re.MULTILINE
+    )
+    labels = {
+        spec.name: [*(() if spec.of_process else ("table",)), *spec.labels] for spec in METRICS
+    }
+    declared = {
+        spec.name: (spec.kind, ", ".join(f"`{one}`" for one in labels[spec.name]))
+        for spec in METRICS
+    }
+    assert {name: (kind, text.strip()) for name, kind, text in rows} == declared
+    assert len(rows) == len(METRICS)
+
+
+def test_names_follow_the_conventions():
+    """Base units last, ``_total`` behind counters alone."""
+    for spec in METRICS:
+        assert spec.name.endswith("_total") is (spec.kind == "counter"), spec.name
+        assert not re.search(r"_(ms|millis|minutes|kb|mb|kib|mib|percent)(_|$)", spec.name)
+
+
+def test_counters_do_not_fall_when_a_part_begins_again(collector):
+    """The feed after the swap counts from zero; the metric goes on."""
+    seen = []
+    for received in (10, 25, 0, 4):
+        collector.update(status(received=received))
+        seen += named(samples(collector), "spirit_py_received_changes_total").values()
+    assert seen == [10.0, 25.0, 25.0, 29.0]
+
+
+def test_the_phase_is_the_one_with_a_one(collector):
+    """All phases of the way are there, the current one is 1."""
+    collector.update(status(phase=Phase.CUTOVER))
+    found = named(samples(collector), "spirit_py_phase")
+    assert {dict(labels)["phase"] for labels, value in found.items() if value} == {"cutover"}
+    assert len(found) > 5
+
+
+def test_hostile_names_are_escaped(collector):
+    """Quotes, backslashes and line breaks of a table's name come back whole from the parser."""
+    collector.update(status(table=HOSTILE, rows=1))
+    assert {dict(labels)["table"] for labels in named(samples(collector), "spirit_py_waiting")} == {
+        HOSTILE
+    }
+
+
+def test_progress_is_when_something_moved():
+    """A run that stands still keeps the time at which it last went on."""
+    now = [100.0]
+    collector = StatusCollector(version="", clock=lambda: now[0])
+    for at, rows in ((100.0, 1), (110.0, 2), (300.0, 2)):
+        now[0] = at
+        collector.update(status(rows=rows, elapsed=at))
+    found = named(samples(collector), "spirit_py_last_progress_timestamp_seconds")
+    assert list(found.values()) == [110.0]
+
+
+def test_a_finished_run_keeps_its_figures_and_its_outcome(collector):
+    """The last scrape sees both."""
+    collector.update(everything())
+    collector.run_ended("done")
+    found = samples(collector)
+    assert named(found, "spirit_py_outcome") == {
+        (("outcome", "done"), ("table", "shop.orders")): 1.0
+    }
+    assert named(found, "spirit_py_end_timestamp_seconds")
+    assert named(found, "spirit_py_copied_rows_total")
+
+
+def test_a_table_of_a_batch_that_is_done_keeps_its_outcome_alone(collector):
+    """Its series go; those of the tables under way stay."""
+    both = (status("shop.a", rows=1), status("shop.b", rows=2))
+    collector.update(BatchStatus(described="", elapsed=1.0, tables=both))
+    collector.ended("shop.a", "done")
+    collector.update(BatchStatus(described="", elapsed=2.0, tables=both[1:]))
+    found = samples(collector)
+    of_a = {name for name, *labels in found if ("table", "shop.a") in labels}
+    assert of_a == {"spirit_py_outcome", "spirit_py_end_timestamp_seconds"}
+    assert named(found, "spirit_py_waiting").keys() == {(("table", "shop.b"),)}
+
+
+def test_a_batch_of_thousands_keeps_a_bounded_number_of_outcomes(collector):
+    """The oldest go."""
+    for number in range(ENDED_TABLES + 20):
+        collector.ended(f"shop.t{number}", "done")
+    found = named(samples(collector), "spirit_py_outcome")
+    assert len(found) == ENDED_TABLES
+    assert not any(("table", "shop.t0") in labels for labels in found)
+
+
+# -- over HTTP
+
+
+@pytest.fixture
+def server(collector):
+    """Return a server on a free port that answers."""
+    server = MetricsServer(("127.0.0.1", 0), collector)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_scrape_is_answered_in_the_format_that_the_scraper_prefers(server, collector):
+    """Text by default, OpenMetrics when asked for; both are read by their own parsers."""
+    collector.update(everything())
+    kind, text = scraped(server.address)
+    assert kind.startswith("text/plain")
+    assert "spirit_py_pending_changes" in {one.name for one in text_string_to_metric_families(text)}
+    kind, text = scraped(server.address, Accept="application/openmetrics-text; version=1.0.0")
+    assert kind.startswith("application/openmetrics-text")
+    assert "spirit_py_pending_changes" in {
+        one.name for one in openmetrics.text_string_to_metric_families(text)
+    }
+
+
+def test_each_scrape_has_the_figures_of_now(server, collector):
+    """What was rendered before is not answered again once the figures have changed."""
+    for pending in (1, 2):
+        collector.update(status(pending=pending))
+        assert (
+            f'spirit_py_pending_changes{{table="shop.orders"}} {pending}.0'
+            in scraped(server.address)[1]
+        )
+
+
+def test_other_paths_and_methods_are_refused(server):
+    """404 and 405, and nothing else of the process is shown."""
+    assert asked(server.address, "/secret").status == 404
+    assert asked(server.address, "/metrics", method="POST").status == 405
+
+
+def test_silent_clients_hold_up_neither_the_end_nor_the_port(collector):
+    """With more silent clients than requests are answered, the server ends and the port is free."""
+    server = MetricsServer(("127.0.0.1", 0), collector)
+    server.start()
+    host, port = server.address.split(":")
+    silent = [socket.create_connection((host, int(port)), 5) for _ in range(2 * REQUESTS)]
+    try:
+        server.stop()
+        again = MetricsServer((host, int(port)), collector)
+        again.stop()
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_more_silent_clients_than_requests_are_answered_are_closed(server):
+    """A flood takes a bounded number of threads."""
+    host, port = server.address.split(":")
+    clients = [socket.create_connection((host, int(port)), 5) for _ in range(REQUESTS + 4)]
+    try:
+
+        def closed():
+            return sum(_is_closed(one) for one in clients)
+
+        until(lambda: closed() >= 4)
+        assert closed() == 4
+    finally:
+        for one in clients:
+            one.close()
+
+
+def _is_closed(client):
+    client.setblocking(False)
+    try:
+        return client.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_an_address_in_use_is_refused_and_named(server, collector):
+    """The error names the option, the address and the remedy."""
+    host, port = server.address.split(":")
+    with pytest.raises(UsageFault, match=f"--metrics-listen {server.address}.*in use"):
+        MetricsServer((host, int(port)), collector)
+
+
+def test_it_listens_on_ipv6(collector):
+    """The address is shown in brackets, as in a URL."""
+    try:
+        server = MetricsServer(("::1", 0), collector)
+    except UsageFault as fault:
+        pytest.skip(f"this machine has no IPv6: {fault}")
+    server.start()
+    try:
+        assert server.address.startswith("[::1]:")
+        assert "spirit_py_build_info" in scraped(server.address)[1]
+    finally:
+        server.stop()
