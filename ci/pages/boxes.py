@@ -19,7 +19,7 @@ from typing import Final
 from pages.svg import LINE, DrawingError, arrow, element, picture, texts, wrapped
 
 _ROW: Final = 96
-_GAP: Final = 46
+_GAP: Final = 66
 _COLUMNS = re.compile(r"columns: (\d+) x (\d+)")
 _GROUP = re.compile(r"group (\d+),(\d+) (\d+),(\d+): (.+)")
 _ARROW = re.compile(r"(\w+) (<->|->) (\w+)(?:: (.+))?")

@@ -90,10 +90,11 @@ def _step(sheet: _Sheet, line: str) -> None:
 def _heading(sheet: _Sheet, text: str) -> None:
     sheet.y += 14
     (line,) = wrapped(text, sheet.wide - 20)
+    right, room = sheet.wide - 8, 1.1 * width(line) + 18
     sheet.parts += [
         element("path", d=f"M4 {sheet.y}H{sheet.wide - 4}", css="rule"),
-        element("rect", x=8, y=sheet.y - 11, width=width(line) + 14, height=22, rx=4, css="tag"),
-        texts([line], 15, sheet.y, anchor="start", css="strong"),
+        element("rect", x=right - room, y=sheet.y - 11, width=room, height=22, rx=4, css="tag"),
+        texts([line], right - room / 2, sheet.y, css="strong"),
     ]
     sheet.y += 26
 

@@ -9,7 +9,7 @@ from html import escape
 from typing import Final
 
 #: Pixels: the widest usual letter of the theme's 13 px text, on average over a line.
-LETTER: Final = 6.6
+LETTER: Final = 6.9
 LINE: Final = 17
 
 
