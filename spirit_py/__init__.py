@@ -1,3 +1,58 @@
-"""Online schema migration for MySQL: copy by threads and Spark, change feed, checksum, cutover."""
+"""Online schema migration for MySQL: copy by threads and Spark, change feed, checksum, cutover.
+
+The functions of the library are in :mod:`spirit_py.api`, which is loaded when one of them is first
+used: the command line and Spark's executors import this package, too, and need none of it. Type
+checkers read their types in the stub beside this module.
+"""
 
 __version__ = "0.1.0"
+
+_PLACES = {
+    "spirit_py.api": (
+        "ChecksumArguments",
+        "CleanupArguments",
+        "MigrationArguments",
+        "RevertArguments",
+        "Running",
+        "StatusArguments",
+        "checksum_tables",
+        "cleanup",
+        "migrate",
+        "migration_status",
+        "revert",
+        "start_migration",
+    ),
+    "spirit_py.errors": (
+        "DifferencesFound",
+        "Interrupted",
+        "MigrationFailure",
+        "OutcomeUnknown",
+        "Refusal",
+        "SpiritError",
+        "Stopped",
+        "UnfinishedWork",
+        "UsageFault",
+    ),
+    "spirit_py.events": ("Event", "EventName"),
+    "spirit_py.status.report": ("MigrationReport",),
+    "spirit_py.compare.report": ("CompareReport",),
+    "spirit_py.status.snapshot": ("MigrationStatus",),
+}
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = ["__version__", *_MODULES]  # noqa: PLE0604 - they are all texts
+
+
+def __getattr__(name: str) -> object:
+    """Load a name of the library when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the names of the library, too."""
+    return sorted({*globals(), *_MODULES})

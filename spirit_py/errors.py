@@ -39,6 +39,7 @@ sends it between processes.
     ├── OutcomeUnknown               exit 3   look at the tables
     ├── DifferencesFound             exit 4
     └── Interrupted                  exit 130 or 143
+        ├── Stopped                  exit 143 by the program that runs it as a library
         └── Aborted                  exit 143 by an operator, from anywhere
             └── AbortedForGood       exit 143 and what it left is dropped
 """
@@ -372,6 +373,14 @@ class Interrupted(SpiritError):
     def __init__(self, signal_number: int, *, hint: str = "") -> None:
         super().__init__(f"interrupted by signal {signal_number}", hint=hint)
         self.exit_code = 128 + signal_number
+
+
+class Stopped(Interrupted):
+    """Stopped by the program that runs this one as a library, as by SIGTERM."""
+
+    def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
+        super().__init__(signal.SIGTERM, hint=hint)
+        SpiritError.__init__(self, message, hint=hint, details=details)
 
 
 class Aborted(Interrupted):

@@ -55,6 +55,8 @@ _CONTEXT_SECONDS: Final = 60.0
 _CLUSTER_CONTEXT_SECONDS: Final = 600.0
 #: The same for a single answer.
 _ANSWER_SECONDS: Final = 20.0
+#: Held by the one Spark of this process.
+_IN_USE: Final = threading.Lock()
 
 
 class SparkRuntime:
@@ -80,9 +82,15 @@ class SparkRuntime:
         self._gateway: Any = None
         self._scratch: Path | None = None
         self._path_before: list[str] = []
+        self._alone = False
 
     def start(self) -> bool:
-        """Start JVM, gateway and context; return False when it was abandoned before."""
+        """Start JVM, gateway and context; return False when it was abandoned before.
+
+        Raises:
+            MigrationFailure: this process, another run of ours or its application, has a Spark.
+        """
+        self._require_no_other()
         scratch = self._scratch = Path(tempfile.mkdtemp(prefix="spirit-py-spark-"))
         (scratch / "log4j2.properties").write_text(log4j_properties(self._config, scratch))
         conf = settings(self._config, scratch)
@@ -108,6 +116,15 @@ class SparkRuntime:
         if not embedded(self._config):
             self._wait_for_executors()
         return True
+
+    def _require_no_other(self) -> None:
+        """Take PySpark for this runtime: it holds its gateway in class attributes."""
+        self._alone = _IN_USE.acquire(blocking=False)
+        if not self._alone:
+            raise MigrationFailure("another migration of this process uses Spark")
+        pyspark = sys.modules.get("pyspark")
+        if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:  # noqa: SLF001
+            raise MigrationFailure("this process has a SparkContext of its own")
 
     def _launched(self, scratch: Path, conf: dict[str, str]) -> JavaProcess:
         bundled = _bundled_spark()
@@ -240,6 +257,9 @@ class SparkRuntime:
         self._forget_gateway()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._alone:
+            self._alone = False
+            _IN_USE.release()
 
     def _stop_context(self) -> None:
         """Stop the SparkContext; a JVM that hangs or died is ended by its process."""

@@ -1,4 +1,4 @@
-"""Read statements: ALTER TABLE and CREATE INDEX, one or several."""
+"""Read statements: ALTER TABLE, CREATE INDEX and DROP INDEX, one or several."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def parse_statement(
         sql_mode: The server's; ANSI_QUOTES and NO_BACKSLASH_ESCAPES change the reading.
 
     Raises:
-        Refusal: for anything but ALTER TABLE and CREATE INDEX, and for a clause that is not
-            understood or cannot be honoured.
+        Refusal: for anything but ALTER TABLE, CREATE INDEX and DROP INDEX, and for a clause that is
+            not understood or cannot be honoured.
     """
     mode = SqlMode.of(sql_mode)
     pieces = [piece for piece in split_at(tokenize(sql, mode), ";") if piece]
@@ -41,6 +41,32 @@ def parse_statement(
             error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     return tuple(_one(Cursor(sql, piece), default_schema, mode) for piece in pieces)
+
+
+def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
+    """Return the schema and the name of the table that a statement changes.
+
+    None for anything but ALTER TABLE, CREATE INDEX and DROP INDEX, and for a mere rename of a
+    table. The clauses are not read.
+    """
+    try:
+        cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
+        if cursor.take("ALTER", "TABLE"):
+            found = _table_name(cursor, default_schema)
+            renamed = cursor.take("RENAME") and not cursor.take_any("COLUMN", "INDEX", "KEY")
+            return None if renamed else found
+        if cursor.take("CREATE"):
+            cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
+        elif not cursor.take("DROP"):
+            return None
+        if not cursor.take("INDEX"):
+            return None
+        cursor.name("the index's name")
+        if cursor.take("USING"):
+            cursor.name("the index type")
+        return _table_name(cursor, default_schema) if cursor.take("ON") else None
+    except Refusal:
+        return None
 
 
 def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> AlterStatement:
@@ -75,8 +101,11 @@ def _one(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStatement:
         kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
         if cursor.take("INDEX"):
             return _create_index(cursor, kind, default_schema, mode)
+    elif cursor.take("DROP", "INDEX"):
+        return _drop_index(cursor, default_schema, mode)
     raise Refusal(
-        f"the statement is neither ALTER TABLE nor CREATE INDEX: {cursor.excerpt()!r}",
+        "the statement is neither ALTER TABLE nor CREATE INDEX nor DROP INDEX:"
+        f" {cursor.excerpt()!r}",
         hint="write it as ALTER TABLE ...",
         error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
     )
@@ -116,6 +145,18 @@ def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode)
     body = _without_modifiers(cursor)
     head = f"ADD {kind} INDEX" if kind else "ADD INDEX"
     clauses = f"{head} {quote_identifier(name)}{using} {body}"
+    return _statement(schema, table, clauses, tokenize(clauses, mode))
+
+
+def _drop_index(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStatement:
+    """Rewrite DROP INDEX as the equivalent clause."""
+    name = cursor.name("the index's name")
+    if not cursor.take("ON"):
+        raise refused.unknown_clause(cursor)
+    schema, table = _table_name(cursor, default_schema)
+    if not cursor.done:
+        raise refused.unknown_clause(cursor)
+    clauses = f"DROP INDEX {quote_identifier(name)}"
     return _statement(schema, table, clauses, tokenize(clauses, mode))
 
 

@@ -20,6 +20,7 @@ CODES = {
     errors.OutcomeUnknown: 3,
     errors.DifferencesFound: 4,
     errors.Aborted: 143,
+    errors.Stopped: 143,
 }
 
 

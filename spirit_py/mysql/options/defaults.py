@@ -33,14 +33,14 @@ class DefaultsOptions:
         extra: one that is read beside the usual ones.
         usual: whether the usual ones are read.
         suffix: groups of this suffix are read too: ``client_suffix``.
-        login_path: the group of the login path file; empty for ``client``.
+        login_path: the group of the login path file; empty for ``client``, None for not reading it.
     """
 
     file: Path | None = None
     extra: Path | None = None
     usual: bool = True
     suffix: str = ""
-    login_path: str = ""
+    login_path: str | None = ""
 
 
 def read_defaults(options: DefaultsOptions) -> dict[str, str]:
@@ -53,6 +53,8 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in _files(options):
         found |= read_option_file(path, groups)
+    if options.login_path is None:
+        return found
     return found | read_login_file(login_file(), groups, options.login_path)
 
 

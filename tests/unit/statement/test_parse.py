@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.statement import ClauseKind as Kind
-from spirit_py.statement import alter_of, parse_statement
+from spirit_py.statement import alter_of, changed_table, parse_statement
 
 
 def clauses(text: str):
@@ -255,7 +255,8 @@ def test_create_index_becomes_add_index(sql, rewritten):
         (" ; -- nothing", "empty"),
         ("DROP TABLE t", "neither"),
         ("CREATE TABLE t (a INT)", "neither"),
-        ("DROP INDEX i ON t", "neither"),
+        ("DROP INDEX i ON t ALGORITHM=INPLACE", "not understood"),
+        ("DROP INDEX i", "not understood"),
         ("ALTER IGNORE TABLE t ADD c INT", "neither"),
         ("ALTER TABLE t", "empty clause"),
         ("ALTER TABLE", "table's name is missing"),
@@ -266,7 +267,7 @@ def test_create_index_becomes_add_index(sql, rewritten):
     ],
 )
 def test_other_statements_are_refused(sql, reason):
-    """Anything but ALTER TABLE and CREATE INDEX is refused."""
+    """Anything but ALTER TABLE, CREATE INDEX and DROP INDEX is refused."""
     with pytest.raises(Refusal, match=reason):
         parse_statement(sql, "s")
 
@@ -344,3 +345,35 @@ def test_quotes_around_plain_names_do_not_matter(one, other):
 def test_normal_form_names_the_table():
     """The same clauses on another table are another statement."""
     assert alter_of("s", "t", "FORCE").normalized != alter_of("s", "u", "FORCE").normalized
+
+
+def test_drop_index_is_rewritten():
+    """DROP INDEX becomes the clause that means the same."""
+    (statement,) = parse_statement("DROP INDEX `an ``i` ON `x.y`.t", "s")
+    assert (statement.schema, statement.table) == ("x.y", "t")
+    assert statement.clauses == "DROP INDEX `an ``i`"
+
+
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [
+        ("ALTER TABLE t ADD c INT", ("s", "t")),
+        ("alter table `o``d`.`t.t` ADD FOREIGN KEY (a) REFERENCES b (a)", ("o`d", "t.t")),
+        ("ALTER TABLE t RENAME COLUMN a TO b", ("s", "t")),
+        ("ALTER TABLE t RENAME INDEX a TO b", ("s", "t")),
+        ("ALTER TABLE t RENAME TO u", None),
+        ("ALTER TABLE t RENAME u", None),
+        ("CREATE UNIQUE INDEX i USING BTREE ON x.t (a)", ("x", "t")),
+        ("DROP INDEX i ON t", ("s", "t")),
+        ("CREATE TABLE t (a INT)", None),
+        ("DROP TABLE t", None),
+        ("UPDATE t SET a = 1", None),
+        ("CREATE INDEX", None),
+        ("", None),
+        ("ALTER TABLE", None),
+        ("SELECT 'unfinished", None),
+    ],
+)
+def test_the_table_of_a_change_is_found_without_reading_its_clauses(sql, table):
+    """The table of a change is found whatever its clauses are; other statements have none."""
+    assert changed_table(sql, "s") == table

@@ -1,0 +1,199 @@
+"""A command that runs beside its caller: a context, an iterator of events, figures at any time.
+
+The work has a thread of its own. Leaving the context while it goes on asks it to stop in order, and
+waits for that: what it has done so far is kept, and the same call carries on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+
+from spirit_py.errors import Stopped
+from spirit_py.signals import stop_on_signals
+from spirit_py.status.reporters import Reporters
+from spirit_py.stop import StopSwitch
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
+
+    from spirit_py.contracts import Reporter
+    from spirit_py.events import Event
+    from spirit_py.status.snapshot import MigrationStatus
+
+R = TypeVar("R")
+
+#: A run of days has some thousands. Where nobody reads them, the oldest are dropped.
+_KEPT_EVENTS: Final = 10_000
+
+
+class Running(Generic[R]):
+    """A run that begins when the context is entered, and has ended when the context is left.
+
+    ::
+
+        with spirit_py.start_migration(...) as running:
+            for event in running:
+                print(event.text)
+            report = running.report
+
+    Thread-safe, but each event goes to one reader alone.
+
+    Args:
+        work: does the work in a thread of its own, and returns the report.
+        others: get everything too.
+        handle_signals: SIGINT and SIGTERM stop the run while the context is open; only where the
+            context is opened in the main thread.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Reporter, StopSwitch], R],
+        *,
+        others: Iterable[Reporter] = (),
+        handle_signals: bool = False,
+    ) -> None:
+        self._work = work
+        self._stop = StopSwitch()
+        self._told = _Told()
+        self._reporter = Reporters([self._told, *others])
+        self._handle_signals = handle_signals
+        self._thread = Background("run", self._run, failed=self._fail)
+        self._report: list[R] = []
+        self._error: BaseException | None = None
+        self._error_raised = False
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        """Begin to run."""
+        if self._handle_signals:
+            self._open.enter_context(stop_on_signals(self._stop))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the run if it goes on, and wait for its end.
+
+        Raises:
+            SpiritError: the run has failed, and nothing has raised that yet.
+        """
+        with self._open:
+            self.stop()
+            self._thread.wait(None)
+        unseen = self._error is not None and not self._error_raised
+        if error is None and unseen and not isinstance(self._error, Stopped):
+            self._raise()
+
+    @property
+    def status(self) -> MigrationStatus | None:
+        """The figures of now, taken twice a second; None before the first."""
+        return self._told.status
+
+    @property
+    def running(self) -> bool:
+        """Whether the run goes on."""
+        return self._thread.running
+
+    @property
+    def report(self) -> R:
+        """The report of the run, once it has ended.
+
+        Raises:
+            SpiritError: what ended the run.
+            RuntimeError: it has not ended.
+        """
+        if self._error is not None:
+            self._raise()
+        if not self._report:
+            raise RuntimeError("the run has not ended: read its events to the end, or call wait()")
+        return self._report[0]
+
+    def stop(self) -> None:
+        """Ask the run to stop in order; return at once. Safe to call again and after the end."""
+        self._stop.request(
+            Stopped(
+                "stopped by the program that started it",
+                hint="the source table is whole; the same call carries on",
+            )
+        )
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the run has ended, at most so long; return whether it has."""
+        return self._thread.wait(seconds)
+
+    def next_event(self, seconds: float | None = None) -> Event | None:
+        """Return the next event; None when the run has ended, or after so many seconds."""
+        return self._told.next(seconds)
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield the events until the run has ended.
+
+        Raises:
+            SpiritError: what ended the run, unless that was :meth:`stop`.
+        """
+        while (event := self.next_event()) is not None:
+            yield event
+        self._thread.wait(None)
+        if self._error is not None and not isinstance(self._error, Stopped):
+            self._raise()
+
+    def _run(self, _stopping: threading.Event) -> None:
+        try:
+            self._report.append(self._work(self._reporter, self._stop))
+        finally:
+            self._told.end()
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = error
+
+    def _raise(self) -> None:
+        self._error_raised = True
+        if self._error is not None:
+            raise self._error
+
+
+class _Told:
+    """A reporter that keeps events until they are read, and the last snapshot."""
+
+    def __init__(self) -> None:
+        self.status: MigrationStatus | None = None
+        self._events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
+        self._news = threading.Condition()
+        self._ended = False
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def event(self, event: Event) -> None:
+        """Keep an event."""
+        with self._news:
+            self._events.append(event)
+            self._news.notify()
+
+    def progress(self, snapshot: Any) -> None:
+        """Keep a snapshot instead of the one before."""
+        self.status = snapshot
+
+    def stop(self) -> None:
+        """Do nothing: a report that cannot be written is an event after this."""
+
+    def end(self) -> None:
+        """Wake whoever waits for an event: there are no more."""
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def next(self, seconds: float | None) -> Event | None:
+        """Return the next event; None at the end, and after so many seconds."""
+        with self._news:
+            self._news.wait_for(lambda: self._events or self._ended, seconds)
+            return self._events.popleft() if self._events else None

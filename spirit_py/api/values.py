@@ -1,0 +1,118 @@
+"""Python values as the command line would hand them over, by its own declarations.
+
+Each option's type on the command line reads and checks the value, so that a range or a spelling is
+decided in one place. What is not given has the command line's default, except that no MySQL option
+file and no login path is read unasked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from spirit_py.cli.values import Duration, LoadLimits, Size, TableName
+from spirit_py.errors import UsageFault
+from spirit_py.sql import quote_identifier
+
+_SECRETS: Final = ("password", "target_password")
+#: Those by which a file is asked for.
+_FILES: Final = ("defaults_file", "defaults_extra_file")
+
+
+def argument_name(option: click.Option) -> str:
+    """Return the keyword of an option: its long name, with underscores."""
+    return max(option.opts, key=len).lstrip("-").replace("-", "_")
+
+
+def option_values(
+    command: click.Command, given: Mapping[str, object], *, without: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the values of all options of a command, by their parameters' names.
+
+    Args:
+        given: keyword arguments; None means not given.
+        without: options that are no arguments.
+
+    Raises:
+        TypeError: there is no such argument.
+        UsageFault: a value is wrong.
+    """
+    options = {
+        argument_name(option): option
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+    if unknown := sorted(set(given) - (set(options) - set(without))):
+        raise TypeError(f"{command.name}() got an unexpected keyword argument {unknown[0]!r}")
+    asked = {name: value for name, value in given.items() if value is not None}
+    asked.setdefault("no_defaults", True)
+    context = click.Context(command)
+    values = {
+        str(option.name): _value(context, option, name, asked) for name, option in options.items()
+    }
+    if values["no_defaults"] and "login_path" not in asked:
+        values["login_path"] = None
+    return values
+
+
+def _value(
+    context: click.Context, option: click.Option, name: str, asked: Mapping[str, object]
+) -> Any:
+    """Return the value of one option: given, or by default."""
+    try:
+        if name in asked:
+            return option.type_cast_value(context, _plain(option, name, asked[name]))
+        default = option.get_default(context)
+        missing = option.value_is_missing(default)
+        return option.type_cast_value(context, None if missing else default)
+    except click.BadParameter as error:
+        raise UsageFault(
+            f"{name}: {error.message}",
+            hint=f"spirit-py {context.command.name} --help describes --{name.replace('_', '-')}",
+        ) from None
+
+
+def _plain(option: click.Option, name: str, value: Any) -> Any:
+    """Return what stands for a Python value on the command line."""
+    if name in _SECRETS:
+        return value() if callable(value) else value
+    if option.multiple:
+        return [_word(option, part) for part in _parts(value)]
+    return _word(option, value)
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [f"{key}={one}" for key, one in value.items()]
+    if isinstance(value, str):
+        return [value]
+    return sorted(value) if isinstance(value, (set, frozenset)) else list(value)
+
+
+def _word(option: click.Option, value: Any) -> Any:
+    """Return one value as the option's type reads it."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(option.type, Duration) and isinstance(value, (int, float)):
+        return "never" if value == math.inf else _number(value)
+    if isinstance(option.type, LoadLimits) and isinstance(value, Mapping):
+        return ",".join(f"{name}={_number(limit)}" for name, limit in value.items())
+    if isinstance(option.type, TableName) and isinstance(value, tuple):
+        return ".".join(quote_identifier(part) for part in value)
+    if isinstance(option.type, Size):
+        return str(value)
+    if isinstance(option.type, click.IntRange) and isinstance(value, float):
+        return str(value)
+    if isinstance(option.type, click.Path):
+        return Path(value)
+    return value
+
+
+def _number(value: float) -> str:
+    """Write a number without an exponent."""
+    return str(value) if isinstance(value, int) else f"{value:.9f}"

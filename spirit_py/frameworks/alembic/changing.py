@@ -1,0 +1,107 @@
+"""One ALTER of one table, in the middle of an Alembic migration."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from alembic import context
+
+from spirit_py.frameworks.connecting import arguments_of
+from spirit_py.frameworks.online import (
+    FrameworkSession,
+    change,
+    is_empty,
+    look_around,
+    prepared,
+    size_of,
+)
+from spirit_py.frameworks.policy import Policy, split_settings
+from spirit_py.statement import changed_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from alembic.ddl.impl import DefaultImpl
+    from sqlalchemy.engine import Connection
+
+#: Below Alembic's own logger, which its alembic.ini shows.
+_log: Final = logging.getLogger("alembic.spirit_py")
+_SECTION: Final = "spirit_py"
+_NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
+
+
+def policy_of(impl: DefaultImpl) -> Policy:
+    """Return the team's policy for tables that nobody asks to change online."""
+    return split_settings(_settings(impl))[0]
+
+
+def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any]) -> None:
+    """Change a table online; print the plain statement in offline mode (``--sql``).
+
+    An empty table is changed by the plain statement, which is quicker.
+
+    Raises:
+        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    """
+    if impl.as_sql:
+        impl.static_output(f"{_NOTE}\n{statement}{impl.command_terminator}")
+        return
+    connection = _connection(impl)
+    session = FrameworkSession(connection.connection.dbapi_connection)
+    around = look_around(session)
+    table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
+    if table is not None and is_empty(session, *table):
+        connection.exec_driver_sql(statement.replace("%", "%%"))
+        return
+    _, settings = split_settings(_settings(impl))
+    arguments = (
+        _arguments(connection)
+        | settings
+        | {name: value for name, value in options.items() if value is not None}
+    )
+    signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
+    change(session, prepared(arguments, around, statement), _log, handle_signals=signals)
+
+
+def goes_online(impl: DefaultImpl, statement: str) -> bool:
+    """Return whether the policy sends a statement of Alembic's own through this program."""
+    policy = policy_of(impl)
+    if not policy.chooses_any or impl.as_sql:
+        return False
+    session = FrameworkSession(_connection(impl).connection.dbapi_connection)
+    around = look_around(session)
+    table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
+    if table is None or is_empty(session, *table):
+        return False
+    rows, size = size_of(session, *table)
+    return policy.chooses(*table, rows=rows, size=size)
+
+
+def _connection(impl: DefaultImpl) -> Connection:
+    connection = impl.connection
+    if connection is None:
+        raise RuntimeError("Alembic has no connection")
+    return connection
+
+
+def _settings(impl: DefaultImpl) -> dict[str, Any]:
+    """Return the settings of alembic.ini and of env.py."""
+    return {**_section(), **(impl.context_opts.get(_SECTION) or {})}
+
+
+def _section() -> dict[str, str]:
+    """Return the section of alembic.ini; empty where Alembic runs without a file."""
+    config = getattr(context, "config", None)
+    if config is None:
+        return {}
+    found = config.get_section(_SECTION) or {}
+    of_all = config.file_config.defaults()
+    return {name: value for name, value in found.items() if name not in of_all}
+
+
+def _arguments(connection: Connection) -> dict[str, Any]:
+    """Return how to reach the server of Alembic's connection, by its URL."""
+    engine = connection.engine
+    _, given = engine.dialect.create_connect_args(engine.url)
+    return arguments_of(str(engine.dialect.driver), given)

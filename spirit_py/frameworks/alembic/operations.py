@@ -1,0 +1,164 @@
+"""The operations ``op.spirit_alter`` and ``op.online_alter_table``."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+from alembic.operations import BatchOperations, MigrateOperation, Operations
+from alembic.operations.batch import BatchOperationsImpl
+
+from spirit_py.frameworks.alembic.changing import change_online
+from spirit_py.frameworks.alembic.text import joined, text_of
+from spirit_py.sql import quote_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from alembic.runtime.migration import MigrationContext
+    from sqlalchemy import Executable
+
+    from spirit_py.api.options import MigrationArguments
+
+
+class HasContext(Protocol):
+    """Alembic's ``op``, as the module or as an object."""
+
+    def get_context(self) -> MigrationContext:
+        """Return the context of the migration."""
+
+
+@Operations.register_operation("spirit_alter")
+@Operations.register_operation("online_alter_table")
+class SpiritAlterOp(MigrateOperation):
+    """One ALTER TABLE, online.
+
+    Args:
+        clauses: what follows ``ALTER TABLE t``.
+        options: of :func:`spirit_py.migrate`, before those of the settings.
+    """
+
+    def __init__(
+        self, table_name: str, clauses: str, *, schema: str | None, options: MigrationArguments
+    ) -> None:
+        self.table_name = table_name
+        self.clauses = clauses
+        self.schema = schema
+        self.options = options
+
+    @classmethod
+    def spirit_alter(
+        cls,
+        operations: Operations,
+        table_name: str,
+        clauses: str,
+        *,
+        schema: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Change a table online: ``op.spirit_alter("orders", "ADD COLUMN note VARCHAR(200)")``."""
+        given: Any = options
+        operations.invoke(cls(table_name, clauses, schema=schema, options=given))
+
+    @classmethod
+    def online_alter_table(
+        cls,
+        operations: Operations,
+        table_name: str,
+        *,
+        schema: str | None = None,
+        **options: Any,
+    ) -> contextlib.AbstractContextManager[BatchOperations]:
+        """Change a table online by the operations of the block, which become one ALTER."""
+        return online_alter_table(operations, table_name, schema=schema, **options)
+
+
+@Operations.implementation_for(SpiritAlterOp)
+def _run(operations: Operations, operation: SpiritAlterOp) -> None:
+    named = [name for name in (operation.schema, operation.table_name) if name]
+    name = ".".join(quote_identifier(one) for one in named)
+    statement = f"ALTER TABLE {name} {operation.clauses}"
+    change_online(operations.get_context().impl, statement, operation.options)
+
+
+def spirit_alter(
+    operations: HasContext,
+    table_name: str,
+    clauses: str,
+    *,
+    schema: str | None = None,
+    **options: Unpack[MigrationArguments],
+) -> None:
+    """Change a table online; ``op.spirit_alter`` with types.
+
+    Args:
+        operations: Alembic's ``op``.
+        clauses: what follows ``ALTER TABLE t``.
+        options: of :func:`spirit_py.migrate`.
+
+    Raises:
+        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    """
+    operation = SpiritAlterOp(table_name, clauses, schema=schema, options=options)
+    Operations(operations.get_context()).invoke(operation)
+
+
+@contextlib.contextmanager
+def online_alter_table(
+    operations: HasContext,
+    table_name: str,
+    *,
+    schema: str | None = None,
+    **options: Unpack[MigrationArguments],
+) -> Iterator[BatchOperations]:
+    """Collect Alembic's own operations on a table; at the end they are made by one online ALTER.
+
+    ::
+
+        with online_alter_table(op, "orders") as table:
+            table.add_column(sa.Column("note", sa.String(200)))
+            table.drop_column("remark")
+
+    The SQL is that of SQLAlchemy's compiler for MySQL. After an exception nothing is changed.
+
+    Args:
+        operations: Alembic's ``op``.
+        options: of :func:`spirit_py.migrate`.
+
+    Raises:
+        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    """
+    migration = operations.get_context()
+    impl = migration.impl
+    recorded: list[str] = []
+
+    def record(construct: Executable | str, *_: Any, **__: Any) -> None:
+        recorded.append(text_of(construct, impl.dialect))
+
+    recorder = copy.copy(impl)
+    recorder._exec = record  # type: ignore[method-assign] # noqa: SLF001 - Alembic has no other way
+    collected = _Collected(Operations(migration), table_name, schema)
+    yield BatchOperations(migration, impl=collected)
+    for name, arguments, settings in collected.batch:
+        getattr(recorder, name)(*arguments, **settings)
+    change_online(impl, joined(recorded, schema or "", table_name), options)
+
+
+class _Collected(BatchOperationsImpl):
+    """The operations of a block, which are never applied by making the table anew."""
+
+    def __init__(self, operations: Operations, table_name: str, schema: str | None) -> None:
+        super().__init__(  # type: ignore[no-untyped-call]
+            operations,
+            table_name=table_name,
+            schema=schema,
+            recreate="never",
+            copy_from=None,
+            table_args=(),
+            table_kwargs={},
+            reflect_args=(),
+            reflect_kwargs={},
+            naming_convention=None,
+            partial_reordering=(),
+        )

@@ -1,0 +1,1 @@
+"""The engine ``spirit_py.frameworks.django.mysql``: Django's MySQL, large tables online."""

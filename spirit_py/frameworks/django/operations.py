@@ -1,0 +1,241 @@
+"""Migration operations: a change by clauses, and Django's own operations carried out online."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db.migrations.operations.base import Operation
+
+from spirit_py.frameworks.django.changing import execute_online
+from spirit_py.sql import quote_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+    from django.db.migrations.state import ProjectState
+
+
+class Online(Operation):
+    """Django's own operations, whose changes of tables go online whatever the tables' size.
+
+    ::
+
+        operations = [
+            Online(migrations.AddField("order", "note", models.CharField(max_length=200)))
+        ]
+
+    State, reverse and ``migrate --plan`` are those of the operations. On other databases than MySQL
+    they are carried out as ever.
+
+    Args:
+        operations: one or several.
+        options: of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``.
+    """
+
+    def __init__(self, *operations: Operation, **options: Any) -> None:
+        self.operations = operations
+        self.options = options
+
+    @property
+    def reversible(self) -> bool:  # type: ignore[override]
+        """Whether all operations are."""
+        return all(one.reversible for one in self.operations)
+
+    @property
+    def reduces_to_sql(self) -> bool:  # type: ignore[override]
+        """Whether all operations do."""
+        return all(one.reduces_to_sql for one in self.operations)
+
+    def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
+        """Return the class, the operations and the options, for the migration writer."""
+        return type(self).__name__, list(self.operations), dict(self.options)
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        """Have each operation change the state."""
+        for one in self.operations:
+            one.state_forwards(app_label, state)
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Carry the operations out, one after another."""
+        with _online(schema_editor, self.options):
+            for one in self.operations:
+                to_state = from_state.clone()
+                one.state_forwards(app_label, to_state)
+                one.database_forwards(app_label, schema_editor, from_state, to_state)
+                from_state = to_state
+
+    def database_backwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,  # noqa: ARG002 - Django's signature
+        to_state: ProjectState,
+    ) -> None:
+        """Undo the operations, the last one first."""
+        states = [to_state]
+        for one in self.operations:
+            state = states[-1].clone()
+            one.state_forwards(app_label, state)
+            states.append(state)
+        with _online(schema_editor, self.options):
+            for number, one in reversed(list(enumerate(self.operations))):
+                one.database_backwards(app_label, schema_editor, states[number + 1], states[number])
+
+    def references_model(self, name: str, app_label: str) -> bool:
+        """Return whether one of the operations does."""
+        return any(one.references_model(name, app_label) for one in self.operations)
+
+    def references_field(self, model_name: str, name: str, app_label: str) -> bool:
+        """Return whether one of the operations does."""
+        return any(one.references_field(model_name, name, app_label) for one in self.operations)
+
+    def describe(self) -> str:
+        """Describe the operations, for ``migrate --plan``."""
+        return "; ".join(one.describe() for one in self.operations) + " (online)"
+
+    @property
+    def migration_name_fragment(self) -> str | None:  # type: ignore[override]
+        """The fragment of the first operation."""
+        return self.operations[0].migration_name_fragment if self.operations else None
+
+
+class SpiritAlter(Operation):
+    """One online ALTER TABLE by its clauses, with what it means for Django's models.
+
+    ::
+
+        SpiritAlter(
+            "shop_order",
+            "ADD COLUMN note VARCHAR(200), ADD INDEX customer (customer_id)",
+            reverse="DROP COLUMN note, DROP INDEX customer",
+            state_operations=[migrations.AddField("order", "note", ...)],
+        )
+
+    On other databases than MySQL the state operations are carried out instead.
+
+    Args:
+        table: the table's name in the database.
+        clauses: what follows ``ALTER TABLE t``.
+        reverse: the clauses that undo it; empty where nothing does.
+        state_operations: what the change means for the models.
+        options: of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        clauses: str,
+        *,
+        reverse: str = "",
+        state_operations: Sequence[Operation] = (),
+        **options: Any,
+    ) -> None:
+        self.table = table
+        self.clauses = clauses
+        self.reverse = reverse
+        self.state_operations = list(state_operations)
+        self.options = options
+
+    @property
+    def reversible(self) -> bool:  # type: ignore[override]
+        """Whether there are clauses that undo it."""
+        return bool(self.reverse)
+
+    def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
+        """Return the class and the arguments, for the migration writer."""
+        given: dict[str, Any] = dict(self.options)
+        if self.reverse:
+            given["reverse"] = self.reverse
+        if self.state_operations:
+            given["state_operations"] = self.state_operations
+        return type(self).__name__, [self.table, self.clauses], given
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        """Have the state operations change the state."""
+        for one in self.state_operations:
+            one.state_forwards(app_label, state)
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Change the table."""
+        if schema_editor.connection.vendor != "mysql":
+            Online(*self.state_operations).database_forwards(
+                app_label, schema_editor, from_state, to_state
+            )
+            return
+        self._alter(schema_editor, self.clauses)
+
+    def database_backwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Change the table back."""
+        if schema_editor.connection.vendor != "mysql":
+            Online(*self.state_operations).database_backwards(
+                app_label, schema_editor, from_state, to_state
+            )
+            return
+        self._alter(schema_editor, self.reverse)
+
+    def _alter(self, schema_editor: BaseDatabaseSchemaEditor, clauses: str) -> None:
+        with _online(schema_editor, self.options):
+            statement = f"ALTER TABLE {quote_identifier(self.table)} {clauses}"
+            schema_editor.execute(statement, params=None)
+
+    def references_model(self, name: str, app_label: str) -> bool:
+        """Return whether one of the state operations does."""
+        return any(one.references_model(name, app_label) for one in self.state_operations)
+
+    def describe(self) -> str:
+        """Describe the change, for ``migrate --plan``."""
+        return f"ALTER TABLE {self.table} {self.clauses} (online)"
+
+    @property
+    def migration_name_fragment(self) -> str | None:  # type: ignore[override]
+        """The table's name."""
+        return f"alter_{self.table.lower()}"
+
+
+@contextlib.contextmanager
+def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterator[None]:
+    """Have the editor's statements go online, as far as they change a table.
+
+    Statements that the operations have put off to the end of the migration, such as an index of an
+    added field, are carried out at the end of the context: later they would not be online.
+    """
+    if editor.connection.vendor != "mysql":
+        yield
+        return
+    given: Any = editor
+    outer = vars(given).get("execute")
+    plainly = getattr(editor, "execute_plainly", outer or editor.execute)
+    deferred = len(given.deferred_sql)
+    given.execute = partial(execute_online, editor, plainly, asked=options)
+    try:
+        yield
+        late = given.deferred_sql[deferred:]
+        del given.deferred_sql[deferred:]
+        for statement in late:
+            given.execute(statement, None)
+    finally:
+        if outer is None:
+            del given.execute
+        else:
+            given.execute = outer

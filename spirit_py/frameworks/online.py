@@ -1,0 +1,179 @@
+"""Run one change online while a framework's connection waits.
+
+The framework's session must hold nothing on the table: what it has open is committed first, as any
+ALTER TABLE would commit it. It is kept alive meanwhile, because the framework writes down with it
+that its migration is done.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.api.commands import migration_config_of, run_of
+from spirit_py.errors import MigrationFailure, Refusal, SpiritError
+from spirit_py.sql import quote_table
+from spirit_py.status.plain import describe
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Mapping
+
+    from spirit_py.api.running import Running
+    from spirit_py.config import MigrationConfig
+    from spirit_py.status.report import MigrationReport
+
+_ALIVE_SECONDS: Final = 20.0
+_SIZE: Final = (
+    "SELECT COALESCE(TABLE_ROWS, 0), COALESCE(DATA_LENGTH + INDEX_LENGTH, 0)"
+    " FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
+
+
+class FrameworkSession:
+    """The framework's own session, used past the framework's bookkeeping.
+
+    Args:
+        connection: of the driver (DB-API).
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def query(self, sql: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement; ``%s`` stands for a parameter."""
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql, parameters or None)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        finally:
+            cursor.close()
+
+    def commit(self) -> None:
+        """End the open transaction, if there is one, and with it its metadata locks."""
+        self.query("COMMIT")
+
+    def keep_alive(self) -> None:
+        """Have the server not close the session for idling.
+
+        Raises:
+            MigrationFailure: the session is lost, and the framework could not note the change.
+        """
+        try:
+            self.query("SELECT 1")
+        except Exception as error:
+            raise MigrationFailure(
+                f"the framework's own connection was lost: {error}",
+                hint="run it again: the change carries on",
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionFacts:
+    """What the framework's session knows about itself.
+
+    Attributes:
+        schema: of tables that are named without one.
+        sql_mode: its own.
+        chosen_mode: the same where it is not the server's: the table is changed under it.
+        server_uuid: the server that the change must reach, too.
+    """
+
+    schema: str
+    sql_mode: str
+    chosen_mode: str | None
+    server_uuid: str
+
+
+def look_around(session: FrameworkSession) -> SessionFacts:
+    """Read what the session knows."""
+    ((schema, own, general, uuid),) = session.query(
+        "SELECT DATABASE(), @@SESSION.sql_mode, @@GLOBAL.sql_mode, @@server_uuid"
+    )
+    return SessionFacts(
+        schema=str(schema or ""),
+        sql_mode=str(own),
+        chosen_mode=None if own == general else str(own),
+        server_uuid=str(uuid),
+    )
+
+
+def is_empty(session: FrameworkSession, schema: str, table: str) -> bool:
+    """Return whether a table has no rows, or is not there: a plain ALTER does for it."""
+    there = session.query(
+        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (schema, table),
+    )
+    return not there or not session.query(f"SELECT 1 FROM {quote_table(schema, table)} LIMIT 1")
+
+
+def size_of(session: FrameworkSession, schema: str, table: str) -> tuple[int, int]:
+    """Return the rows and the bytes of a table, by the server's own and fresh estimate."""
+    ((kept,),) = session.query("SELECT @@SESSION.information_schema_stats_expiry")
+    session.query("SET SESSION information_schema_stats_expiry = 0")
+    try:
+        found = session.query(_SIZE, (schema, table))
+    finally:
+        session.query(f"SET SESSION information_schema_stats_expiry = {int(kept)}")
+    return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
+
+
+def prepared(arguments: Mapping[str, Any], around: SessionFacts, statement: str) -> MigrationConfig:
+    """Return the configuration of a change, on the server of the framework's session.
+
+    Raises:
+        UsageFault: an option is wrong.
+    """
+    options = dict(arguments)
+    if around.chosen_mode is not None and not options.get("allow_zero_dates"):
+        options.setdefault("sql_mode", around.chosen_mode)
+    config = migration_config_of(**(options | {"statement": statement, "database": around.schema}))
+    return replace(config, connection=replace(config.connection, server_uuid=around.server_uuid))
+
+
+def change(
+    session: FrameworkSession,
+    config: MigrationConfig,
+    log: logging.Logger,
+    *,
+    handle_signals: bool = False,
+) -> MigrationReport:
+    """Run the change to its end; the session is alive then.
+
+    Raises:
+        SpiritError: it has failed; the same change carries on. What the command line would show
+            beside the message is a note of the exception.
+    """
+    if config.dry_run:
+        raise Refusal(
+            "dry_run changes nothing, and the framework would note the change as done",
+            hint="rehearse with spirit-py migrate --dry-run",
+        )
+    session.commit()
+    try:
+        report = _run(session, run_of(config, handle_signals=handle_signals), log)
+    except SpiritError as error:
+        for line in (*error.details, *filter(None, [error.hint])):
+            error.add_note(line)
+        raise
+    for line in report.summary():
+        log.info("spirit-py: %s", line)
+    return report
+
+
+def _run(
+    session: FrameworkSession, run: Running[MigrationReport], log: logging.Logger
+) -> MigrationReport:
+    """Log what happens until the run has ended."""
+    with run as running:
+        shown = time.monotonic()
+        while (event := running.next_event(_ALIVE_SECONDS)) is not None or running.running:
+            if event is not None:
+                log.info("spirit-py: %s", event.line)
+            if time.monotonic() - shown >= _ALIVE_SECONDS:
+                shown = time.monotonic()
+                session.keep_alive()
+                if running.status is not None:
+                    log.info("spirit-py: %s", describe(running.status))
+        return running.report

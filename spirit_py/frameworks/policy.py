@@ -1,0 +1,77 @@
+"""Which tables are changed online without being asked to, by a team's settings (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.errors import UsageFault
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_UNITS: Final = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_NAMES: Final = ("min_rows", "min_size", "tables")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The tables whose ALTERs go online.
+
+    Attributes:
+        min_rows: rows, by the server's estimate, from which on a table is large; None for any.
+        min_size: bytes of data and indexes, the same.
+        tables: those that are large whatever their size, as ``table`` or ``schema.table``.
+    """
+
+    min_rows: int | None = None
+    min_size: int | None = None
+    tables: frozenset[str] = frozenset()
+
+    @property
+    def chooses_any(self) -> bool:
+        """Whether a table could go online unasked."""
+        return bool(self.tables) or self.min_rows is not None or self.min_size is not None
+
+    def chooses(self, schema: str, table: str, *, rows: int, size: int) -> bool:
+        """Return whether a table that has rows goes online."""
+        if table in self.tables or f"{schema}.{table}" in self.tables:
+            return True
+        large = self.min_rows is not None and rows >= self.min_rows
+        return large or (self.min_size is not None and size >= self.min_size)
+
+
+def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]:
+    """Split a framework's settings into the policy and the options of a migration.
+
+    Values may be texts of an ini file: numbers, sizes such as ``20G``, names a line each.
+
+    Raises:
+        UsageFault: a threshold is no number.
+    """
+    policy = Policy(
+        min_rows=_count("min_rows", settings.get("min_rows")),
+        min_size=_count("min_size", settings.get("min_size")),
+        tables=frozenset(_names(settings.get("tables"))),
+    )
+    return policy, {name: value for name, value in settings.items() if name not in _NAMES}
+
+
+def _count(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    text = str(value).strip().replace("_", "")
+    unit = text[-1:].upper() if name == "min_size" and not text[-1:].isdigit() else ""
+    number = text[:-1] if unit else text
+    if not number.isdecimal() or unit not in _UNITS:
+        raise UsageFault(
+            f"{name} is {value!r}, which is no number",
+            hint="write for instance min_rows 1000000, or min_size 20G",
+        )
+    return int(number) << _UNITS[unit]
+
+
+def _names(value: str | Collection[str] | None) -> list[str]:
+    if isinstance(value, str):
+        return value.replace(",", " ").split()
+    return list(value or ())

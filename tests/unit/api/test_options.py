@@ -1,0 +1,235 @@
+"""The library's options: the same list as the command line's, the same configuration."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import spirit_py
+from spirit_py import cli
+from spirit_py.api import commands, options
+from spirit_py.api.values import argument_name
+from spirit_py.cli.migrate import migration_config
+from spirit_py.errors import UsageFault
+
+BASE: Any = {
+    "host": "db1:3307",
+    "user": "u",
+    "database": "shop",
+    "table": "orders",
+    "alter": "ADD x INT",
+}
+TYPED = {
+    "migrate": options.MigrationArguments,
+    "checksum": options.ChecksumArguments,
+    "revert": options.RevertArguments,
+    "status": options.StatusArguments,
+    "cleanup": options.CleanupArguments,
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_every_option_of_the_command_line_is_an_argument(name):
+    """Both lists are the same, but for the options that are left out with a reason.
+
+    Whoever adds an option to a command adds it to spirit_py/api/options.py, or, where it is about
+    output, to NO_ARGUMENTS in spirit_py/api/commands.py.
+    """
+    command = cli.main.commands[name]
+    declared = {argument_name(one) for one in command.params if isinstance(one, click.Option)}
+    without = commands.NO_ARGUMENTS[name]
+    assert set(TYPED[name].__annotations__) | set(without) == declared
+    assert set(TYPED[name].__annotations__) & set(without) == set()
+
+
+WORDS = """
+--host db1:3307 --user u --database shop --table orders --no-defaults --password geheim
+--max-lag 1.5s --drop-old-after never --replica db2 --replica db3:3308 --nice 0.5
+--max-load Threads_running=25,Threads_connected=500 --min-free-disk 2G --max-history-length 7
+--allow 22:00-23:00,02:00-03:00 --pass-statement-writes `a.b`.c --spark-conf a=b=c
+--defer-cutover --defer-timeout 90 --kill-blockers idle --lock-wait-timeout 3
+--report-json r.json --keep-old-current 2h --threads 1
+"""
+
+
+def test_the_configuration_is_that_of_the_command_line():
+    """Python values lead to the same configuration as the words that mean the same."""
+    words = [*WORDS.split(), "--alter", "ADD x INT"]
+    theirs = migration_config(cli.main.commands["migrate"].make_context("migrate", words).params)
+    ours = commands.migration_config_of(
+        **BASE,
+        password=lambda: "geheim",
+        max_lag=timedelta(seconds=1.5),
+        drop_old_after=math.inf,
+        replica=["db2", "db3:3308"],
+        nice=0.5,
+        max_load={"Threads_running": 25, "Threads_connected": 500},
+        min_free_disk=2 << 30,
+        allow=["22:00-23:00", "02:00-03:00"],
+        pass_statement_writes={("a.b", "c")},
+        spark_conf={"a": "b=c"},
+        defer_cutover=True,
+        defer_timeout=90,
+        kill_blockers="idle",
+        lock_wait_timeout=timedelta(seconds=3),
+        report_json=Path("r.json"),
+        keep_old_current="2h",
+        threads=1,
+        max_history_length=7,
+    )
+    assert ours == theirs
+    assert ours.connection.password == theirs.connection.password
+
+
+def test_nothing_given_means_the_defaults_of_the_command_line():
+    """An option that is left out, or None, has the command line's default."""
+    left_out = commands.migration_config_of(**BASE)
+    nothing: Any = {
+        name: None for name in options.MigrationArguments.__annotations__ if name not in BASE
+    }
+    assert commands.migration_config_of(**BASE, **nothing) == left_out
+    assert (left_out.target_chunk_time, left_out.cutover_timeout) == (0.5, 86400.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_lag": -1}, "max_lag: '-1' is no duration"),
+        ({"max_lag": math.nan}, "max_lag"),
+        ({"nice": math.inf}, "nice: inf"),
+        ({"threads": 0}, "threads: 0"),
+        ({"threads": 2.5}, "threads"),
+        ({"min_free_disk": -5}, "min_free_disk"),
+        ({"triggers": "drop"}, "triggers"),
+        ({"max_load": {"a b": 1}}, "max_load"),
+        ({"alter": ""}, "--table and --alter"),
+        ({"dsn": "postgres://u:geheim@h/"}, "dsn"),
+        ({"throttle_http": "ftp://u:geheim@h/"}, "throttle_http"),
+        ({"defaults_file": "/no/such/file"}, "defaults_file"),
+        ({"host": "a:99999"}, "host and port"),
+    ],
+)
+def test_a_wrong_value_is_refused_when_the_function_is_called(given, said):
+    """The refusal names the argument, and never repeats a secret (R20)."""
+    with pytest.raises(UsageFault, match=said) as refused:
+        spirit_py.start_migration(**{**BASE, **given})
+    assert "geheim" not in f"{refused.value}{refused.value.hint}"
+
+
+def test_an_unknown_argument_is_a_type_error():
+    """A misspelt argument is refused as Python does it; options about output are none."""
+    with pytest.raises(TypeError, match="hosst"):
+        spirit_py.migrate(**{**BASE, "hosst": "x"})
+    with pytest.raises(TypeError, match="log_format"):
+        spirit_py.migrate(**{**BASE, "log_format": "json"})
+
+
+def test_option_files_and_the_environment_are_read_only_when_asked_for(monkeypatch, tmp_path):
+    """By default nothing but the arguments counts; named files, or all usual ones, may."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SPIRIT_PY_NICE", "5")
+    monkeypatch.setenv("MYSQL_PWD", "geheim")
+    read: list[int] = []
+
+    def read_login_file(*_: Any) -> dict[str, str]:
+        read.append(1)
+        return {}
+
+    monkeypatch.setattr("spirit_py.mysql.options.defaults.read_login_file", read_login_file)
+    (tmp_path / ".my.cnf").write_text("[client]\npassword=geheim\n")
+    silent = commands.migration_config_of(**BASE)
+    assert (silent.connection.password, silent.nice, read) == ("", 0.0, [])
+    named = commands.migration_config_of(**BASE, defaults_file=tmp_path / ".my.cnf")
+    assert (named.connection.password, read) == ("geheim", [])
+    usual = commands.migration_config_of(**BASE, no_defaults=False)
+    assert (usual.connection.password, read) == ("geheim", [1])
+    commands.migration_config_of(**BASE, login_path="client")
+    assert read == [1, 1]
+
+
+def _names() -> list[str]:
+    names: list[str] = vars(spirit_py)["__all__"]
+    return names
+
+
+def test_the_stub_has_the_names_of_the_package():
+    """What type checkers see is what there is, and each name can be loaded."""
+    stub = (Path(spirit_py.__file__).with_suffix(".pyi")).read_text()
+    stubbed = {line.rpartition(" as ")[2] for line in stub.splitlines() if " as " in line}
+    assert stubbed | {"__version__"} == set(_names())
+    for name in _names():
+        assert getattr(spirit_py, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(spirit_py, "nothing")  # noqa: B009 - type checkers know that it is not there
+
+
+def test_the_package_itself_stays_light():
+    """Importing it loads no module of its own: the command line and the executors import it."""
+    code = (
+        "import sys; before = set(sys.modules); import spirit_py;"
+        " print(sorted(set(sys.modules) - before))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert ran.stdout.strip() == "['spirit_py']"
+
+
+def test_a_program_that_uses_the_library_is_type_checked(tmp_path):
+    """Under mypy's strict rules it passes, but for the three mistakes at its end."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", str(program)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [line.partition("error: ")[2] for line in ran.stdout.splitlines() if "error:" in line]
+    assert len(found) == 3, ran.stdout + ran.stderr
+    assert 'did you mean "host"' in found[0]
+    assert 'incompatible type "int"' in found[1]
+    assert '"MigrationReport" has no attribute "rows"' in found[2]
+
+
+PROGRAM = """
+from datetime import timedelta
+import spirit_py
+
+def change(password: str) -> int:
+    with spirit_py.start_migration(
+        host="db1", database="shop", table="orders", alter="ADD COLUMN x INT",
+        max_lag=timedelta(seconds=5), replica={"db2"}, password=lambda: password,
+    ) as running:
+        for event in running:
+            print(event.time, event.name.value, event.text, event.fields)
+            if running.status is not None and running.status.elapsed > 60:
+                running.stop()
+        return running.report.rows_copied
+
+try:
+    report: spirit_py.MigrationReport = spirit_py.migrate(dsn="mysql://h/s", statement="...")
+except spirit_py.SpiritError as error:
+    print(error.exit_code, error.hint, error.details)
+
+for found in spirit_py.migration_status(host="db1", database="shop"):
+    print(found.to_dict())
+
+spirit_py.migrate(hosst="x")
+spirit_py.migrate(replica=[1])
+print(report.rows)
+"""

@@ -1,0 +1,73 @@
+"""Which tables go online, and how a framework's connection becomes arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from spirit_py.errors import UsageFault
+from spirit_py.frameworks.connecting import arguments_of
+from spirit_py.frameworks.policy import split_settings
+
+
+def test_settings_are_split_into_policy_and_options():
+    """Thresholds and tables are the policy's; all else is an option of the migration."""
+    policy, options = split_settings(
+        {"min_rows": "1_000_000", "min_size": "20G", "tables": "orders, shop.items", "nice": "1"}
+    )
+    assert (policy.min_rows, policy.min_size) == (1_000_000, 20 << 30)
+    assert policy.tables == {"orders", "shop.items"}
+    assert options == {"nice": "1"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "size", "chosen"),
+    [
+        ({}, 10**9, 10**12, False),
+        ({"min_rows": 100}, 100, 0, True),
+        ({"min_rows": 100}, 99, 10**12, False),
+        ({"min_size": "1K"}, 0, 1024, True),
+        ({"min_size": 1024}, 10**9, 1023, False),
+        ({"tables": ["t"]}, 1, 1, True),
+        ({"tables": ["s.t"]}, 1, 1, True),
+        ({"tables": ["x.t"]}, 1, 1, False),
+    ],
+)
+def test_a_table_is_large_by_any_threshold_or_by_name(settings, rows, size, chosen):
+    """Without settings no table is."""
+    policy, _ = split_settings(settings)
+    assert policy.chooses("s", "t", rows=rows, size=size) is chosen
+    assert policy.chooses_any is bool(settings)
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "1.5", "20G", ""])
+def test_a_threshold_that_is_no_number_is_refused(value):
+    """The refusal shows how it is written."""
+    with pytest.raises(UsageFault, match="min_rows"):
+        split_settings({"min_rows": value})
+
+
+@pytest.mark.parametrize(
+    ("driver", "given", "arguments"),
+    [
+        (
+            "mysqldb",
+            {"host": "db1", "port": "3307", "user": "u", "passwd": "p", "db": "s", "charset": "x"},
+            {"host": "db1", "port": 3307, "user": "u", "password": "p"},
+        ),
+        ("mysqldb", {"unix_socket": "/s", "host": "db1", "port": 1}, {"socket": "/s"}),
+        ("mysqldb", {"read_default_file": "/f"}, {"defaults_file": "/f"}),
+        ("mysqldb", {"ssl": {"ca": "/ca", "key": "/k"}}, {"ssl_ca": "/ca", "ssl_key": "/k"}),
+        ("mysqldb", {"ssl": {"cipher": "x"}}, {"ssl_mode": "REQUIRED"}),
+        ("mysqldb", {"ssl": True}, {"ssl_mode": "REQUIRED"}),
+        (
+            "mysqldb",
+            {"ssl": {"ca": "/ca"}, "ssl_mode": "VERIFY_IDENTITY"},
+            {"ssl_ca": "/ca", "ssl_mode": "VERIFY_IDENTITY"},
+        ),
+        ("pymysql", {"ssl": {"ca": "/ca"}}, {"ssl_ca": "/ca", "ssl_mode": "VERIFY_IDENTITY"}),
+        ("pymysql", {"ssl": {"ca": "/ca", "check_hostname": False}}, {"ssl_ca": "/ca"}),
+    ],
+)
+def test_a_driver_s_arguments_mean_the_same_here(driver, given, arguments):
+    """Server, account and TLS are taken over; TLS is never weaker than the driver's."""
+    assert arguments_of(driver, given) == arguments
