@@ -64,7 +64,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 def _expanded(entry: Any, known: set[str]) -> Any:
     """Return a part of the navigation with its patterns expanded."""
     if isinstance(entry, dict):
-        return {title: _expanded(below, known) for title, below in entry.items()}
+        below = {title: _expanded(one, known) for title, one in entry.items()}
+        return {title: one for title, one in below.items() if one}
     if not isinstance(entry, list):
         return entry
     pages: list[Any] = []
@@ -84,7 +85,7 @@ def _expanded(entry: Any, known: set[str]) -> Any:
             )
         elif not (isinstance(one, dict) and _missing(*one.values(), known=known)):
             pages.append(_expanded(one, known))
-    return pages
+    return [one for one in pages if one]
 
 
 def _missing(target: Any, *, known: set[str]) -> bool:
@@ -95,6 +96,7 @@ def _missing(target: Any, *, known: set[str]) -> bool:
 _AWAITED = {
     "plan.md", "display.md", "events.md", "metrics.md", "report-html.md", "python-api.md",
     "alembic.md", "django.md", "other-tools.md", "commands/plan.md", "commands/explain.md",
+    "quick-start.md", "safety.md", "comparison.md", "replicas.md", "rds-and-aurora.md", "trouble.md",
 }  # fmt: skip
 
 
