@@ -96,7 +96,8 @@ def _missing(target: Any, *, known: set[str]) -> bool:
 _AWAITED = {
     "plan.md", "display.md", "events.md", "metrics.md", "report-html.md", "python-api.md",
     "alembic.md", "django.md", "other-tools.md", "commands/plan.md", "commands/explain.md",
-    "quick-start.md", "safety.md", "comparison.md", "replicas.md", "rds-and-aurora.md", "trouble.md",
+    "quick-start.md", "safety.md", "comparison.md", "replicas.md", "rds-and-aurora.md",
+    "trouble.md",
 }  # fmt: skip
 
 
