@@ -1,22 +1,72 @@
-"""What the operating system has to bring, and the commands that install it (pure)."""
+"""What the operating system has to bring, and the commands that install it (pure).
+
+The driver is not a dependency of the package: mysqlclient has no wheels for Linux and macOS, so
+that an installation would end in a compiler's message on a machine without one. It is an extra,
+and the program itself names what is missing.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 OLDEST_JAVA: Final = 17
 """Spark 4 runs on Java 17 and 21 (Spark documentation, Overview)."""
 
+DRIVER: Final = "mysqlclient>=2.2"
+"""As in the extra ``mysqlclient`` of ``pyproject.toml``."""
+
 JAVA: Final = (
-    f"install a Java runtime {OLDEST_JAVA} or later, or point JAVA_HOME at one:"
-    f" apt-get install openjdk-{OLDEST_JAVA}-jre-headless (Debian, Ubuntu),"
-    " dnf install java-21-openjdk-headless (Fedora),"
-    f" brew install openjdk@{OLDEST_JAVA} (macOS)"
+    f"install a Java runtime {OLDEST_JAVA} or later with the command for this system, or point"
+    " JAVA_HOME at one"
 )
 CLIENT_LIBRARY: Final = (
-    "install the MySQL client library that mysqlclient was built with:"
-    " apt-get install libmariadb3 (Debian, Ubuntu),"
-    " dnf install mariadb-connector-c (Fedora),"
-    " brew install mysql-client (macOS); or build mysqlclient again:"
-    " pip install --force-reinstall --no-binary mysqlclient mysqlclient"
+    "install the library that mysqlclient was built with, with the command for this system; or"
+    " build mysqlclient again: pip install --force-reinstall --no-binary mysqlclient mysqlclient"
 )
+_SYSTEMS: Final = ("Debian, Ubuntu", "Fedora", "macOS")
+_INSTALL: Final = ("apt-get install -y", "dnf install -y", "brew install")
+_JAVA: Final = ("default-jre-headless", "java-21-openjdk-headless", "openjdk@21")
+_LIBRARY: Final = ("libmariadb3", "mariadb-connector-c", "mysql-client")
+#: A compiler, Python's headers, and the client library with its headers.
+_BUILD: Final = (
+    "gcc libc6-dev pkg-config python3-dev default-libmysqlclient-dev",
+    "gcc pkgconf-pkg-config python3-devel mariadb-connector-c-devel",
+    "pkgconf mysql-client",
+)
+_PIPX: Final = re.compile(r"/pipx/venvs/([^/]+)/?$")
+
+
+def java_commands() -> tuple[str, ...]:
+    """Return the command that installs Java, for each system."""
+    return _commands(_JAVA)
+
+
+def library_commands() -> tuple[str, ...]:
+    """Return the command that installs the client library alone, for each system."""
+    return _commands(_LIBRARY)
+
+
+def driver_commands(*, prefix: str, python: str, java: bool) -> tuple[str, ...]:
+    """Return the commands that build the driver: the system's packages, then the driver.
+
+    Args:
+        prefix: where this program is installed (:data:`sys.prefix`), by which pipx is known.
+        python: the interpreter that runs this program.
+        java: whether there is a Java already.
+    """
+    packages = _BUILD if java else tuple(map(" ".join, zip(_BUILD, _JAVA, strict=True)))
+    return (*_commands(packages), f"then: {install_command(prefix, python)} '{DRIVER}'")
+
+
+def install_command(prefix: str, python: str) -> str:
+    """Return the command that adds a Python package to this installation."""
+    by_pipx = _PIPX.search(prefix)
+    return f"pipx inject {by_pipx[1]}" if by_pipx else f"{python} -m pip install"
+
+
+def _commands(packages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{system}: {install} {names}"
+        for system, install, names in zip(_SYSTEMS, _INSTALL, packages, strict=True)
+    )

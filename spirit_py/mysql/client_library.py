@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from typing import Any
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.system_packages import CLIENT_LIBRARY
+from spirit_py.system_packages import CLIENT_LIBRARY, driver_commands, library_commands
 
 
 def load_driver() -> Any:
     """Import the driver.
 
     Raises:
-        Refusal: its client library is missing, or is another than it was built with.
+        Refusal: it is not installed, or its client library is missing or is another than it was
+            built with; with the commands that install it.
     """
     try:
         import MySQLdb
+    except ModuleNotFoundError as error:
+        if error.name != "MySQLdb":
+            raise _unusable(error) from error
+        raise _not_installed() from error
     except ImportError as error:
-        raise Refusal(
-            f"the MySQL client library cannot be loaded: {error}",
-            hint=CLIENT_LIBRARY,
-            error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
-        ) from error
+        raise _unusable(error) from error
     return MySQLdb
 
 
@@ -32,3 +36,25 @@ def client_version() -> str:
         return str(load_driver().get_client_info())
     except Refusal as refusal:
         return f"not usable: {refusal.message}"
+
+
+def _not_installed() -> Refusal:
+    java = bool(os.environ.get("JAVA_HOME") or shutil.which("java"))
+    also = "" if java else "; a table of more than 256 MB needs Java too, and there is none"
+    return Refusal(
+        "the MySQL driver mysqlclient is not installed: it is built on this machine, with a"
+        f" compiler and the MySQL client library{also}",
+        hint="run the command for this system, then the last one; spirit-py explain"
+        f" {ErrorCode.CLIENT_LIBRARY_MISSING} says how to do without a compiler",
+        details=driver_commands(prefix=sys.prefix, python=sys.executable, java=java),
+        error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+    )
+
+
+def _unusable(error: ImportError) -> Refusal:
+    return Refusal(
+        f"the MySQL client library cannot be loaded: {error}",
+        hint=CLIENT_LIBRARY,
+        details=library_commands(),
+        error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+    )

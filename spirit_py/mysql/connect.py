@@ -288,6 +288,7 @@ def _arguments(options: ConnectionOptions) -> dict[str, Any]:
 
 def _conversions() -> dict[Any, Any]:
     """Return the driver's encoders for parameters, and our decoders (see the session module)."""
+    load_driver()
     from MySQLdb.constants import FIELD_TYPE
     from MySQLdb.converters import conversions
 

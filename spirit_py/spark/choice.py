@@ -24,7 +24,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spirit_py.errors import MigrationFailure
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.spark.driver import DriverEngine
 from spirit_py.spark.settings import local_slots
 from spirit_py.threads import Background
@@ -78,6 +79,8 @@ class Engines:
         self._stop = stop
         self._warn = warn
         self._spark: GangEngine | None = None
+        #: There is no Java, and the first table was small: no Spark until the end.
+        self._without_java = False
         self._reporting = threading.Lock()
         #: The Spark whose failure is still to be reported.
         self._unreported: GangEngine | None = None
@@ -97,12 +100,21 @@ class Engines:
         Nothing is waited for. Safe to call again.
 
         Raises:
-            Refusal: for settings that cannot be, and without a usable Java.
+            Refusal: for settings that cannot be, and without a usable Java for a larger table.
         """
-        if self._spark is not None:
+        if self._spark is not None or self._without_java:
             return
         self._await_rest()
-        spark = self._spark = self._unreported = self._factory(self._config)
+        try:
+            spark = self._spark = self._unreported = self._factory(self._config)
+        except Refusal as refusal:
+            if refusal.error_code is not ErrorCode.JAVA_MISSING or not self._may_be_spared(size):
+                raise
+            self._without_java = True
+            self._warn(
+                f"{refusal.message}; a small table is changed without it, by this process alone"
+            )
+            return
         if spark.ready or not self._may_be_spared(size):
             spark.start()
             patience = 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.system_packages import JAVA, OLDEST_JAVA
+from spirit_py.system_packages import JAVA, OLDEST_JAVA, java_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,11 +51,7 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
     program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if program is None or not os.access(program, os.X_OK):
         where = f"JAVA_HOME is {home}" if home else "the PATH has no java"
-        raise Refusal(
-            f"Spark needs Java, and there is none: {where}",
-            hint=JAVA,
-            error_code=ErrorCode.JAVA_MISSING,
-        )
+        raise _missing(f"Spark needs Java, and there is none: {where}")
     try:
         answer = subprocess.run(
             [program, "-version"],
@@ -66,21 +62,17 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
             env=without_secrets(environ),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Refusal(
-            f"{program} does not run: {type(error).__name__}",
-            hint=JAVA,
-            error_code=ErrorCode.JAVA_MISSING,
-        ) from error
+        raise _missing(f"{program} does not run: {type(error).__name__}") from error
     banner = answer.stderr + answer.stdout
     found = _VERSION.search(banner)
     if found is None:
-        raise Refusal(
-            f"{program} does not say its version", hint=JAVA, error_code=ErrorCode.JAVA_MISSING
-        )
+        raise _missing(f"{program} does not say its version")
     if int(found.group(1)) < OLDEST_JAVA:
-        raise Refusal(
-            f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later",
-            hint=JAVA,
-            error_code=ErrorCode.JAVA_MISSING,
+        raise _missing(
+            f"Java {found.group(1)} at {program} is too old: Spark needs {OLDEST_JAVA} or later"
         )
     return Java(program, int(found.group(1)), banner)
+
+
+def _missing(cause: str) -> Refusal:
+    return Refusal(cause, hint=JAVA, details=java_commands(), error_code=ErrorCode.JAVA_MISSING)

@@ -145,7 +145,25 @@ def test_minimal_row_images_are_refused(db):
 
 
 def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
-    """Without Java there is no copy: a refusal, and the schema is as it was."""
+    """Whoever names a Spark master wants Spark: a refusal, and the schema is as it was."""
+    db.execute(TABLE)
+    done = spirit(
+        db,
+        "--no-shortcut",
+        "--spark-master",
+        "local[1]",
+        "--table",
+        "t",
+        "--alter",
+        "ADD COLUMN z INT",
+        env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+    )
+    refused(done, "Java")
+    assert tables(db) == ["t"]
+
+
+def test_a_small_table_needs_no_java(db, tmp_path):
+    """It is copied and compared by the process itself, with a line that says so."""
     db.execute(TABLE)
     done = spirit(
         db,
@@ -156,8 +174,9 @@ def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
         "ADD COLUMN z INT",
         env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
     )
-    refused(done, "Java")
-    assert tables(db) == ["t"]
+    assert done.returncode == 0, done.stderr
+    assert "a small table is changed without it" in done.stderr
+    assert "z" in [row[0] for row in db.query("SHOW COLUMNS FROM t")]
 
 
 def test_an_instant_change_needs_no_java(db, tmp_path):

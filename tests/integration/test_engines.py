@@ -151,7 +151,7 @@ def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(
 
 
 def test_a_missing_java_is_refused_before_an_abandoned_table_is_dropped(
-    db, spark_engine, monkeypatch
+    db, spark_engine, monkeypatch, large
 ):
     """What is there may be all that the operator has of a long copy."""
     left = interrupted(db, spark_engine, monkeypatch)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.spark import choice
@@ -113,11 +114,34 @@ def test_a_refusal_of_spark_is_one_of_a_small_table_too(engines):
     """Whether Spark is needed shows when it is too late to refuse."""
 
     def refuse(_):
-        raise Refusal("no Java")
+        raise Refusal("no such master")
 
     both = Engines(SparkConfig(), refuse, stop=StopSwitch(), warn=print)
     with pytest.raises(Refusal):
         both.begin(0)
+
+
+@pytest.mark.parametrize(
+    ("size", "master", "refused"),
+    [(0, "", False), (SMALL_BYTES + 1, "", True), (0, "local[2]", True)],
+)
+def test_a_missing_java_refuses_what_spark_is_meant_for(size, master, refused):
+    """A small table is copied and compared by the driver, from the beginning to the end."""
+
+    def refuse(_):
+        raise Refusal("no Java", error_code=ErrorCode.JAVA_MISSING)
+
+    warnings: list[str] = []
+    config = SparkConfig(threads=2, spark_master=master)
+    both = Engines(config, refuse, stop=StopSwitch(), warn=warnings.append)
+    if refused:
+        with pytest.raises(Refusal):
+            both.begin(size)
+        return
+    both.begin(size)
+    assert both.for_comparison(SMALL_BYTES + 1, print) is both.driver
+    assert len(warnings) == 1
+    both.stop()
 
 
 def test_spark_that_is_ready_compares_small_tables_too(engines):

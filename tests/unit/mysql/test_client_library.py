@@ -1,0 +1,71 @@
+"""What a machine without the driver, or without its client library, is told."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+import pytest
+
+from spirit_py import system_packages
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+from spirit_py.mysql import client_library
+
+
+def _without(monkeypatch, error: ImportError) -> None:
+    real = builtins.__import__
+
+    def importing(name, *arguments, **named):
+        if name == "MySQLdb":
+            raise error
+        return real(name, *arguments, **named)
+
+    monkeypatch.delitem(sys.modules, "MySQLdb", raising=False)
+    monkeypatch.setattr(builtins, "__import__", importing)
+
+
+def test_a_missing_driver_names_the_packages_of_each_system(monkeypatch):
+    """One line to run for Debian, Fedora and macOS, and one that installs the driver."""
+    _without(monkeypatch, ModuleNotFoundError("No module named 'MySQLdb'", name="MySQLdb"))
+    with pytest.raises(Refusal, match="mysqlclient is not installed") as caught:
+        client_library.load_driver()
+    assert caught.value.error_code is ErrorCode.CLIENT_LIBRARY_MISSING
+    lines = caught.value.details
+    assert [line.partition(":")[0] for line in lines] == [
+        "Debian, Ubuntu",
+        "Fedora",
+        "macOS",
+        "then",
+    ]
+    assert "default-libmysqlclient-dev" in lines[0]
+    assert lines[3] == f"then: {sys.executable} -m pip install 'mysqlclient>=2.2'"
+
+
+def test_a_missing_library_names_the_library_alone(monkeypatch):
+    """A driver that was built needs no compiler, only the library that it is linked with."""
+    _without(monkeypatch, ImportError("libmariadb.so.3: cannot open shared object file"))
+    with pytest.raises(Refusal, match="cannot open shared object") as caught:
+        client_library.load_driver()
+    assert "Debian, Ubuntu: apt-get install -y libmariadb3" in caught.value.details
+    assert not any("gcc" in line for line in caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "command"),
+    [
+        ("/root/.local/share/pipx/venvs/spirit-py", "pipx inject spirit-py"),
+        ("/root/.local/pipx/venvs/ours", "pipx inject ours"),
+        ("/opt/venv", "/opt/venv/bin/python -m pip install"),
+    ],
+)
+def test_the_driver_is_added_to_this_installation(prefix, command):
+    """Pipx keeps programs apart, so that a plain pip would install it where nobody looks."""
+    assert system_packages.install_command(prefix, "/opt/venv/bin/python") == command
+
+
+@pytest.mark.parametrize("java", [True, False])
+def test_java_is_named_with_the_driver_where_it_is_missing(java):
+    """One command installs all that is missing."""
+    lines = system_packages.driver_commands(prefix="/x", python="python", java=java)
+    assert ["jre" in lines[0], "java" in lines[1], "openjdk" in lines[2]] == [not java] * 3
