@@ -91,6 +91,11 @@ class EventName(enum.StrEnum):
     CONTROL_REFUSED = "control.refused"
     SETTINGS_KEPT = "settings.kept"
 
+    WATCH_BEGUN = "watch.begun"
+    WATCH_EMPTY = "watch.empty"
+    WATCH_XA_PREPARED = "watch.xa_prepared"
+    WATCH_BROKEN = "watch.broken"
+
     BATCH_PLANNED = "batch.planned"
     TABLE_PLANNED = "table.planned"
     TABLE_SKIPPED = "table.skipped"
@@ -284,6 +289,10 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
         "reason": str,
     },
     EventName.SETTINGS_KEPT: {"settings": dict},
+    EventName.WATCH_BEGUN: {"scope": str, "position": str},
+    EventName.WATCH_EMPTY: {"scope": str},
+    EventName.WATCH_XA_PREPARED: {"transactions": list},
+    EventName.WATCH_BROKEN: {"position": str},
     EventName.BATCH_PLANNED: {"tables": int, "refused": int, "left": int},
     EventName.TABLE_PLANNED: {"action": str, "refusals": list},
     EventName.TABLE_SKIPPED: {"reason": str},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -16,9 +18,15 @@ class RecordOptions:
     """What ``spirit-py migrate``, ``revert`` and ``checksum`` are asked to record.
 
     Attributes:
-        log_format: of the lines on standard error.
+        log_format: of the lines on standard error; ``json`` on a terminal too.
         report_json: file that gets the final report; None for none.
     """
 
     log_format: LogFormat = "text"
     report_json: Path | None = None
+
+
+@functools.cache
+def run_token() -> str:
+    """Return the random token of this process, by which its records are told from others'."""
+    return secrets.token_hex(8)

@@ -14,9 +14,12 @@ from spirit_py.cli import checksum, cleanup, completion, ctl, migrate, revert, s
 from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
 from spirit_py.cli.version import version_option
+from spirit_py.cli.wrong_lines import JsonAwareGroup
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
+@click.group(
+    cls=JsonAwareGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES
+)
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

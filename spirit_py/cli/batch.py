@@ -22,8 +22,10 @@ from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
     from spirit_py.batch.plan import BatchPlan
+    from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.config import MigrationConfig
     from spirit_py.events import Tell
+    from spirit_py.records import LogFormat
 
 _BATCH: Final = ("tables", "statements")
 _ONLY_BATCH: Final = ("exclude", "parallel", "on_failure", "yes")
@@ -171,22 +173,22 @@ def _read(file: Path) -> str:
         ) from error
 
 
-def run(config: BatchConfig, *, yes: bool) -> NoReturn:
+def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
     """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
     from spirit_py.batch import plan_batch, reported, run_batch
 
-    reporter = reporters_of(config.records)
+    reporter = shown.through(reporters_of(config.records))
     tell = teller(reporter.event)
     with reported(config, reporter):
         plan = plan_batch(config)
         _tell(plan, tell)
         refused = plan.refused and config.on_failure == "stop"
         if not (yes or config.each.dry_run or refused):
-            _require_agreed(plan)
+            _require_agreed(plan, config.records.log_format)
         report = run_batch(config, plan, reporter=reporter)
     for line in report.summary():
         tell(EventName.SUMMARY, line)
-    if report.error:
+    if report.error and config.records.log_format == "text":
         say(f"error: {report.error}")
         if report.hint:
             say(f"hint: {report.hint}")
@@ -217,7 +219,7 @@ def _tell(plan: BatchPlan, tell: Tell) -> None:
         tell(EventName.SUMMARY, line)
 
 
-def _require_agreed(plan: BatchPlan) -> None:
+def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
     """Ask whether the tables are those that are meant, where patterns have chosen them.
 
     Raises:
@@ -225,7 +227,7 @@ def _require_agreed(plan: BatchPlan) -> None:
     """
     if not plan.asks:
         return
-    if not can_ask():
+    if not can_ask(log_format):
         raise Refusal(
             f"patterns have chosen {len(plan.left)} tables, and without a terminal nothing asks"
             " whether these are meant",

@@ -135,11 +135,11 @@ def checksum(**options: Any) -> None:
     spirit-py checksum --host db1 --database shop --table orders --target-table orders_copy
     spirit-py checksum --host db1 --database shop --table orders --target-host db2
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
+    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
         asked = compare_config(options)
         from spirit_py.compare import entry
 
-        reporter = reporters_of(asked.records)
+        reporter = shown.through(reporters_of(asked.records))
         report = entry.compare(asked, reporter=reporter)
         tell = teller(reporter.event)
         for line in report.summary():

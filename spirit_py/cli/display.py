@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spirit_py.records import RecordOptions
 
 
-def reporters_of(records: RecordOptions) -> Reporter:
+def reporters_of(records: RecordOptions) -> Reporters:
     """Return everything that is asked for to show and record a run; none of it raises."""
     return Reporters([_terminal_or_lines(records)])
 

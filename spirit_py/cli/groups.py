@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from spirit_py.cli.values import Dsn, Duration, FiniteRange, HttpUrl, Size, TableName, Windows
+from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import DEFAULT_PORT
 from spirit_py.mysql.tls.modes import SSL_MODES
 
@@ -33,11 +34,11 @@ def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any
         dashed = name.replace("_", "-")
         prompt = getattr(parameter, "prompt", None)
         instead = "give the option without a value, or set" if prompt else "set"
-        click.echo(
-            f"warning: a password given with --{dashed} can be read in the list of processes:"
-            f" {instead} SPIRIT_PY_{name.upper()}",
-            err=True,
+        text = (
+            f"a password given with --{dashed} can be read in the list of processes:"
+            f" {instead} SPIRIT_PY_{name.upper()}"
         )
+        warn(context, text)
     return value
 
 

@@ -225,11 +225,11 @@ def migrate(**options: Any) -> None:
     spirit-py migrate --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
+    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
         if is_batch(options):
-            run(batch_config(options, settings(options)), yes=options["yes"])
+            run(batch_config(options, settings(options)), shown, yes=options["yes"])
         config = migration_config(options)
-        reporter = reporters_of(config.records)
+        reporter = shown.through(reporters_of(config.records))
         report = _migrate(config, reporter)
         tell = teller(reporter.event)
         for line in report.summary():
@@ -248,7 +248,7 @@ def _migrate(config: MigrationConfig, reporter: Reporter) -> MigrationReport:
     try:
         return migration.migrate(config, reporter=reporter)
     except UnfinishedWork as refusal:
-        if not can_ask():
+        if not can_ask(config.records.log_format):
             raise
         say(refusal.message)
         for line in refusal.details:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 import click
 
 from spirit_py.errors import Interrupted, SpiritError
+from spirit_py.events import Event, EventName
+from spirit_py.status.lines import json_line, one_line
+
+if TYPE_CHECKING:
+    from spirit_py.records import LogFormat
+    from spirit_py.status.reporters import Reporters
 
 EXIT_CODES: Final = """\b
 Exit codes:
@@ -20,21 +25,32 @@ Exit codes:
   4    differences found
   130  interrupted by SIGINT      143  by SIGTERM"""
 
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
 
 class ErrorsShown:
-    """Turn errors into a line of cause, a line of remedy, and the exit code (R16)."""
+    """Turn errors into a line of cause, a line of remedy, and the exit code (R16).
 
-    def __init__(self, *, verbose: bool) -> None:
+    Args:
+        log_format: with ``json``, the end of a run is one JSON line instead, and it is written here
+            where no reporter has.
+    """
+
+    def __init__(self, *, verbose: bool, log_format: LogFormat = "text") -> None:
         self._verbose = verbose
+        self._json = log_format == "json"
+        self._reporters: Reporters | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         """Show the program's warnings to the operator, tracebacks only with ``--verbose``."""
         from spirit_py.status.logs import to_terminal
 
         _open_standard_streams()
-        to_terminal(verbose=self._verbose)
+        to_terminal(verbose=self._verbose, as_json=self._json)
+        return self
+
+    def through(self, reporters: Reporters) -> Reporters:
+        """Note what shows the run; return it."""
+        self._reporters = reporters
+        return reporters
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Show the error and leave with its exit code."""
@@ -42,6 +58,11 @@ class ErrorsShown:
             error, (SystemExit, click.exceptions.Exit, click.ClickException)
         ):
             return
+        if isinstance(error, KeyboardInterrupt):
+            # While the work goes on, a SIGINT is a stop request; this one came before or after it.
+            error = Interrupted(signal.SIGINT)
+        if self._json:
+            self._leave_in_json(error)
         if self._verbose:
             import traceback
 
@@ -49,12 +70,31 @@ class ErrorsShown:
                 say(line)
         _leave(error)
 
+    def end(self, code: int) -> None:
+        """Write the end of a run that nothing has failed in, where lines are JSON."""
+        from spirit_py.status.report import OutcomeReport
+
+        if self._json:
+            show(OutcomeReport(outcome="done", exit_code=code).ended(EventName.RUN_ENDED))
+
+    def _leave_in_json(self, error: BaseException) -> NoReturn:
+        from spirit_py.status.report import OutcomeReport
+
+        report = OutcomeReport()
+        report.note_failure(error)
+        if self._verbose:
+            import traceback
+
+            trace = "".join(traceback.format_exception(error))
+            fields = {"logger": __name__, "trace": trace}
+            show(Event(name=EventName.LOG_WRITTEN, text=str(error), level="error", fields=fields))
+        if self._reporters is None or not self._reporters.ended:
+            show(report.ended(EventName.RUN_ENDED))
+        leave_with(report.exit_code)
+
 
 def _leave(error: BaseException) -> NoReturn:
     """Print cause and remedy, and exit."""
-    if isinstance(error, KeyboardInterrupt):
-        # While the work goes on, a SIGINT is a stop request; this one came before or after it.
-        error = Interrupted(signal.SIGINT)
     if isinstance(error, SpiritError):
         say(f"error: {error.message}")
         for line in error.details:
@@ -67,9 +107,9 @@ def _leave(error: BaseException) -> NoReturn:
     leave_with(1)
 
 
-def can_ask() -> bool:
+def can_ask(log_format: LogFormat) -> bool:
     """Whether a person is there who reads a question and can answer it."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return log_format == "text" and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirmed(question: str) -> bool:
@@ -88,7 +128,15 @@ def say(text: str) -> None:
     import contextlib
 
     with contextlib.suppress(OSError, ValueError):
-        click.echo(_CONTROL.sub(lambda found: repr(found[0])[1:-1], text), err=True)
+        click.echo(one_line(text), err=True)
+
+
+def show(event: Event) -> None:
+    """Write the JSON line of an event to standard error, if it is still open."""
+    import contextlib
+
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(json_line(event), err=True)
 
 
 def _open_standard_streams() -> None:

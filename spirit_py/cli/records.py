@@ -28,7 +28,8 @@ log_options = group(
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="Format of the log lines where there is no terminal.",
+        help="Format of the log lines; text is for where there is no terminal, json is one object a"
+        " line with stable names, on a terminal too.",
     ),
     option("--verbose", is_flag=True, help="Tracebacks; Spark's log in ./spirit-py-spark.log."),
 )

@@ -51,11 +51,11 @@ def revert(**options: Any) -> None:
     \b
     spirit-py revert --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
+    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
         asked = revert_config(options)
         from spirit_py.migration.reverse.revert import revert as swap_back
 
-        swap_back(asked, reporter=reporters_of(asked.records))
+        swap_back(asked, reporter=shown.through(reporters_of(asked.records)))
         leave_with(0)
 
 

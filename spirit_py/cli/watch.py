@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from spirit_py.cli.groups import connection_options, option, statement_writes_option
-from spirit_py.cli.outcome import ErrorsShown, leave_with, say
+from spirit_py.cli.outcome import ErrorsShown, leave_with, say, show
+from spirit_py.cli.records import log_options
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import FiniteRange, complete, connection_of, named_alike
 from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault
+from spirit_py.events import teller
+
+if TYPE_CHECKING:
+    from spirit_py.events import Event
 
 WATCH_EXIT_CODES = """\b
 Exit codes:
@@ -43,7 +48,7 @@ Exit codes:
     help="Seconds of quiet after which to print a heartbeat. [default: never]",
 )
 @statement_writes_option
-@option("--verbose", is_flag=True, help="Tracebacks.")
+@log_options
 def watch(**options: Any) -> None:
     """Print every committed change as it happens, one event a line.
 
@@ -51,19 +56,21 @@ def watch(**options: Any) -> None:
     spirit-py watch --host db1 --database shop --table orders --from "$POSITION"
     """  # noqa: D301 - click reads the backspace
     nowhere = sys.stdout is None
-    with ErrorsShown(verbose=options["verbose"]):
+    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
         given = watch_config(options)
         if nowhere:
             raise UsageFault("the standard output is closed", hint="give the lines a place")
         from spirit_py.watch import command
 
-        leave_with(
-            command.watch(
-                given,
-                descriptor=_standard_output(),
-                note=lambda text: say(f"watch: {text}"),
-            )
-        )
+        as_json = options["log_format"] == "json"
+        tell = teller(show if as_json else _say)
+        code = command.watch(given, descriptor=_standard_output(), tell=tell)
+        shown.end(code)
+        leave_with(code)
+
+
+def _say(event: Event) -> None:
+    say(f"watch: {event.line}")
 
 
 def _standard_output() -> int:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spirit_py.events import Event, EventName
+from spirit_py.status.lines import json_line
+
+if TYPE_CHECKING:
+    from spirit_py.events import Level
 
 
 class LineFormatter(logging.Formatter):
@@ -23,10 +30,31 @@ class LineFormatter(logging.Formatter):
         return line
 
 
-def to_terminal(*, verbose: bool) -> None:
+class JsonFormatter(logging.Formatter):
+    """Formats a record as the JSON line of an event, with its traceback only when ``verbose``."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        super().__init__()
+        self._verbose = verbose
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        text, trace = record.getMessage(), None
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f" ({record.exc_info[1]})"
+            trace = self.formatException(record.exc_info) if self._verbose else None
+        level: Level = "info"
+        if record.levelno >= logging.WARNING:
+            level = "error" if record.levelno >= logging.ERROR else "warning"
+        fields = {"logger": record.name, "trace": trace}
+        return json_line(Event(name=EventName.LOG_WRITTEN, text=text, level=level, fields=fields))
+
+
+def to_terminal(*, verbose: bool, as_json: bool = False) -> None:
     """Send warnings to standard error, and everything of the program with ``verbose``."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter(verbose=verbose))
+    kind = JsonFormatter if as_json else LineFormatter
+    handler.setFormatter(kind(verbose=verbose))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
     # Py4J logs exceptions that its callers handle, one of them without a logger of its own.

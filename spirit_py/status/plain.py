@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import threading
 from typing import TYPE_CHECKING, TextIO
 
 from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
+from spirit_py.status.lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
@@ -46,9 +46,9 @@ class PlainReporter:
     def event(self, event: Event) -> None:
         """Write one event."""
         if self._json and event.name is not EventName.SUMMARY:
-            self._write(json.dumps(event.to_dict(), default=str, ensure_ascii=False))
+            self._write(json_line(event))
         elif not self._json and event.name not in SHOWN_OTHERWISE:
-            self._write(f"{event.time.isoformat(timespec='milliseconds')} {event.line}")
+            self._write(text_line(event))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Write a progress line, unless one was written a moment ago in the same phase.

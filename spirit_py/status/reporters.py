@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.events import EventName
 from spirit_py.status.safe import SafeReporter
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class Reporters:
 
     def __init__(self, reporters: Iterable[Reporter]) -> None:
         self._all = [SafeReporter(one) for one in reporters]
+        #: The end of the run was shown.
+        self.ended = False
 
     def start(self) -> None:
         """Begin to show."""
@@ -31,6 +34,7 @@ class Reporters:
 
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
+        self.ended = self.ended or event.name is EventName.RUN_ENDED
         for one in self._all:
             one.event(event)
 

@@ -18,6 +18,7 @@ from spirit_py.errors import (
     SpiritError,
     UsageFault,
 )
+from spirit_py.events import EventName
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
@@ -30,10 +31,11 @@ from spirit_py.watch.records import record
 from spirit_py.watch.source import ScopeSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from spirit_py.binlog.events import Event
     from spirit_py.config import WatchConfig
+    from spirit_py.events import Tell
     from spirit_py.watch.records import Record
     from spirit_py.watch.scope import Scope
 
@@ -43,12 +45,12 @@ _LOOK_SECONDS: Final = 0.2
 _JOIN_SECONDS: Final = 10.0
 
 
-def watch(options: WatchConfig, *, descriptor: int, note: Callable[[str], None]) -> int:
+def watch(options: WatchConfig, *, descriptor: int, tell: Tell) -> int:
     """Print events until the end that was asked for, a signal or a fault.
 
     Args:
         descriptor: where the lines go.
-        note: shows the operator a remark, apart from the lines.
+        tell: reports what the operator should know, apart from the lines.
 
     Returns:
         0 at the end that was asked for, 141 when the reader of the output has gone.
@@ -58,7 +60,7 @@ def watch(options: WatchConfig, *, descriptor: int, note: Callable[[str], None])
     """
     stop = StopSwitch()
     with stop_on_signals(stop):
-        return _Watch(options, stop, Lines(descriptor, lambda: stop.requested), note).run()
+        return _Watch(options, stop, Lines(descriptor, lambda: stop.requested), tell).run()
 
 
 @dataclass(eq=False)
@@ -68,7 +70,7 @@ class _Watch:
     options: WatchConfig
     stop: StopSwitch
     lines: Lines
-    note: Callable[[str], None]
+    tell: Tell
     _target: Any = None
     _raised: BaseException | None = None
     _arrived: bool = False
@@ -82,9 +84,15 @@ class _Watch:
             _check_passable(options.passable, stream.scope)
             start = stream.open(options.position)
             follower = self._follower(stream, Progress(start))
-            self.note(f"following {stream.scope} from {follower.progress.text()}")
+            scope, position = str(stream.scope), follower.progress.text()
+            self.tell(
+                EventName.WATCH_BEGUN,
+                f"following {scope} from {position}",
+                scope=scope,
+                position=position,
+            )
             if not stream.learn():
-                self.note(f"there is no table in {stream.scope} now")
+                self.tell(EventName.WATCH_EMPTY, f"there is no table in {scope} now", scope=scope)
             if options.until_now:
                 self._target = stream.executed()
             self._out(record("start", follower.progress.text()))
@@ -115,15 +123,20 @@ class _Watch:
     def _follower(self, stream: ScopeSource, progress: Progress) -> Follower:
         older = set() if self.options.position else stream.prepared_before()
         if older is None:
-            self.note(
+            self.tell(
+                EventName.WARNING,
                 "the account may not see which XA transactions are prepared (GRANT"
                 " XA_RECOVER_ADMIN): their rows are not in this stream, and a note at their"
-                " xa_commit will say so"
+                " xa_commit will say so",
+                level="warning",
+                code=None,
             )
         elif older:
-            self.note(
+            self.tell(
+                EventName.WATCH_XA_PREPARED,
                 "XA transactions are prepared already; their rows are not in this stream:"
-                f" {', '.join(sorted(older))}"
+                f" {', '.join(sorted(older))}",
+                transactions=sorted(older),
             )
         return Follower(
             progress=progress,
@@ -202,7 +215,8 @@ class _Watch:
                 "the stream ended by itself",
                 hint="this is a bug: report it",
             )
-        self.note(f"position: {self.lines.position}")
+        position = self.lines.position
+        self.tell(EventName.WATCH_BROKEN, f"position: {position}", position=position)
         raise error
 
     def _interrupted(self) -> Interrupted | None:

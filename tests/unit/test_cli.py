@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
 from spirit_py.config import SessionModes, host_and_port
 from spirit_py.errors import UsageFault
+from spirit_py.events import EventName
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.records import RecordOptions
 
@@ -291,10 +293,10 @@ def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
         def write(self, _):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    def watch(_, *, note, **__):
+    def watch(_, *, tell, **__):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", Full())
-            note("from here")
+            tell(EventName.WATCH_EMPTY, "from here", scope="s")
         return 0
 
     monkeypatch.setattr(command, "watch", watch)
@@ -371,3 +373,34 @@ def test_two_ways_to_choose_a_mode_contradict_each_other(configured):
     """It would not be clear from which mode the zero dates are taken."""
     result = configured(*BASE, "--allow-zero-dates", "--sql-mode", "ANSI", code=2)
     assert "give one of them" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["migrate", "--bogus"], 2),
+        (["migrate", "--threads", "many"], 2),
+        (["migrate", "--table", "t"], 2),
+        (["watch", "--table", "t"], 2),
+        (["migrate", "--host", "db1", "--port", "0"], 2),
+    ],
+)
+@pytest.mark.parametrize("asked", [["--log-format", "json"], ["--log-format=json"], None])
+def test_a_wrong_command_line_is_a_json_line_where_these_are_asked_for(words, code, asked):
+    """A pipeline that reads JSON lines reads no text, whatever is wrong; also by the variable."""
+    env = {"SPIRIT_PY_LOG_FORMAT": "json"} if asked is None else {}
+    result = CliRunner(env=env).invoke(cli.main, [*words, *(asked or [])])
+    assert result.exit_code == code
+    (line,) = result.stderr.splitlines()
+    found = json.loads(line)
+    assert (found["event"], found["exit_code"], found["outcome"]) == ("run.ended", 2, "refused")
+    assert found["error"]
+    assert found["code"]
+
+
+def test_text_is_what_a_wrong_command_line_is_answered_with_by_default():
+    """The usage is shown, as by any command; --log-format text wins over the variable."""
+    words = ["migrate", "--bogus", "--log-format", "text"]
+    result = CliRunner(env={"SPIRIT_PY_LOG_FORMAT": "json"}).invoke(cli.main, words)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
