@@ -64,8 +64,8 @@ class RenderedRow(NamedTuple):
 
     Attributes:
         sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
-        staged: the row must go through a staging table, because no literal can write one of its
-            values into the new table (ENUM ordinal 0 under strict mode).
+        staged: the row must go through a staging table: no literal writes one of its values into
+            the new table (ENUM ordinal 0 under strict mode).
     """
 
     sql: str
@@ -89,10 +89,9 @@ class KeyedChange(NamedTuple):
 class Applier(Protocol):
     """The one write path into new tables for changes and repairs (R5, R10).
 
-    Blocking: every method waits for the server. Thread-safe. Retries transient faults itself;
-    a fault that persists is raised as a :class:`~spirit_py.errors.SpiritError`.
-    With ``session`` (the cutover's locking session) everything runs in that session and
-    nothing is retried on another connection.
+    Blocking and thread-safe. Transient faults are retried; one that persists is raised as a
+    :class:`~spirit_py.errors.SpiritError`. With ``session`` (the cutover's locking session)
+    everything runs in that session and nothing is retried on another connection.
     """
 
     def upsert_rows(
@@ -180,12 +179,14 @@ class Retention:
         kept: seconds for which the source keeps its history; None for ever.
         age: seconds since what is read now was committed.
         unread_bytes: bytes of the history after that place.
+        older_bytes: bytes of it before that place.
         gone: the place is no longer in the history.
     """
 
     kept: float | None
     age: float
     unread_bytes: int = 0
+    older_bytes: int = 0
     gone: bool = False
 
     @property
@@ -200,7 +201,8 @@ class FeedStatistics:
 
     Attributes:
         backpressure: the reader waits, because the buffers are full.
-        retention: how far the source's history reached when it was last asked; only meanwhile.
+        retention: how far the source's history reached when it was last asked; None before.
+        parked: why no change is applied now, whatever waits; empty where they may be.
         received_bytes: all that the source sent.
         skipped_bytes: those of them that were passed over, because they are of other tables.
         own_bytes: those of ``skipped_bytes`` that are rows of the new tables, written by us.
@@ -215,6 +217,7 @@ class FeedStatistics:
     peak_buffered_bytes: int = 0
     backpressure_seconds: float = 0.0
     backpressure: bool = False
+    parked: str = ""
     retention: Retention | None = None
     reconnects: int = 0
     received_bytes: int = 0

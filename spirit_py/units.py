@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -70,5 +71,7 @@ def human_seconds(value: float | None) -> str:
 
 
 def human_percent(value: float | None) -> str:
-    """Render a fraction as a percentage."""
-    return "?" if value is None else f"{100 * value:.1f}%"
+    """Render a fraction as a percentage; rounded down, so that 100% is the whole."""
+    if value is None:
+        return "?"
+    return f"{math.floor(1000 * value + 1e-9) / 10:.1f}%"

@@ -31,5 +31,7 @@ def reach(place: Place, files: Sequence[tuple[str, int]], *, kept: int, now: int
     if place.file not in names:
         return Retention(kept=float(kept) or None, age=age, gone=True)
     behind = files[names.index(place.file) :]
-    unread = sum(size for _, size in behind) - min(place.offset, behind[0][1])
-    return Retention(kept=float(kept) or None, age=age, unread_bytes=unread)
+    into = min(place.offset, behind[0][1])
+    unread = sum(size for _, size in behind) - into
+    older = sum(size for _, size in files) - unread
+    return Retention(kept=float(kept) or None, age=age, unread_bytes=unread, older_bytes=older)

@@ -22,9 +22,6 @@ class LiveFigures(MigrationProgress):
     Attributes:
         host: the machine that the process runs on, ``pid`` its number there.
         run: the token of its run, by which its sessions are known.
-        binlog_left: seconds for which the server keeps what the change feed reads next; None for
-            ever, or where it was not asked.
-        tasks: how many tasks may work at a time now.
         paused: who has paused it; empty when nobody has.
         settings: those that ``spirit-py ctl set`` changes, as it spells them.
     """
@@ -34,8 +31,6 @@ class LiveFigures(MigrationProgress):
     run: str
     program: str
     phase: str
-    binlog_left: float | None = None
-    tasks: int | None = None
     paused: str = ""
     settings: dict[str, str] = field(default_factory=dict)
 

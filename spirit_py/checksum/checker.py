@@ -222,15 +222,20 @@ class Checker:
 
     def _pass(self, number: int) -> tuple[PassCoverage, list[RowDifference]]:
         """Compare the whole table once; the first pass may begin where an earlier run ended."""
-        self._show(passes=number, fraction=0.0, rows=0, differences=0)
+        above = self._above if number == 1 else None
+        self._progress = ChecksumProgress(
+            passes=number, whole=above is None, waiting_for=self._progress.waiting_for
+        )
+        self._show()
         self._current = TablePass(
             self._what,
             self._sizer,
-            above=self._above if number == 1 else None,
+            above=above,
             show=self._show,
             on_snapshot=self._note_snapshot,
         )
         found = self._current.run()
+        self._show(ended=True, handed_out=0)
         self._result = replace(self._result, rows_counted=self._current.counted)
         return found
 

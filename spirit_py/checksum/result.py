@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from spirit_py.chunk.sizing import FIRST_ROWS
+from spirit_py.estimates import RowsLeft, probable_total
 from spirit_py.mysql.locks.policy import LockPolicy
 
 if TYPE_CHECKING:
@@ -124,34 +125,43 @@ class ChecksumProgress:
 
     Attributes:
         passes: the pass that runs, from 1; 0 before the first.
-        fraction: how much of this pass is handed out, 0.0 to 1.0, an estimate.
         rows: rows of the source compared in this pass.
+        handed_out: rows in chunks that are handed out and not compared.
+        left: what of this pass is not handed out.
+        whole: the pass began at the beginning of the table, not where an earlier run's ended.
+        ended: every row of the pass is compared and counted.
         differences: differing rows found in this pass.
         waiting_for: what it waits for, for display; empty while it compares.
     """
 
     passes: int = 0
-    fraction: float = 0.0
     rows: int = 0
+    handed_out: int = 0
+    left: RowsLeft = field(default_factory=RowsLeft)
+    whole: bool = True
+    ended: bool = False
     differences: int = 0
     waiting_for: str = ""
 
-    def shown(self, spent: float, *, alone: bool = True) -> dict[str, Any]:
-        """Return this as fields of a :class:`~spirit_py.status.snapshot.MigrationStatus`.
+    def total(self, estimate: int | None) -> int | None:
+        """Return the rows of this pass, as far as that is known by now.
 
         Args:
-            spent: seconds since the comparison began.
-            alone: nothing else was compared in this time.
+            estimate: rows of the table, counted or estimated.
         """
-        done, known = self.fraction, alone and self.passes == 1
-        return {
-            "rows": self.rows,
-            "fraction": done,
-            "rate": self.rows / spent if known and spent > 0 else None,
-            "eta": spent * (1 - done) / done if known and done > 0 else None,
-            "note": f"pass {self.passes}, {self.differences} differences",
-            "waiting_for": self.waiting_for,
-        }
+        if self.ended:
+            return self.rows
+        return probable_total(
+            self.rows,
+            handed_out=self.handed_out,
+            left=self.left,
+            estimate=estimate if self.whole else None,
+        )
+
+    @property
+    def note(self) -> str:
+        """The pass, and what it has found."""
+        return f"pass {self.passes}, {self.differences} differences" if self.passes else ""
 
 
 @dataclass(frozen=True, kw_only=True)

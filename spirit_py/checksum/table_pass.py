@@ -30,6 +30,7 @@ from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.chunk.encoding import encode_chunk
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
+from spirit_py.estimates import NOTHING_LEFT, RowsLeft
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import await_server
@@ -98,6 +99,8 @@ class TablePass:
         #: What the pass waits for, since when, and whether it has given its snapshot back for that.
         self._held_by = ""
         self._held_since = 0.0
+        #: Rows of chunks that are not answered.
+        self._handed_out = 0
         self._given_back = False
 
     @property
@@ -162,6 +165,7 @@ class TablePass:
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self._what
         coverage.begin_segment()
+        self._handed_out = 0
         lock = SnapshotLock(what, on_wait=lambda waiting: self._show(waiting_for=waiting))
         # Before the tasks come: they would wait as long, and their sessions would idle.
         lock.await_free()
@@ -182,6 +186,7 @@ class TablePass:
             began = time.monotonic()
             gang.assemble(_ASSEMBLE_SECONDS)
             self._take_snapshot(lock, gang, time.monotonic() - began)
+            self._show(waiting_for="")
             points.reach("checksum.compare")
             self._verify(gang, self._compare(gang, chunker))
             return [difference for part in gang.finish() for difference in part]
@@ -248,6 +253,7 @@ class TablePass:
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
             segment.dispatch(chunk)
+            self._handed_out += chunk.target_rows
             order = {"do": "compare", "chunk": encode_chunk(chunk)}
             yield order, partial(self._answered, chunker, chunk)
 
@@ -291,9 +297,11 @@ class TablePass:
             target_rows=chunk.target_rows, rows=said["source"], seconds=said["seconds"]
         )
         chunker.observed(chunk, said["source"])
+        self._handed_out -= chunk.target_rows
         self._show(
-            fraction=chunker.estimated_fraction(),
             rows=coverage.rows + coverage.segment.source_rows,
+            handed_out=self._handed_out,
+            left=NOTHING_LEFT if chunker.finished else RowsLeft(most=chunker.width()),
             differences=coverage.differences + coverage.segment.counts.total,
         )
 

@@ -117,6 +117,13 @@ class CompositeChunker:
         """Return how many values of the key are not cut; None where they are not numbers."""
         return None
 
+    def density(self) -> float | None:
+        """Return the rows for each value of the key that is not cut; None where keys are not dense.
+
+        Asks the server.
+        """
+        return None
+
     def rows_left(self) -> int | None:
         """Return how many rows are probably not cut; None where the key does not show it."""
         return None

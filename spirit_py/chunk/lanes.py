@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.estimates import RowsLeft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 LANE_BYTES: Final = 128 << 20
 """Data in a lane of a large table."""
+#: Where an earlier run left more ranges, their density is not measured.
+_MOST_MEASURED: Final = 16
 #: A rest of fewer chunks is not parted any more.
 _WORTH_CHUNKS: Final = 2
 #: A worker that asked for none of the last chunks, this number for each lane, is gone.
@@ -100,6 +103,32 @@ class LaneChunker:
         self._cut = 0
         self._cut_rows = 0
         self._widest = 0
+        #: Rows for each value of the key; None where it was not measured, or is not even.
+        self._density: float | None = None
+
+    def measure(self) -> None:
+        """Count rows at some places, for :meth:`rows_left`. Asks the server."""
+        if len(self._lanes) <= _MOST_MEASURED:
+            found = [(lane.chunks.density(), lane.chunks.width()) for lane in self._lanes]
+            known = [(one, width) for one, width in found if one is not None and width]
+            if known and len(known) == len(found):
+                values = sum(width for _, width in known)
+                self._density = sum(one * width for one, width in known) / values
+
+    def rows_left(self) -> RowsLeft:
+        """Return how many rows are not cut. Asks nothing."""
+        widths = [lane.chunks.width() for lane in self._lanes]
+        values = [width for width in widths if width is not None]
+        bounds = [
+            min(one for one in (lane.left, width) if one is not None)
+            for lane, width in zip(self._lanes, widths, strict=True)
+            if not (lane.left is None and width is None)
+        ]
+        even = self._density is not None and len(values) == len(widths)
+        return RowsLeft(
+            most=sum(bounds) if len(bounds) == len(widths) else None,
+            probable=int(sum(values) * (self._density or 0.0)) if even else None,
+        )
 
     def next_chunk(
         self, rows: int, worker: int = 0, *, part_rows: int | None = None

@@ -23,13 +23,16 @@ from spirit_py.chunk.sizing import divided
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Self
 
     from spirit_py.table.mapping import TableMapping
 
 INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _DENSE = 0.5
+#: Places at which the rows of a range are counted, and values of the key at each.
+_SAMPLES = 24
+_SAMPLE_VALUES = 200
 
 
 class OptimisticChunker(CompositeChunker):
@@ -52,7 +55,8 @@ class OptimisticChunker(CompositeChunker):
         self._arithmetic = False
         #: Numbers of the chunks cut so whose rows are not known yet.
         self._computed: set[int] = set()
-        #: The last key seen, for the estimate.
+        #: The first key that was not cut when it was looked for, and the last one.
+        self._first: int | None = None
         self._last: int | None = None
         #: Key values that were not cut when they were first looked at.
         self._whole: int | None = None
@@ -82,7 +86,7 @@ class OptimisticChunker(CompositeChunker):
         """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
         super().restart(lower, upper)
         self._computed = set()
-        self._whole = None
+        self._whole = self._first = None
 
     def bound_after(self, rows: int) -> KeyBound | None:
         """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
@@ -104,9 +108,32 @@ class OptimisticChunker(CompositeChunker):
     def width(self) -> int | None:
         """Return how many values of the key are not cut; None before the first was seen."""
         lower = self._rest.lower
-        if self._last is None or lower is None:
+        if self._finished:
+            return 0
+        if self._last is None or (lower is None and self._first is None):
             return None
-        return max(0, self._last - int(lower.literals[0]))
+        before = int(lower.literals[0]) if lower is not None else (self._first or 0) - 1
+        return max(0, self._last - before)
+
+    def density(self) -> float | None:
+        """Return the rows for each value of the key that is not cut, counted at some places.
+
+        None where one of them has few rows: then what lies between them is not known either. Asks
+        the server.
+        """
+        ends = self._ends()
+        if ends is None:
+            return None
+        first, last = ends
+        width = last - first + 1
+        if width <= _SAMPLES * _SAMPLE_VALUES:
+            places, values = [first], width
+        else:
+            places = [first + width * each // _SAMPLES for each in range(_SAMPLES)]
+            values = _SAMPLE_VALUES
+        counted = [int(row[0]) for row in self._query(samples_sql(self._mapping, places, values))]
+        sparse = min(counted) < _DENSE * values
+        return None if sparse else sum(counted) / (len(counted) * values)
 
     def rows_left(self) -> int | None:
         """Return how many rows are probably not cut; None where the key does not show it."""
@@ -133,7 +160,7 @@ class OptimisticChunker(CompositeChunker):
         first, last = int(ends[0]), int(ends[1])
         if self._whole is None:
             self._whole = last - first + 1
-        self._last = last
+        self._first, self._last = first, last
         if self._density is None:
             self._density = self._mapping.source.estimated_rows / (last - first + 1)
             self._mean = min(1.0, self._density)
@@ -150,6 +177,17 @@ class OptimisticChunker(CompositeChunker):
 
 def _bound(key: int) -> KeyBound:
     return KeyBound(literals=(str(key),), comparable=(key,))
+
+
+def samples_sql(mapping: TableMapping, places: Sequence[int], values: int) -> str:
+    """Render the query for the number of rows in a few short ranges of the key."""
+    name = quote_identifier(mapping.key_columns[0].name)
+    counts = (
+        f"(SELECT {index_hint(mapping)}COUNT(*) FROM {forced_source(mapping)}"
+        f" WHERE {name} >= {int(place)} AND {name} < {int(place) + values})"
+        for place in places
+    )
+    return " UNION ALL ".join(counts)
 
 
 def ends_sql(mapping: TableMapping, within: KeyRange) -> str:

@@ -19,7 +19,9 @@ from spirit_py.compare.checks import (
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
+from spirit_py.estimates import Speed, fraction_of, seconds_left
 from spirit_py.events import EventName, teller
+
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.locks.named import migration_lock
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.checksum.comparison import Follower
+    from spirit_py.checksum.result import ChecksumProgress
     from spirit_py.compare.matching import Matching
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import CompareConfig
@@ -69,8 +72,7 @@ class CompareRun:
         self._compare_began = self._began
         #: Tasks on Spark can exchange messages with the driver, without a checkpoint table.
         self._spark_can_talk = False
-        #: Seconds until the first rows had been compared, for the rate.
-        self._idle = 0.0
+        self._speed = Speed()
 
     def run(self) -> None:
         """Check, compare, and judge."""
@@ -122,15 +124,27 @@ class CompareRun:
             "elapsed": now - self._began,
             "phase_elapsed": now - self._compare_began,
             "path": (Phase.PREFLIGHT, Phase.CHECKSUM),
+            "to_come": (Phase.CHECKSUM,) if checker is None else (),
             "waiting_for": self._waiting_for,
         }
         if checker is not None:
-            spent = now - self._compare_began
-            if not checker.progress.rows:
-                self._idle = spent
-            shown |= checker.progress.shown(spent - self._idle)
-            shown["rows_total"] = self._rows_total
+            shown |= self._progress(checker.progress, now)
         return MigrationStatus(**shown)
+
+    def _progress(self, seen: ChecksumProgress, now: float) -> dict[str, Any]:
+        """Return how far the pass is that runs now."""
+        total = seen.total(self._rows_total or None)
+        self._speed.note(now, seen.rows)
+        left = None if total is None else total - seen.rows
+        return {
+            "rows": seen.rows,
+            "rows_total": total,
+            "fraction": fraction_of(seen.rows, total, ended=seen.ended),
+            "rate": self._speed.recent(now),
+            "eta": seconds_left(left, self._speed.steady(now)),
+            "note": seen.note,
+            "waiting_for": seen.waiting_for or self._waiting_for,
+        }
 
     # -- before anything is read
 

@@ -114,8 +114,8 @@ class Copier:
             part_rows=part_rows(mapping.source, pace.part_bytes()),
             rows=before.rows,
             chunks=before.chunks,
+            estimate=mapping.source.estimated_rows,
         )
-        self._fraction_before = min(1.0, before.rows / max(mapping.source.estimated_rows, 1))
         self._chunks: dict[int, Chunk] = {}
         #: The chunker has no more chunks.
         self._ended = False
@@ -135,7 +135,9 @@ class Copier:
         self._meter.begin()
         retrying(self._stop)(end_earlier_chunks, self._connection, self._mapping)
         try:
+            self._chunker.measure()
             self._copy()
+            self._meter.all_committed()
         except LostValue as error:
             raise self._named(error) from error
         finally:
@@ -165,11 +167,6 @@ class Copier:
         """Return the figures as they are now. No I/O; any thread may ask."""
         return self._meter.statistics()
 
-    def _fraction(self) -> float:
-        """Return the fraction of the table that is cut, earlier runs included."""
-        before = self._fraction_before
-        return before + (1 - before) * self._chunker.estimated_fraction()
-
     @property
     def _table(self) -> str:
         return f"{self._mapping.source.schema}.{self._mapping.source.name}"
@@ -188,11 +185,12 @@ class Copier:
         chunk = self._chunker.next_chunk(rows, rank, part_rows=part)
         if chunk is None:
             self._ended = True
+            self._meter.all_cut()
             return None
         visibility = self._subscription.dispatch(chunk)
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
-        self._meter.dispatched(self._fraction())
+        self._meter.dispatched(chunk.target_rows, self._chunker.rows_left())
         order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk), rest=rest)
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.chunk.sizing import CEILING_ROWS, ChunkSizer
+from spirit_py.estimates import NOTHING_LEFT, RowsLeft, Speed, fraction_of, probable_total
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
-
-_RATE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +18,10 @@ class CopyStatistics:
     """The progress of the copy. Rows and chunks are counted when they have committed.
 
     Attributes:
-        fraction: how much has been cut, 0.0 to 1.0, an estimate.
+        rows_total: rows of the table, as far as that is known by now; see
+            :func:`spirit_py.estimates.probable_total`.
         rows_per_second: over the last ten seconds or so; None before there is a figure.
+        steady_rows_per_second: the same over a minute.
         chunk_seconds_p90: of the last chunks; None before the first.
         chunk_rows: what the next chunk aims at.
         throttled: why the copy waits now; empty when it does not.
@@ -33,15 +33,23 @@ class CopyStatistics:
     chunks: int = 0
     seconds: float = 0.0
     chunk_seconds: float = 0.0
-    fraction: float = 0.0
+    rows_total: int | None = None
+    ended: bool = False
     rows_per_second: float | None = None
+    steady_rows_per_second: float | None = None
     chunk_seconds_p90: float | None = None
     chunk_rows: int = 0
     in_flight: int = 0
+    rows_in_flight: int = 0
     throttled: str = ""
     throttled_seconds: float = 0.0
     replaced_chunks: int = 0
     spark_rows: int = 0
+
+    @property
+    def fraction(self) -> float | None:
+        """The part of the rows that is copied; None where that is not known."""
+        return fraction_of(self.rows, self.rows_total, ended=self.ended)
 
 
 class CopyMeter:
@@ -51,6 +59,7 @@ class CopyMeter:
         part_rows: rows of one transaction.
         rows: rows that earlier runs have copied; they count, but not for the speed.
         chunks: their chunks.
+        estimate: the server's estimate of the table's rows.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class CopyMeter:
         part_rows: int = CEILING_ROWS,
         rows: int = 0,
         chunks: int = 0,
+        estimate: int | None = None,
     ) -> None:
         self._clock = clock
         self._lock = threading.Lock()
@@ -69,8 +79,9 @@ class CopyMeter:
         self._ended: float | None = None
         self._seen = CopyStatistics(rows=rows, chunks=chunks)
         self._throttled_since = 0.0
-        #: (time, rows so far) of the last seconds.
-        self._history: deque[tuple[float, int]] = deque()
+        self._speed = Speed()
+        self._estimate = estimate
+        self._left = RowsLeft()
 
     def next_rows(self, chunk_seconds: float) -> int:
         """Return the rows that the next chunk should have, to take so long."""
@@ -87,16 +98,30 @@ class CopyMeter:
         """Start the clock."""
         with self._lock:
             self._began = self._clock()
+            self._speed.note(self._began, self._seen.rows)
 
     def end(self) -> None:
         """Stop the clock."""
         with self._lock:
             self._ended = self._clock()
 
-    def dispatched(self, fraction: float) -> None:
-        """Count a chunk that is handed out; ``fraction`` of the table is cut now."""
+    def all_committed(self) -> None:
+        """Note that every row is copied."""
         with self._lock:
-            self._seen = replace(self._seen, in_flight=self._seen.in_flight + 1, fraction=fraction)
+            self._seen = replace(self._seen, ended=True)
+
+    def dispatched(self, rows: int, left: RowsLeft) -> None:
+        """Count a chunk of about so many rows that is handed out; ``left`` are not cut yet."""
+        with self._lock:
+            seen, self._left = self._seen, left
+            self._seen = replace(
+                seen, in_flight=seen.in_flight + 1, rows_in_flight=seen.rows_in_flight + rows
+            )
+
+    def all_cut(self) -> None:
+        """Note that no further chunk follows."""
+        with self._lock:
+            self._left = NOTHING_LEFT
 
     def committed(
         self, *, target_rows: int, rows: int, seconds: float, retries: int, on_spark: bool
@@ -108,15 +133,14 @@ class CopyMeter:
             self._seen = replace(
                 seen,
                 in_flight=seen.in_flight - 1,
+                rows_in_flight=seen.rows_in_flight - target_rows,
                 rows=seen.rows + rows,
                 chunks=seen.chunks + 1,
                 chunk_seconds=seen.chunk_seconds + seconds,
                 replaced_chunks=seen.replaced_chunks + retries,
                 spark_rows=seen.spark_rows + (rows if on_spark else 0),
             )
-            self._history.append((now, self._seen.rows))
-            while self._history[0][0] < now - _RATE_SECONDS:
-                self._history.popleft()
+            self._speed.note(now, self._seen.rows)
 
     def throttled(self, reason: str) -> None:
         """Keep why the copy waits; empty when it does not."""
@@ -138,15 +162,19 @@ class CopyMeter:
             return replace(
                 self._seen,
                 seconds=0.0 if self._began is None else now - self._began,
-                rows_per_second=self._rate(),
+                rows_total=self._total(),
+                rows_per_second=self._speed.recent(now),
+                steady_rows_per_second=self._speed.steady(now),
                 chunk_seconds_p90=self._sizer.p90,
                 chunk_rows=self._sizer.rows,
                 throttled_seconds=self._waited(now),
             )
 
-    def _rate(self) -> float | None:
-        """Return the rows a second between the oldest and the newest of the last commits."""
-        if len(self._history) < 2:
-            return None
-        (since, before), (until, rows) = self._history[0], self._history[-1]
-        return (rows - before) / max(until - since, 1e-3)
+    def _total(self) -> int | None:
+        """Return how many rows there probably are."""
+        seen = self._seen
+        if seen.ended:
+            return seen.rows
+        return probable_total(
+            seen.rows, handed_out=seen.rows_in_flight, left=self._left, estimate=self._estimate
+        )

@@ -33,6 +33,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, connection_lost
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
 from spirit_py.mysql.locks.watch import LockWatch
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,6 +179,8 @@ class Attempt:
             ServerFault: the session was lost, or the blockers are unknown.
         """
         points.reach("cutover.lock")
+        limit = human_seconds(self.plan.limits.lock.wait)
+        self.plan.show(f"the lock of the swap (request {self.number}, for {limit} at most)")
         try:
             self.table_lock.acquire()
         except ServerFault as fault:
@@ -188,6 +191,7 @@ class Attempt:
             why = f"{self.watch.verdict or fault.text}; blocked by {who}"
             raise TryFailed(why) from fault
         self.held_from = self.plan.clock()
+        self.plan.show("")
         self.watch.holding()
         points.reach("cutover.locked")
         # RENAME needs more locks than LOCK TABLES took: LOCK INSTANCE FOR BACKUP stops it.

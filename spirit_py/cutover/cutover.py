@@ -173,6 +173,7 @@ class Cutover:
     def _drain(self) -> None:
         """Let the feed catch up, without a lock."""
         source = self._plan.source
+        self._plan.show("the change feed to catch up before the lock is requested")
         for _ in range(_DRAIN_ROUNDS):
             self._plan.stop.check()
             source.block_wait()

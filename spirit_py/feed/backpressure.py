@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 ASK_EVERY: Final = 5.0
 """Seconds between two queries of the source's retention while the reader waits."""
+_ASK_SELDOM: Final = 30.0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,7 +38,7 @@ class Backpressure:
 
     Attributes:
         peak: bytes in buffers and store at most.
-        retention: how far the source's history reached when it was last asked; None unless waiting.
+        retention: how far the source's history reached when it was last asked; None before.
     """
 
     lock: threading.Condition
@@ -51,6 +52,7 @@ class Backpressure:
     retention: Retention | None = field(default=None, init=False)
     _since: float | None = field(default=None, init=False)
     _seconds: float = field(default=0.0, init=False)
+    _asked_at: float = field(default=float("-inf"), init=False)
 
     @property
     def waiting(self) -> bool:
@@ -80,16 +82,17 @@ class Backpressure:
                 self.press.set()
                 self.lock.wait(1.0)
             self._seconds = self.seconds
-            self._since = self.retention = None
+            self._since = None
 
     def ask_retention(self) -> None:
-        """Ask how far the source's history reaches, if anything waits."""
-        if not self.waiting:
+        """Ask how far the source's history reaches: seldom, unless the reader waits."""
+        now = self.clock()
+        if not self.waiting and now - self._asked_at < _ASK_SELDOM:
             return
+        self._asked_at = now
         try:
             found = self.ask()
         except Exception as error:  # it is only shown: no reason to end the feed
             _log.debug("the source does not say how long it keeps its history: %s", error)
         else:
-            with self.lock:
-                self.retention = None if self._since is None else found
+            self.retention = found

@@ -341,6 +341,7 @@ class ChangeFeed:
             backpressure=self._backpressure,
             ledger=self._ledger,
             dispatcher=self._dispatcher,
+            paused=self._flusher is not None and self._flusher.holding,
         )
 
     # -- tables

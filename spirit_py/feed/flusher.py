@@ -100,6 +100,11 @@ class Flusher:
         self._rounds = 0
         self._requests: list[_Request] = []
 
+    @property
+    def holding(self) -> bool:
+        """Whether nothing is applied but through the session of a table lock."""
+        return self._paused
+
     # -- asking
 
     def flush_once(self) -> int:

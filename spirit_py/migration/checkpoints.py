@@ -56,6 +56,7 @@ class Checkpoints:
         self._writer = self._writer_to(run.config.connection)
         run.closing("the checkpoint", self._last)
         run.entered = self._writer.request
+        run.figures.checkpoint_age = lambda: self._writer.age
         run.recorded = lambda: run.resumable or self._writer.age is not None
         self._writer.start()
         self._writer.request()

@@ -68,7 +68,7 @@ class CopiedPair(Pair):
         """Copy every row that no earlier run has copied, while changes are applied."""
         run = self.process
         if self.before.finished:
-            run.figures.copied_before(self.before.rows, self.before.chunks)
+            run.figures.copied_before[self.source_name] = (self.before.rows, self.before.chunks)
             return
         reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
         run.closing("the chunker's session", reader.close)

@@ -42,6 +42,7 @@ from spirit_py.migration.deferral import Deferral
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.falling import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
+from spirit_py.migration.now import with_index_build
 from spirit_py.migration.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
@@ -213,6 +214,8 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
+    if any(pair.plan.left_out for pair in pairs):
+        run.figures.planned = with_index_build(run.figures.planned)
     run.enter(Phase.COPY)
     for pair in pairs:
         with dropping_when_slow(run, pair, checkpoints):

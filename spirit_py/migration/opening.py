@@ -88,9 +88,11 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
     report.tables = [f"{context.schema}.{context.table}" for context in contexts]
     report.statement = "; ".join(context.statement.sql for context in contexts)
     report.versions["mysql"] = first.facts.version
-    estimates = [context.found.estimated_rows for context in contexts if context.found]
-    if estimates:
-        run.figures.rows_total = sum(estimates)
+    run.figures.estimates = {
+        (context.schema, context.table): context.found.estimated_rows
+        for context in contexts
+        if context.found
+    }
     if len(report.tables) == 1:
         run.table = report.tables[0]
     address = run.config.connection.address

@@ -16,11 +16,13 @@ from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.errors import HeldBack
 from spirit_py.events import EventName
+from spirit_py.estimates import fraction_of
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.process import quietly
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.sql import quote_table
+from spirit_py.units import human_percent
 
 if TYPE_CHECKING:
     import contextlib
@@ -157,7 +159,8 @@ class Pair:
         )
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
-        self.process.show(f"the comparison of {self.name}: {100 * seen.fraction:.0f} %")
+        part = fraction_of(seen.rows, seen.total(self.mapping.source.estimated_rows))
+        self.process.show(f"the comparison of {self.name}: {human_percent(part)}")
 
     def _run(self, checker: Checker) -> ChecksumResult:
         return checker.run()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
+from spirit_py.migration.now import planned_phases
 from spirit_py.migration.process import Process
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
@@ -67,6 +68,12 @@ class Run(Process):
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self.figures = figures
         figures.phase_entered = self._tell_phase
+        figures.planned = planned_phases(
+            defers=config.defer_cutover,
+            keeps_current=config.keep_old_current > 0,
+            has_grace=config.drop_old_after > 0,
+            rehearses=config.dry_run,
+        )
         self.leaving = False
         self.resumable = False
         self.recorded: Callable[[], bool] = lambda: self.resumable

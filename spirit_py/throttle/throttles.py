@@ -135,12 +135,16 @@ class Throttles:
         """Return how many tasks may work at a time."""
         if self._slow_part() is not None:
             return 1
-        limit = max(1, min(most, self._settings.current.threads))
+        limit = self.most_tasks(most)
         adaptive = self._moving
         if adaptive is None:
             return limit
         adaptive.most = limit
         return min(limit, adaptive.tasks)
+
+    def most_tasks(self, most: int) -> int:
+        """Return how many of ``most`` tasks the settings allow."""
+        return max(1, min(most, self._settings.current.threads))
 
     def part_bytes(self) -> int:
         """Return how many bytes of binlog one transaction of the copy should write."""

@@ -13,7 +13,7 @@ from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.migration.control.settings import shown
 from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.run_label import token_of
-from spirit_py.phases import AFTER_SWAP, Phase
+from spirit_py.phases import AFTER_SWAP
 from spirit_py.progress import MigrationProgress
 from spirit_py.units import human_seconds
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.migration.run import Run
 
-#: Phases in which tasks work.
-_AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
 _ASK_SECONDS: Final = 30.0
 #: Part of the time for which the server keeps its binlog that is left when a warning is due.
 _WARN_PART: Final = 0.5
@@ -81,12 +79,13 @@ class PositionReach:
             )
 
 
-def live_figures(run: Run, binlog_left: float | None) -> LiveFigures:
+def live_figures(run: Run) -> LiveFigures:
     """Return the figures of now. No I/O."""
     seen, settings = run.figures.snapshot(), run.settings.current
     progress = {one.name: getattr(seen, one.name) for one in fields(MigrationProgress)}
-    for name in ("elapsed", "phase_elapsed"):
-        progress[name] = round(progress[name], 1)
+    for name, value in progress.items():
+        if isinstance(value, float):
+            progress[name] = round(value, 4 if name == "fraction" else 1)
     return LiveFigures(
         **progress,
         host=socket.gethostname(),
@@ -94,8 +93,6 @@ def live_figures(run: Run, binlog_left: float | None) -> LiveFigures:
         run=token_of(run.config.connection.label),
         program=__version__,
         phase=seen.phase.value,
-        binlog_left=binlog_left,
-        tasks=run.pace.tasks(run.config.threads) if seen.phase in _AT_WORK else None,
         paused=settings.paused,
         settings=shown(settings),
     )

@@ -197,8 +197,9 @@ class ControlListener:
         if shown == self._shown and now - self._written_at < _WRITE_SECONDS:
             return
         self._reach.look(session)
+        figures.binlog_left = self._reach.left
         try:
-            self._checkpoint.write(session, live_figures(self._run, self._reach.left))
+            self._checkpoint.write(session, live_figures(self._run))
         except ServerFault as fault:
             # The run has dropped it, and ends.
             if fault.code not in ABSENT_TABLE:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.front import Front, named
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ _LOOK_SECONDS: Final = 0.4
 _UNCERTAIN_SECONDS: Final = 300.0
 _ATTEND_SECONDS: Final = 2.0
 _REPEAT_SECONDS: Final = 60.0
+_SHOW_SECONDS: Final = 1.0
 _READ_SECONDS: Final = 10
 
 
@@ -155,9 +157,10 @@ class LockTurns:
         """
         pause = min(self.policy.pause_after(tries, waited), max(0.0, self.left))
         until = self.clock() + pause
-        self.show(f"{self.what} (a pause for writers after request {tries}){why and f'; {why}'}")
         while (rest := until - self.clock()) > 0:
-            self._rest(min(rest, _ATTEND_SECONDS))
+            when = f"a pause for writers after request {tries}, the next in {human_seconds(rest)}"
+            self.show(f"{self.what} ({when}){why and f'; {why}'}")
+            self._rest(min(rest, _SHOW_SECONDS))
         self.show("")
 
     def described(self) -> str:

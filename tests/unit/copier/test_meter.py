@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.copier.meter import CopyMeter
+from spirit_py.estimates import NEARLY_DONE, RowsLeft
 
 
 class Clock:
@@ -23,7 +24,7 @@ def commit(
     meter: CopyMeter, rows: int, seconds: float = 0.1, retries: int = 0, *, on_spark: bool = False
 ) -> None:
     """Hand out and commit one chunk."""
-    meter.dispatched(0.5)
+    meter.dispatched(rows, RowsLeft())
     meter.committed(
         target_rows=rows, rows=rows, seconds=seconds, retries=retries, on_spark=on_spark
     )
@@ -50,12 +51,12 @@ def test_chunks_are_counted_when_they_commit():
     clock = Clock()
     meter = CopyMeter(0.5, clock)
     meter.begin()
-    meter.dispatched(0.1)
-    meter.dispatched(0.2)
+    meter.dispatched(1000, RowsLeft())
+    meter.dispatched(1000, RowsLeft())
     clock.now += 2
     meter.committed(target_rows=1000, rows=900, seconds=0.25, retries=2, on_spark=False)
     seen = meter.statistics()
-    assert (seen.rows, seen.chunks, seen.in_flight, seen.fraction) == (900, 1, 1, 0.2)
+    assert (seen.rows, seen.chunks, seen.in_flight, seen.rows_in_flight) == (900, 1, 1, 1000)
     assert (seen.seconds, seen.chunk_seconds, seen.replaced_chunks) == (2.0, 0.25, 2)
     assert seen.chunk_seconds_p90 == pytest.approx(0.25)
     assert seen.chunk_rows == meter.next_rows(0.5) == 1800
@@ -74,7 +75,7 @@ def test_the_rate_is_of_the_last_seconds():
     """A slow beginning is forgotten after ten seconds."""
     clock = Clock()
     meter = CopyMeter(0.5, clock)
-    commit(meter, 1)
+    commit(meter, 100_000)
     clock.now += 60
     for _ in range(11):
         clock.now += 1
@@ -102,3 +103,45 @@ def test_the_clock_stops_at_the_end():
     meter.end()
     clock.now += 50
     assert meter.statistics().seconds == 5.0
+
+
+def test_the_fraction_is_of_rows_that_have_committed():
+    """Four chunks are handed out, and one of them has committed: 25 %, not all."""
+    meter = CopyMeter(0.5, Clock(), estimate=4000)
+    for left in (3000, 2000, 1000, 0):
+        meter.dispatched(1000, RowsLeft(most=left))
+    meter.all_cut()
+    meter.committed(target_rows=1000, rows=1000, seconds=0.1, retries=0, on_spark=False)
+    seen = meter.statistics()
+    assert (seen.rows, seen.rows_total, seen.fraction) == (1000, 4000, 0.25)
+
+
+def test_a_copy_is_whole_only_when_it_has_ended():
+    """More rows than the server has estimated, one chunk in flight, and then none."""
+    meter = CopyMeter(0.5, Clock(), estimate=1)
+    for _ in range(3):
+        commit(meter, 1000)
+    seen = meter.statistics()
+    assert (seen.rows, seen.rows_total, seen.fraction) == (3000, None, None)
+    meter.dispatched(1000, RowsLeft())
+    meter.all_cut()
+    assert meter.statistics().fraction == 0.75
+    meter.committed(target_rows=1000, rows=1000, seconds=0.1, retries=0, on_spark=False)
+    assert meter.statistics().fraction == NEARLY_DONE
+    meter.all_committed()
+    assert meter.statistics().fraction == 1.0
+
+
+def test_a_pause_is_part_of_the_speed():
+    """A copy that waits is slow: no end is promised from the speed of before."""
+    clock = Clock()
+    meter = CopyMeter(0.5, clock)
+    meter.begin()
+    for _ in range(5):
+        clock.now += 1
+        commit(meter, 1000)
+    assert meter.statistics().rows_per_second == pytest.approx(1000)
+    clock.now += 5
+    assert meter.statistics().rows_per_second == pytest.approx(500)
+    clock.now += 60
+    assert meter.statistics().rows_per_second == 0.0

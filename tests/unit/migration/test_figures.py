@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.contracts import FeedStatistics, Retention
-from spirit_py.migration.figures import _backpressure_note
+from spirit_py.migration.now import backpressure_note
 
 
 def test_what_the_operator_reads_of_it() -> None:
@@ -11,7 +11,7 @@ def test_what_the_operator_reads_of_it() -> None:
     seen = FeedStatistics(
         backpressure=True, retention=Retention(kept=7200.0, age=60.0, unread_bytes=3 << 30)
     )
-    assert _backpressure_note(seen) == (
+    assert backpressure_note(seen) == (
         "the reader waits: the buffers of changes are full; 3.0 GiB of binlog unread,"
         " which the server keeps for 1h59m more"
     )
@@ -20,7 +20,7 @@ def test_what_the_operator_reads_of_it() -> None:
 def test_what_the_operator_reads_when_nothing_is_left_to_wait_for() -> None:
     """A purged file and a binlog that is kept for ever are said to be so."""
     gone = FeedStatistics(backpressure=True, retention=Retention(kept=60.0, age=1.0, gone=True))
-    assert "has purged the binlog file" in _backpressure_note(gone)
+    assert "has purged the binlog file" in backpressure_note(gone)
     kept = FeedStatistics(backpressure=True, retention=Retention(kept=None, age=1.0))
-    assert _backpressure_note(kept).endswith("0 B of binlog unread, which the server keeps")
-    assert _backpressure_note(FeedStatistics(backpressure=True)).endswith("changes are full")
+    assert backpressure_note(kept).endswith("0 B of binlog unread, which the server keeps")
+    assert backpressure_note(FeedStatistics(backpressure=True)).endswith("changes are full")

@@ -1,0 +1,364 @@
+"""What a migration does now: its parts' figures, put together into one snapshot.
+
+All of it is read from the parts at the moment of the question; nothing asks the server. What is
+kept between two questions are speeds, and since when something is waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.estimates import (
+    ChangeBacklog,
+    ChangeCounts,
+    Speed,
+    fraction_of,
+    seconds_left,
+    together,
+)
+from spirit_py.phases import Phase
+from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
+from spirit_py.units import human_bytes, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spirit_py.checksum.checker import Checker
+    from spirit_py.contracts import Clock, FeedStatistics
+    from spirit_py.copier.meter import CopyStatistics
+    from spirit_py.migration.figures import Figures
+    from spirit_py.table.schema import TableSchema
+
+#: Phases in which tasks work.
+_AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
+#: A wait that goes on after so short a break is the same wait.
+_SAME_WAIT_SECONDS: Final = 2.0
+_HISTORY: Final = 60
+#: What is built by then says how long the rest takes.
+_ENOUGH_BUILT: Final = 0.02
+
+
+class Waiting:
+    """What is waited for, and since when. Any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = self._ended = float("-inf")
+        self.what = ""
+
+    def show(self, what: str) -> None:
+        """Show what is waited for now; an empty text for nothing."""
+        now = self._clock()
+        if what and not self.what and now - self._ended > _SAME_WAIT_SECONDS:
+            self._began = now
+        if self.what and not what:
+            self._ended = now
+        self.what = what
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the wait has taken; None where nothing is waited for."""
+        return self._clock() - self._began if self.what else None
+
+
+class Shown:
+    """Takes snapshots of the parts that :class:`Figures` holds."""
+
+    def __init__(self, figures: Figures, clock: Clock) -> None:
+        self._figures = figures
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._backlog = ChangeBacklog()
+        self._compared, self._built = Speed(), Speed()
+        self._history: deque[float] = deque(maxlen=_HISTORY)
+        self._noted_at = float("-inf")
+        self._throttled = Waiting(clock)
+
+    def snapshot(self) -> MigrationStatus:
+        """Take one."""
+        with self._lock:
+            return self._snapshot(self._clock())
+
+    def _snapshot(self, now: float) -> MigrationStatus:
+        figures = self._figures
+        phases = figures.phases
+        shown: dict[str, Any] = {
+            "table": f"{figures.report.schema}.{figures.report.table}",
+            "phase": figures.phase,
+            "elapsed": figures.elapsed,
+            "phase_elapsed": now - phases.entered_at,
+            "waiting_for": figures.waiting_for,
+            "waited": figures.waited,
+            "checkpoint_age": figures.checkpoint_age(),
+            "binlog_left": figures.binlog_left,
+            "passed": tuple(phases.history),
+            "to_come": self._to_come(),
+        }
+        shown |= self._feed(now) | self._pace() | self._work(now)
+        shown["history"] = self._noted(now, shown.get("rate"))
+        return MigrationStatus(**shown)
+
+    def _to_come(self) -> tuple[Phase, ...]:
+        """Return the planned phases after this one; none until it is known that rows are copied."""
+        figures = self._figures
+        if figures.report.algorithm != "copy":
+            return ()
+        order = list(Phase)
+        place = order.index(figures.phase)
+        return tuple(phase for phase in figures.planned if order.index(phase) > place)
+
+    def _noted(self, now: float, rate: float | None) -> tuple[float, ...]:
+        """Add a speed to the history, where it is time for one."""
+        if now - self._noted_at >= HISTORY_SECONDS:
+            self._noted_at = now
+            if rate is None:
+                self._history.clear()
+            else:
+                self._history.append(rate)
+        return tuple(self._history)
+
+    def _pace(self) -> dict[str, Any]:
+        """Return what the throttlers say."""
+        throttles = self._figures.throttles
+        if throttles is None:
+            return {}
+        shown: dict[str, Any] = {
+            "pace": throttles.described(),
+            "throttled": throttles.waiting_for(),
+        }
+        self._throttled.show(shown["throttled"])
+        if self._figures.phase in _AT_WORK:
+            shown["tasks_most"] = most = throttles.most_tasks(self._figures.report.threads)
+            shown["tasks"] = throttles.tasks(most)
+        return shown
+
+    # -- the change feed
+
+    def _feed(self, now: float) -> dict[str, Any]:
+        """Return the change feed's part."""
+        source = self._figures.source
+        if source is None:
+            return {}
+        seen = source.statistics()
+        kept = seen.received - seen.deduplicated - seen.dropped_above_high_watermark
+        self._backlog.note(now, ChangeCounts(wanted=kept, applied=seen.applied))
+        reach = seen.retention
+        known = reach is not None and not reach.gone
+        return {
+            "pending": seen.pending,
+            "received": seen.received,
+            "applied": seen.applied,
+            "deduplicated": seen.deduplicated,
+            "dropped": seen.dropped_above_high_watermark,
+            "buffered_bytes": seen.buffered_bytes,
+            "feed_lag": seen.lag_seconds,
+            "received_rate": self._backlog.received_rate(now),
+            "applied_rate": self._backlog.applied_rate(now),
+            "deduplicated_part": seen.deduplicated / seen.received if seen.received else None,
+            "parked": seen.parked,
+            "binlog_unread": reach.unread_bytes if reach is not None and known else None,
+            "binlog_older": reach.older_bytes if reach is not None and known else None,
+            "note": backpressure_note(seen) if seen.backpressure else "",
+        }
+
+    def _with_backlog(self, now: float, seconds: float | None) -> float | None:
+        """Return the seconds of other work, and those of the changes that wait then."""
+        source = self._figures.source
+        if seconds is None or source is None:
+            return seconds
+        pending = source.statistics().pending
+        return together(seconds, self._backlog.seconds(now, pending, ahead=seconds))
+
+    # -- the phase's own work
+
+    def _work(self, now: float) -> dict[str, Any]:
+        """Return the fields that depend on the current phase."""
+        figures = self._figures
+        if figures.phase is Phase.COPY and figures.copiers:
+            return self._copy(now)
+        if figures.phase is Phase.INDEX:
+            return self._build(now)
+        if figures.phase is Phase.DRAIN:
+            return {"eta": self._with_backlog(now, 0.0)}
+        if figures.phase in {Phase.CHECKSUM, Phase.SENTINEL} and figures.checkers:
+            return self._comparison(now)
+        return {}
+
+    def _copy(self, now: float) -> dict[str, Any]:
+        """Return the progress of the copy of all tables, and the speed of the current one."""
+        table, _ = self._figures.copiers[-1]
+        seen = {_name(of): copier.statistics() for of, copier in self._figures.copiers}
+        current = seen[_name(table)]
+        before = self._figures.copied_before
+        rows = sum(one.rows for one in seen.values()) + sum(done for done, _ in before.values())
+        total = self._over_all(lambda name: _copied_total(seen.get(name)))
+        every = all(name in seen or name in before for name in self._figures.estimates)
+        ended = every and all(one.ended for one in seen.values())
+        left = None if total is None else total - rows
+        waiting = current.throttled or self._figures.waiting_for
+        return {
+            "table": ".".join(_name(table)),
+            "rows": rows,
+            "rows_total": total,
+            "fraction": fraction_of(rows, total, ended=ended),
+            "rate": current.rows_per_second,
+            "byte_rate": _in_bytes(table, current.rows_per_second, total),
+            "eta": self._with_backlog(now, seconds_left(left, current.steady_rows_per_second)),
+            "chunk_rows": current.chunk_rows,
+            "chunk_seconds": current.chunk_seconds_p90,
+            "waiting_for": waiting,
+            "waited": self._throttled.seconds if current.throttled else self._figures.waited,
+        }
+
+    def _over_all(self, of: Callable[[tuple[str, str]], tuple[bool, int | None]]) -> int | None:
+        """Return the rows of all tables: as the work on one shows, else as estimated.
+
+        Args:
+            of: returns whether work on a table shows its rows, and how many these are.
+        """
+        figures = self._figures
+        found: list[int | None] = []
+        for name in {**figures.estimates, **dict.fromkeys(figures.copied_before)}:
+            begun, rows = of(name)
+            if not begun and name in figures.copied_before:
+                rows = figures.copied_before[name][0]
+            elif not begun:
+                rows = figures.estimates[name] or None
+            found.append(rows)
+        known = [one for one in found if one is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def _build(self, now: float) -> dict[str, Any]:
+        """Return how far the server is with the build that goes on."""
+        built = self._figures.built
+        if built is None:
+            return {}
+        self._built.note(now, built)
+        speed = self._built.steady(now) if built >= _ENOUGH_BUILT else None
+        return {
+            "fraction": fraction_of(built, 1.0),
+            "eta": self._with_backlog(now, seconds_left(1.0 - built, speed)),
+        }
+
+    def _comparison(self, now: float) -> dict[str, Any]:
+        """Return the progress of the comparison, of all tables where it is the first one."""
+        figures = self._figures
+        table, checker = figures.checkers[-1]
+        seen = checker.progress
+        if figures.phase is Phase.SENTINEL and checker.result.seconds:
+            passes = sum(one.result.passes for _, one in figures.checkers)
+            return {"note": f"{passes} checksum passes, the last one clean"}
+        rows, total, ended = self._compared_rows(table, checker)
+        self._compared.note(now, sum(one.progress.rows for _, one in figures.checkers))
+        rate, steady = self._compared.recent(now), self._compared.steady(now)
+        left = None if total is None else total - rows
+        return {
+            "table": ".".join(_name(table)),
+            "rows": rows,
+            "rows_total": total,
+            "fraction": fraction_of(rows, total, ended=ended),
+            "rate": rate,
+            "byte_rate": _in_bytes(table, rate, total),
+            "eta": self._with_backlog(now, seconds_left(left, steady)),
+            "note": seen.note,
+            "waiting_for": seen.waiting_for or figures.waiting_for,
+            "waited": self._throttled.seconds if seen.waiting_for else figures.waited,
+        }
+
+    def _compared_rows(self, table: TableSchema, checker: Checker) -> tuple[int, int | None, bool]:
+        """Return the rows compared, those there are, and whether all of them are compared.
+
+        In the phase of the checksum, of every table once; later, of the one that is compared again.
+        """
+        figures = self._figures
+        current = checker.progress.total(self._copied(_name(table)))
+        again = len({_name(of) for of, _ in figures.checkers}) < len(figures.checkers)
+        if again or figures.phase is not Phase.CHECKSUM:
+            return checker.progress.rows, current, checker.progress.ended
+        seen = {_name(of): one.progress for of, one in figures.checkers}
+
+        def of(name: tuple[str, str]) -> tuple[bool, int | None]:
+            if name in seen:
+                return True, seen[name].total(self._copied(name))
+            return True, self._copied(name)
+
+        ended = len(seen) == len(figures.estimates) and all(one.ended for one in seen.values())
+        return sum(one.rows for one in seen.values()), self._over_all(of), ended
+
+    def _copied(self, name: tuple[str, str]) -> int | None:
+        """Return how many rows of a table were copied."""
+        before = self._figures.copied_before.get(name)
+        copied = [
+            copier.statistics().rows for of, copier in self._figures.copiers if _name(of) == name
+        ]
+        return before[0] if before is not None else next(iter(copied), None)
+
+
+def _copied_total(seen: CopyStatistics | None) -> tuple[bool, int | None]:
+    return (False, None) if seen is None else (True, seen.rows_total)
+
+
+def _name(table: TableSchema) -> tuple[str, str]:
+    return table.schema, table.name
+
+
+def _in_bytes(table: TableSchema, rate: float | None, total: int | None) -> float | None:
+    """Return a speed in bytes, by the server's average; None where its statistics are stale."""
+    if rate is None or table.row_bytes is None or total is None:
+        return None
+    return rate * table.row_bytes
+
+
+def backpressure_note(seen: FeedStatistics) -> str:
+    """Return the message that the reader waits, and for how long the binlog is kept (R19)."""
+    text = "the reader waits: the buffers of changes are full"
+    reach = seen.retention
+    if reach is None:
+        return text
+    if reach.gone:
+        return f"{text}; the server has purged the binlog file that it reads"
+    unread = f"{human_bytes(reach.unread_bytes)} of binlog unread"
+    if reach.left is None:
+        return f"{text}; {unread}, which the server keeps"
+    return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"
+
+
+def planned_phases(
+    *, defers: bool, keeps_current: bool, has_grace: bool, rehearses: bool
+) -> tuple[Phase, ...]:
+    """Return the phases of a run that copies; whether indexes are built is decided later."""
+    left_out = set[Phase]()
+    if not defers:
+        left_out.add(Phase.SENTINEL)
+    if not keeps_current:
+        left_out.add(Phase.KEEP)
+    if not has_grace:
+        left_out.add(Phase.GRACE)
+    if rehearses:
+        left_out |= {Phase.CUTOVER, Phase.CLEANUP}
+    return tuple(phase for phase in _OF_A_COPY if phase not in left_out)
+
+
+_OF_A_COPY: Final = (
+    Phase.CREATE,
+    Phase.COPY,
+    Phase.DRAIN,
+    Phase.ANALYZE,
+    Phase.CHECKSUM,
+    Phase.SENTINEL,
+    Phase.CUTOVER,
+    Phase.KEEP,
+    Phase.GRACE,
+    Phase.CLEANUP,
+)
+
+
+def with_index_build(planned: Iterable[Phase]) -> tuple[Phase, ...]:
+    """Return planned phases with the build of indexes in its place."""
+    return tuple(
+        each
+        for phase in planned
+        for each in ((phase, Phase.INDEX) if phase is Phase.COPY else (phase,))
+    )
