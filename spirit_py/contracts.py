@@ -201,8 +201,8 @@ class FeedStatistics:
 
     Attributes:
         backpressure: the reader waits, because the buffers are full.
-        retention: how far the source's history reached when it was last asked; None before.
-        parked: why no change is applied now, whatever waits; empty where they may be.
+        retention: as it was when the source was last asked; None before.
+        parked: why no change is applied now; empty where changes may be.
         received_bytes: all that the source sent.
         skipped_bytes: those of them that were passed over, because they are of other tables.
         own_bytes: those of ``skipped_bytes`` that are rows of the new tables, written by us.
@@ -230,13 +230,10 @@ class FeedStatistics:
 class ChangeSource(Protocol):
     """A stream of row changes from the source, applied to the new tables.
 
-    Lifecycle: construct, ``add_subscription`` for each table, ``start`` or
-    ``start_from_position``, then any of the calls below, then ``close``.
-    Positions are opaque text: only the implementation parses them. Faults of the stream reach
-    the stop switch given at construction and are raised again by the blocking calls.
-
-    One interface because copy, checksum and cutover share one feed, and what one of them asks of
-    it (a pause, a flush, a switched filter) holds for the others.
+    Construct, ``add_subscription`` for each table, ``start`` or ``start_from_position``, any of the
+    calls below, ``close``. Positions are opaque text. Faults of the stream reach the stop switch
+    and are raised again by the blocking calls. One interface because copy, checksum and cutover
+    share one feed: what one asks of it (a pause, a flush) holds for the others.
     """
 
     def add_subscription(

@@ -21,7 +21,6 @@ from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
 from spirit_py.estimates import Speed, fraction_of, seconds_left
 from spirit_py.events import EventName, teller
-
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.locks.named import migration_lock

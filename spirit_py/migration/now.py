@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.estimates import (
     ChangeBacklog,
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.checksum.checker import Checker
-    from spirit_py.contracts import Clock, FeedStatistics
+    from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
+    from spirit_py.copier.copier import Copier
     from spirit_py.copier.meter import CopyStatistics
-    from spirit_py.migration.figures import Figures
+    from spirit_py.phases import PhaseLog
+    from spirit_py.status.report import MigrationReport
     from spirit_py.table.schema import TableSchema
+    from spirit_py.throttle.throttles import Throttles
 
 #: Phases in which tasks work.
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
@@ -63,10 +66,43 @@ class Waiting:
         return self._clock() - self._began if self.what else None
 
 
-class Shown:
-    """Takes snapshots of the parts that :class:`Figures` holds."""
+class Parts(Protocol):
+    """What snapshots are taken of; :class:`spirit_py.migration.figures.Figures` describes it."""
 
-    def __init__(self, figures: Figures, clock: Clock) -> None:
+    report: MigrationReport
+    estimates: dict[tuple[str, str], int]
+    built: float | None
+    planned: tuple[Phase, ...]
+    checkpoint_age: Callable[[], float | None]
+    binlog_left: float | None
+    source: ChangeSource | None
+    throttles: Throttles | None
+    phases: PhaseLog
+    copiers: list[tuple[TableSchema, Copier]]
+    checkers: list[tuple[TableSchema, Checker]]
+    copied_before: dict[tuple[str, str], tuple[int, int]]
+
+    @property
+    def phase(self) -> Phase:
+        """The current phase."""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+
+    @property
+    def waiting_for(self) -> str:
+        """What the current phase waits for."""
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds for which it has waited."""
+
+
+class Shown:
+    """Takes snapshots of a migration's parts."""
+
+    def __init__(self, figures: Parts, clock: Clock) -> None:
         self._figures = figures
         self._clock = clock
         self._lock = threading.Lock()

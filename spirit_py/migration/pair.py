@@ -15,8 +15,8 @@ from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.errors import HeldBack
-from spirit_py.events import EventName
 from spirit_py.estimates import fraction_of
+from spirit_py.events import EventName
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.process import quietly
 from spirit_py.mysql.locks.policy import LockPolicy
