@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spirit_py.migration import deferral
+from spirit_py.migration.reverse import keeper
 from spirit_py.throttle import adaptive
 
 
@@ -11,3 +13,10 @@ from spirit_py.throttle import adaptive
 def short_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time commits for a tenth of a second before a copy: hundreds of copies wait for it."""
     monkeypatch.setattr(adaptive, "_LONGEST_MEASURE", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look ten times a second for what a test does to a run that waits for its operator."""
+    for module in (deferral, keeper):
+        monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)

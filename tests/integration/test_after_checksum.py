@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from spirit_py import signals
 from spirit_py.config import FeedOptions
 from spirit_py.errors import DuplicateForUnique, ValueLost
 from spirit_py.phases import Phase
@@ -115,6 +116,12 @@ def check_refused(db: Any, migrating: Migrating, rows: str) -> DuplicateForUniqu
 
 
 ROWS = "SELECT id, v FROM t ORDER BY id"
+
+
+@pytest.fixture(autouse=True)
+def quick_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show what a run waits for at once: each test waits for that."""
+    monkeypatch.setattr(signals, "_SHOW_SECONDS", 0.05)
 
 
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import json
 
@@ -21,6 +20,7 @@ from spirit_py.stop import StopSwitch
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
 from tests.kits.connection import connection_options
 from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import once_at
 from tests.kits.tables import open_session
 
 WIDER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, FORCE"
@@ -388,22 +388,18 @@ def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, spark_engi
             store.drop(session)
 
 
-def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, spark_engine):
+def test_a_stop_request_ends_all_and_the_same_command_carries_on(
+    four, spark_engine, monkeypatch
+):
     """As by SIGINT: what is under way is kept, what is done is done, the rest is left."""
-    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, nice=3.0)
+    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2)
     with ShardWriters(four) as writers:
-        batching = Batching(spark_engine, config)
-        seen = batching.told.snapshots
-        batching.wait_until(
-            lambda: seen and any((one.rows or 0) > 0 for one in seen[-1].tables), "a copied chunk"
-        )
-        batching.stop.request(Interrupted(2))
-        report = batching.end()
+        stop = StopSwitch()
+        once_at(monkeypatch, "chunk.committed", lambda: stop.request(Interrupted(2)))
+        report = Batching(spark_engine, config, stop).end()
         assert (report.outcome, report.exit_code) == ("interrupted", 130)
         assert report.record
-        again, told = batch_here(
-            spark_engine, dataclasses.replace(config, each=dataclasses.replace(config.each, nice=0))
-        )
+        again, told = batch_here(spark_engine, config)
     assert again.exit_code == 0, told.text
     assert any(one["report"]["resumed"] for one in again.tables), told.text
     writers.assert_kept()

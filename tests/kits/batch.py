@@ -157,9 +157,9 @@ def batch_config(db: Database, *patterns: str, alter: str = "", **more: Any) -> 
 class Batching:
     """A batch that runs in a thread of its own, from its plan to its report."""
 
-    def __init__(self, engine: Any, config: BatchConfig) -> None:
+    def __init__(self, engine: Any, config: BatchConfig, stop: StopSwitch | None = None) -> None:
         self.told = RecordingReporter()
-        self.stop = StopSwitch()
+        self.stop = stop or StopSwitch()
         self.error: BaseException | None = None
         self.plan: BatchPlan | None = None
         self._report: BatchReport | None = None
