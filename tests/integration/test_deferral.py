@@ -9,9 +9,11 @@ import pytest
 
 from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.phases import Phase
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 ALTER = "MODIFY v BIGINT"
 
@@ -234,7 +236,13 @@ def test_a_sentinel_while_the_swap_waits_for_its_lock_counts(table, spark_engine
         try:
             migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
             cursor.execute("BEGIN")
-            cursor.execute("SELECT COUNT(*) FROM t")
+            cursor.execute("SELECT NOW(6), COUNT(*) FROM t")
+            ((began, _),) = cursor.fetchall()
+            old = "SELECT NOW(6) > %s + INTERVAL %s SECOND"
+            until(
+                lambda: table.query(old, (began, LockPolicy().wait)) == [(1,)],
+                "a transaction that no lock is requested behind",
+            )
             table.execute("DROP TABLE _t_snt")
             asked_not = "is not requested while this is in front"
             migrating.wait_until(lambda: asked_not in migrating.told.text, "the wait for the lock")
