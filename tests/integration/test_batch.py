@@ -388,9 +388,7 @@ def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, spark_engi
             store.drop(session)
 
 
-def test_a_stop_request_ends_all_and_the_same_command_carries_on(
-    four, spark_engine, monkeypatch
-):
+def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, spark_engine, monkeypatch):
     """As by SIGINT: what is under way is kept, what is done is done, the rest is left."""
     config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2)
     with ShardWriters(four) as writers:
