@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.db.migrations.operations.base import Operation
 
@@ -12,7 +12,7 @@ from spirit_py.frameworks.django.changing import execute_online
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
     from django.db.migrations.state import ProjectState
@@ -32,12 +32,21 @@ class Online(Operation):
 
     Args:
         operations: one or several.
-        options: of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``.
+        options: of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``; they may
+            also be written as keyword arguments.
     """
 
-    def __init__(self, *operations: Operation, **options: Any) -> None:
-        self.operations = operations
-        self.options = options
+    serialization_expand_args: ClassVar[list[str]] = ["operations"]
+
+    # Django's migration writer knows arguments of this kind alone.
+    def __init__(
+        self,
+        operations: Operation | Sequence[Operation],
+        options: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        self.operations = [operations] if isinstance(operations, Operation) else list(operations)
+        self.options = {**(options or {}), **more}
 
     @property
     def reversible(self) -> bool:  # type: ignore[override]
@@ -51,7 +60,8 @@ class Online(Operation):
 
     def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
         """Return the class, the operations and the options, for the migration writer."""
-        return type(self).__name__, list(self.operations), dict(self.options)
+        given: dict[str, Any] = {"operations": self.operations}
+        return type(self).__name__, [], given | ({"options": self.options} if self.options else {})
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
         """Have each operation change the state."""
@@ -127,23 +137,25 @@ class SpiritAlter(Operation):
         clauses: what follows ``ALTER TABLE t``.
         reverse: the clauses that undo it; empty where nothing does.
         state_operations: what the change means for the models.
-        options: of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``.
+        options: as of :class:`Online`.
     """
+
+    serialization_expand_args: ClassVar[list[str]] = ["state_operations"]
 
     def __init__(
         self,
         table: str,
         clauses: str,
-        *,
         reverse: str = "",
         state_operations: Sequence[Operation] = (),
-        **options: Any,
+        options: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> None:
         self.table = table
         self.clauses = clauses
         self.reverse = reverse
         self.state_operations = list(state_operations)
-        self.options = options
+        self.options = {**(options or {}), **more}
 
     @property
     def reversible(self) -> bool:  # type: ignore[override]
@@ -152,11 +164,12 @@ class SpiritAlter(Operation):
 
     def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
         """Return the class and the arguments, for the migration writer."""
-        given: dict[str, Any] = dict(self.options)
-        if self.reverse:
-            given["reverse"] = self.reverse
-        if self.state_operations:
-            given["state_operations"] = self.state_operations
+        given = {
+            "reverse": self.reverse,
+            "state_operations": self.state_operations,
+            "options": self.options,
+        }
+        given = {name: value for name, value in given.items() if value}
         return type(self).__name__, [self.table, self.clauses], given
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
@@ -173,7 +186,7 @@ class SpiritAlter(Operation):
     ) -> None:
         """Change the table."""
         if schema_editor.connection.vendor != "mysql":
-            Online(*self.state_operations).database_forwards(
+            Online(self.state_operations).database_forwards(
                 app_label, schema_editor, from_state, to_state
             )
             return
@@ -188,7 +201,7 @@ class SpiritAlter(Operation):
     ) -> None:
         """Change the table back."""
         if schema_editor.connection.vendor != "mysql":
-            Online(*self.state_operations).database_backwards(
+            Online(self.state_operations).database_backwards(
                 app_label, schema_editor, from_state, to_state
             )
             return

@@ -1,0 +1,166 @@
+"""Alembic's operations on a real server: its own session does not hold back the swap."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+import pytest
+import sqlalchemy as sa
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+
+from spirit_py.errors import AnotherServer, MigrationFailure, Refusal
+from spirit_py.frameworks import online
+from spirit_py.frameworks.alembic import changing, online_alter_table, spirit_alter
+from tests.kits.background import BackgroundCall
+from tests.kits.library import ROWS, fill_rows
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+QUICK = {"cutover_timeout": "5s", "threads": 1}
+WIDER = "MODIFY a BIGINT NOT NULL"
+
+
+@pytest.fixture
+def orders(db, caplog):
+    """A table of some thousand rows; what the program logs is kept."""
+    caplog.set_level(logging.INFO, logger="alembic.spirit_py")
+    db.execute("CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL)")
+    fill_rows(db, "INSERT INTO orders (a) SELECT i FROM {n}")
+    db.execute("ANALYZE TABLE orders")
+
+
+@contextlib.contextmanager
+def connected(db, driver="mysqldb", **settings):
+    """Have the connection that Alembic is handed."""
+    server = db.server
+    url = f"mysql+{driver}://{server.user}:{server.password}@{server.host}:{server.port}/{db.name}"
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool, **settings)
+    with engine.connect() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def migration(connection, **settings):
+    """Have the operations of a migration step, in a transaction as Alembic begins it."""
+    opts = {"spirit_py": {**QUICK, **settings}}
+    context = MigrationContext.configure(connection=connection, opts=opts)
+    with context.begin_transaction(_per_migration=True):
+        yield Operations(context)
+
+
+@pytest.mark.parametrize("driver", ["mysqldb", "pymysql"])
+def test_what_the_migration_has_read_does_not_hold_back_the_swap(db, orders, driver):
+    """Its transaction has a metadata lock on the table, which is given up as by any ALTER (R23)."""
+    with connected(db, driver) as connection, migration(connection) as op:
+        connection.execute(sa.text("INSERT INTO orders (a) VALUES (-1)"))
+        connection.execute(sa.text("SELECT COUNT(*) FROM orders"))
+        op.spirit_alter("orders", WIDER)
+        connection.execute(sa.text("INSERT INTO orders (a) VALUES (-2)"))
+    assert db.query("SELECT a FROM orders WHERE a < 0 ORDER BY id") == [(-1,), (-2,)]
+    assert db.query("SELECT COUNT(*) FROM orders") == [(ROWS + 2,)]
+
+
+def test_a_transaction_of_env_py_does_not_hold_it_back_either(db, orders):
+    """Where the caller has begun the transaction around all migrations, the same holds."""
+    with connected(db) as connection, connection.begin(), migration(connection) as op:
+        connection.execute(sa.text("SELECT COUNT(*) FROM orders"))
+        with op.online_alter_table("orders") as table:
+            table.alter_column("a", type_=sa.BigInteger, existing_nullable=False)
+    assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
+
+
+def test_a_session_that_is_lost_stops_the_change_which_is_carried_on(db, orders, monkeypatch):
+    """Alembic could not write down that it is done: it is not done, and nothing is copied again."""
+    monkeypatch.setattr(online, "_ALIVE_SECONDS", 0.1)
+    db.execute("CREATE TABLE _orders_snt (id INT)")
+
+    def change(connection):
+        with migration(connection) as op:
+            spirit_alter(op, "orders", WIDER)
+
+    with connected(db) as connection:
+        session = connection.connection.dbapi_connection.thread_id()
+        call = BackgroundCall(lambda: change(connection))
+        until(lambda: "_orders_new" in tables(db), "the new table")
+        db.kill(session)
+        with pytest.raises((MigrationFailure, sa.exc.DBAPIError), match=r"(?i)lost|gone"):
+            call.result()
+    assert "_orders_chkpnt" in tables(db)
+    db.execute("DROP TABLE _orders_snt")
+    with connected(db) as connection:
+        change(connection)
+    assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
+
+
+def test_the_settings_choose_the_tables_that_go_online_unasked(db, orders, caplog):
+    """Alembic's own operations on a large table go online; a small or an empty one is altered."""
+    db.execute(
+        "CREATE TABLE small (a INT); INSERT INTO small VALUES (1); CREATE TABLE none LIKE small"
+    )
+    with connected(db) as connection, migration(connection, min_rows=1000) as op:
+        op.alter_column("orders", "a", type_=sa.BigInteger, existing_nullable=False)
+        op.alter_column("small", "a", type_=sa.BigInteger)
+        spirit_alter(op, "none", "MODIFY a BIGINT COMMENT '100%'")
+        op.create_table("more", sa.Column("id", sa.Integer, primary_key=True))
+        op.create_index("i", "orders", ["a"])
+        op.drop_index("i", "orders")
+        op.rename_table("small", "smaller")
+    changed = [line for line in caplog.messages if "changed (" in line]
+    assert len(changed) == 3
+    assert all(f"{db.name}.orders" in line for line in changed)
+    for name in ("orders", "smaller", "none"):
+        assert "bigint" in str(db.query(f"SHOW COLUMNS FROM {name}"))
+    assert "COMMENT '100%'" in db.query("SHOW CREATE TABLE none")[0][1]
+    assert tables(db) == ["more", "none", "orders", "smaller"]
+
+
+def test_without_settings_alembic_is_as_ever(db, orders, monkeypatch):
+    """Importing the package changes nothing but what it adds."""
+    monkeypatch.setattr(changing, "change", None)
+    with connected(db) as connection, migration(connection) as op:
+        op.alter_column("orders", "a", type_=sa.BigInteger, existing_nullable=False)
+    assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
+
+
+def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders):
+    """As an ALTER in that session: a definition that only its mode accepts is accepted."""
+    db.set_global("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE")
+    args = {"init_command": "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'"}
+    with connected(db, connect_args=args) as connection, migration(connection) as op:
+        spirit_alter(op, "orders", f"{WIDER}, ADD COLUMN d DATE NOT NULL DEFAULT '0000-00-00'")
+    assert db.query("SELECT COUNT(*) FROM orders WHERE d = 0") == [(ROWS,)]
+
+
+def test_a_refusal_ends_the_migration_with_its_remedy(db, orders):
+    """The exception has the hint as a note; the table is as it was."""
+    with connected(db) as connection:
+        with pytest.raises(Refusal, match="foreign key") as refused, migration(connection) as op:
+            spirit_alter(op, "orders", "ADD FOREIGN KEY (a) REFERENCES orders (id)")
+        with pytest.raises(Refusal, match="not small"), migration(connection) as op:
+            _change_two(op)
+        with pytest.raises(Refusal, match="dry_run"), migration(connection, dry_run="yes") as op:
+            spirit_alter(op, "orders", WIDER)
+    assert refused.value.hint in refused.value.__notes__
+    assert tables(db) == ["orders"]
+
+
+def _change_two(op):
+    with online_alter_table(op, "small") as table:
+        table.add_column(sa.Column("b", sa.Integer))
+        table.impl.table_name = "orders"
+        table.add_column(sa.Column("b", sa.Integer))
+
+
+def test_another_server_at_the_address_is_refused(db, orders, mysql_file):
+    """The change must reach the server that Alembic is connected with (R14)."""
+    other = {"host": mysql_file.host, "port": mysql_file.port, "password": mysql_file.password}
+    with connected(db) as connection, pytest.raises(AnotherServer):
+        _widen(connection, other)
+    assert tables(db) == ["orders"]
+
+
+def _widen(connection, settings):
+    with migration(connection, **settings) as op:
+        spirit_alter(op, "orders", WIDER)

@@ -1,0 +1,206 @@
+"""Django's schema editor and operations on a real server: its session does not hold back a swap."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import django
+import pytest
+from django.conf import settings
+from django.db import models, transaction
+from django.db.migrations import AddField, AlterField, CreateModel, Migration, RemoveField, RunSQL
+from django.db.migrations.state import ProjectState
+from django.db.migrations.writer import MigrationWriter
+from django.db.utils import ConnectionHandler
+
+from spirit_py.errors import Refusal
+from spirit_py.frameworks.django import Online, SpiritAlter
+from tests.kits.library import ROWS, fill_rows
+from tests.kits.tables import tables
+
+ENGINE = "spirit_py.frameworks.django.mysql"
+NOTE: Any = models.CharField(max_length=20, default="100%", db_index=True)
+WIDER: Any = AlterField("order", "a", models.BigIntegerField())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def framework():
+    """Django, without applications."""
+    settings.configure(
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+        DEFAULT_AUTO_FIELD="django.db.models.AutoField",
+        SPIRIT_PY={},
+    )
+    django.setup()
+
+
+@pytest.fixture
+def shop(db, caplog):
+    """A table of some thousand rows, as Django has it; what the program logs is kept."""
+    caplog.set_level(logging.INFO, logger="spirit_py.frameworks.django")
+    db.execute("CREATE TABLE shop_order (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL)")
+    fill_rows(db, "INSERT INTO shop_order (a) SELECT i FROM {n}")
+    db.execute("ANALYZE TABLE shop_order")
+    return Shop(db, caplog)
+
+
+class Shop:
+    """Django's connections to a test's schema, and the state of one model."""
+
+    def __init__(self, db, caplog):
+        self._db, self._caplog = db, caplog
+        self.state = ProjectState()
+        fields: Any = [("id", models.AutoField(primary_key=True)), ("a", models.IntegerField())]
+        CreateModel("Order", fields).state_forwards("shop", self.state)
+
+    def connection(self, engine=ENGINE, **more):
+        """Return a connection, which is not open yet."""
+        server = self._db.server
+        reach = {"HOST": server.host, "PORT": server.port, "USER": server.user}
+        reach |= {"PASSWORD": server.password, "NAME": self._db.name}
+        return ConnectionHandler({"default": {"ENGINE": engine, **reach, **more}})["default"]
+
+    def apply(self, connection, *operations, backwards=False, collect=False):
+        """Run the operations as a migration does; return the statements it has collected."""
+        migration: Any = Migration("0002", "shop")
+        migration.operations = list(operations)
+        run = migration.unapply if backwards else migration.apply
+        try:
+            with connection.schema_editor(collect_sql=collect, atomic=migration.atomic) as editor:
+                run(self.state.clone(), editor, collect_sql=collect)
+        finally:
+            connection.in_atomic_block = False
+            connection.close()
+        return editor.collected_sql if collect else []
+
+    def changed(self):
+        """Return how the program has changed tables, in words."""
+        messages = [line for line in self._caplog.messages if "changed (" in line]
+        return [line.partition("changed (")[2].partition(")")[0] for line in messages]
+
+    def definition(self):
+        """Return the table's definition."""
+        return self._db.query("SHOW CREATE TABLE shop_order")[0][1]
+
+
+@pytest.mark.parametrize("engine", [ENGINE, "django.db.backends.mysql"])
+def test_an_operation_goes_online_whatever_the_engine_with_all_its_statements(db, shop, engine):
+    """Its index, which Django puts off to the end of the migration, goes online too; and back."""
+    operation = Online(AddField("order", "note", NOTE), threads=1, no_shortcut=True)
+    before = shop.definition()
+    shop.apply(shop.connection(engine), operation)
+    assert shop.changed() == ["copy"] * 3
+    assert "KEY `shop_order_note" in shop.definition()
+    assert db.query("SELECT DISTINCT note FROM shop_order") == [("100%",)]
+    shop.apply(shop.connection(engine), operation, backwards=True)
+    assert shop.changed() == ["copy"] * 4
+    assert shop.definition().partition(") ENGINE")[0] == before.partition(") ENGINE")[0]
+    assert tables(db) == ["shop_order"]
+
+
+def test_what_the_connection_has_read_does_not_hold_back_the_swap(db, shop):
+    """Without autocommit its session has a metadata lock, which any ALTER would give up (R23)."""
+    connection = shop.connection(AUTOCOMMIT=False)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM shop_order")
+    shop.apply(connection, Online(WIDER, cutover_timeout="5s"))
+    assert shop.changed() == ["copy"]
+    assert "`a` bigint" in shop.definition()
+
+
+def test_inside_a_transaction_a_change_is_refused(shop):
+    """The locks of atomic() would hold back the swap: nothing is begun."""
+    connection = shop.connection()
+    with pytest.raises(transaction.TransactionManagementError, match="inside a transaction"):
+        _in_a_transaction(shop, connection)
+    assert shop.changed() == []
+
+
+def _in_a_transaction(shop, connection):
+    connection.ensure_connection()
+    connection.in_atomic_block = True
+    shop.apply(connection, Online(WIDER))
+
+
+def test_the_engine_sends_large_tables_online_and_others_not(db, shop, monkeypatch):
+    """The setting says what is large; an empty table is none, so that test databases are quick."""
+    db.execute("CREATE TABLE shop_small (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL)")
+    shop.apply(shop.connection(), WIDER)
+    assert shop.changed() == []
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"min_rows": 1000, "threads": 1, "tables": ["x"]})
+    sql = "ALTER TABLE shop_small MODIFY a BIGINT NOT NULL"
+    shop.apply(shop.connection(), AlterField("order", "a", models.SmallIntegerField()), RunSQL(sql))
+    assert shop.changed() == ["copy"]
+    monkeypatch.setattr(settings, "SPIRIT_PY", {"tables": ["shop_small"]})
+    shop.apply(shop.connection(), RunSQL(sql.replace("BIGINT", "INT")))
+    assert shop.changed() == ["copy"]
+    db.execute("INSERT INTO shop_small (a) VALUES (1)")
+    shop.apply(shop.connection(), RunSQL(sql))
+    assert shop.changed() == ["copy", "copy"]
+    assert db.query("SELECT COUNT(*) FROM shop_order") == [(ROWS,)]
+
+
+def test_clauses_are_carried_out_with_what_they_mean_for_the_models(db, shop):
+    """Forwards, backwards, as SQL, and in the plan; without a reverse it is irreversible."""
+    alter = SpiritAlter(
+        "shop_order",
+        "ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT '100%', ADD INDEX n (note)",
+        reverse="DROP COLUMN note",
+        state_operations=[AddField("order", "note", NOTE)],
+        threads=1,
+    )
+    state = shop.state.clone()
+    alter.state_forwards("shop", state)
+    assert "note" in state.models["shop", "order"].fields
+    shop.apply(shop.connection(), alter)
+    assert "KEY `n` (`note`)" in shop.definition()
+    collected = shop.apply(shop.connection(), alter, collect=True)
+    assert collected[-2].startswith("-- spirit-py changes the table online")
+    assert collected[-1] == (
+        "ALTER TABLE `shop_order` ADD COLUMN note VARCHAR(20) NOT NULL DEFAULT '100%',"
+        " ADD INDEX n (note);"
+    )
+    assert alter.describe().endswith("(online)")
+    shop.apply(shop.connection(), alter, backwards=True)
+    assert "note" not in shop.definition()
+    assert len(shop.changed()) == 2
+    assert (alter.reversible, SpiritAlter("t", "ADD x INT").reversible) == (True, False)
+
+
+def test_a_foreign_key_is_refused_with_its_remedy(shop):
+    """It cannot be added online, and is not added by an ALTER that keeps writers out either."""
+    fields: Any = [("id", models.AutoField(primary_key=True))]
+    CreateModel("Customer", fields).state_forwards("shop", shop.state)
+    key: Any = models.ForeignKey("shop.Customer", models.CASCADE, null=True)
+    with pytest.raises(Refusal, match="foreign key") as refused:
+        shop.apply(shop.connection(), Online(AddField("order", "customer", key)))
+    assert "native ALTER" in refused.value.hint
+    assert shop.changed() == []
+
+
+def test_on_another_database_the_operations_are_django_s(shop):
+    """As for tests on SQLite: clauses are passed over, what they mean is carried out."""
+    create = CreateModel(
+        "Order", [("id", models.AutoField(primary_key=True)), ("a", models.IntegerField())]
+    )
+    shop.state = ProjectState()
+    alter = SpiritAlter("shop_order", "nonsense", "x", [AddField("order", "note", NOTE)])
+    drop = Online([RemoveField("order", "a"), RemoveField("order", "note")])
+    shop.apply(django.db.connection, create, alter, drop)
+
+
+def test_the_migration_writer_writes_the_operations(shop):
+    """Makemigrations and squashmigrations write them as they were."""
+    migration: Any = Migration("0002", "shop")
+    migration.operations = [
+        Online(AddField("order", "note", NOTE), threads=1),
+        SpiritAlter("t", "ADD x INT", state_operations=[RemoveField("order", "a")], nice=0.5),
+    ]
+    written: dict[str, Any] = {}
+    exec(MigrationWriter(migration, include_header=False).as_string(), written)  # noqa: S102
+    again = written["Migration"].operations
+    assert [one.deconstruct()[0] for one in again] == ["Online", "SpiritAlter"]
+    assert again[0].options == {"threads": 1}
+    assert (again[1].table, again[1].clauses, again[1].options) == ("t", "ADD x INT", {"nice": 0.5})
+    assert again[1].state_operations[0].name == "a"
