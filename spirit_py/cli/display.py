@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 def reporters_of(records: RecordOptions) -> Reporters:
     """Return everything that is asked for to show and record a run; none of it raises."""
-    return Reporters([_terminal_or_lines(records)])
+    return Reporters([_terminal_or_lines(records), *recorders_of(records)])
+
+
+def recorders_of(records: RecordOptions) -> list[Reporter]:  # noqa: ARG001 - none is built in yet
+    """Return what records a run and shows nothing; a run of the library has these, too."""
+    return []
 
 
 def _terminal_or_lines(records: RecordOptions) -> Reporter:
