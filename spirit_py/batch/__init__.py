@@ -14,7 +14,6 @@ batch adds what is about all of them:
 ``patterns``     how ``shop_%.orders`` is read
 ``changes``      which tables are changed, and how; from patterns or from a file
 ``plan``         what will be done, with ``definitions`` and ``room``
-``trial``        the server's own answer to a statement, on an empty temporary table
 ``record``       what the server keeps of the batch, ``store`` reads and writes it
 ``resume``       what is done with a table that an earlier run of the batch has begun
 ``unfinished``   what is done with a table that another migration has begun

@@ -11,12 +11,10 @@ from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.room import room_for
 from spirit_py.batch.store import find_batch, refuse_others
-from spirit_py.batch.trial import refused_in_trial, trial_session
 from spirit_py.batch.unfinished import what_becomes_of_it
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
-from spirit_py.migration.shortcuts import copy_is_certain
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
@@ -24,6 +22,8 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.mysql.tables.trial import refused_in_trial, trial_session
+from spirit_py.preflight.certain import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name

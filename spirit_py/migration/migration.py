@@ -53,11 +53,12 @@ from spirit_py.migration.reverse.phase import (
     plan_tables,
     run_reverse,
 )
-from spirit_py.migration.shortcuts import change_in_place, copy_is_certain
+from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.phases import Phase
+from spirit_py.preflight.certain import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
 if TYPE_CHECKING:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.checkpoint.decision import Afresh, Resume
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
-from spirit_py.migration.surroundings import require_surroundings
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.preflight.preflight import check_before_create, prepare
-from spirit_py.table.names import lock_name
+from spirit_py.preflight.relatives import require_free_relatives
+from spirit_py.throttle.asked import require_throttlers
 
 if TYPE_CHECKING:
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
 
 
@@ -55,30 +51,10 @@ def open_migration(
         begin_control(run, session, decision.record)
     if isinstance(decision, Afresh) or not decision.cleanup:
         run.warn_of(check_before_create(contexts))
-        require_surroundings(run, session)
-        _require_free_relatives(session, tables)
+        require_throttlers(run.config, session)
+        require_free_relatives(session, tables)
     run.stop.check()
     return contexts, decision
-
-
-def _require_free_relatives(session: Session, tables: list[Name]) -> None:
-    """Require that no other run works on a child or a parent: the swap of one alters the other.
-
-    Each run has taken its own locks before, so of two that begin together one sees the other.
-
-    Raises:
-        Refusal: naming the table and the key.
-    """
-    for table in tables:
-        for key in keys_around(session, *table):
-            for other in sorted({key.child, key.parent} - set(tables)):
-                if named_lock_holder(session, lock_name("migration", *other)) is not None:
-                    raise Refusal(
-                        f"another run works on {'.'.join(other)}, and {key} is moved by the swap of"
-                        " either table",
-                        hint="let it finish first, or change both tables in one command",
-                        error_code=ErrorCode.ALREADY_RUNNING,
-                    )
 
 
 def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
@@ -14,6 +14,7 @@ from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.preflight.certain import why_copied
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
     ShortcutResult,
@@ -25,29 +26,11 @@ from spirit_py.statement import ClauseKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
-
-
-#: Neither INSTANT nor INPLACE of metadata; for these the server need not be asked.
-_NEVER_IN_PLACE: Final = frozenset(
-    {
-        *(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY),
-        *(ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING),
-        *(ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION, ClauseKind.FORCE),
-    }
-)
-
-
-def copy_is_certain(config: MigrationConfig, contexts: Sequence[PreflightContext]) -> bool:
-    """Return whether the rows will be copied, as far as that shows without asking the server."""
-    if config.no_shortcut or config.keep_old_current or config.defer_cutover or len(contexts) > 1:
-        return True
-    return any(clause.kind in _NEVER_IN_PLACE for clause in contexts[0].statement.parsed)
 
 
 def change_in_place(
@@ -163,17 +146,8 @@ def _turns(run: Run, tables: Sequence[Name]) -> LockTurns:
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
     """Return why the shortcut is not to be tried at all; an empty string where it is."""
-    if run.config.no_shortcut:
-        return "shortcuts were switched off"
-    if run.config.keep_old_current:
-        return "--keep-old-current needs the old table"
-    if len(contexts) > 1:
-        return (
-            "several tables change at one moment only when they are copied; a change that MySQL"
-            " can make in place needs a command of its own"
-        )
-    if run.config.defer_cutover:
-        return "--defer-cutover leaves the moment of the change to the operator"
+    if reason := why_copied(run.config, len(contexts)):
+        return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):
         return f"table {schema}.{sentinel} defers the change"

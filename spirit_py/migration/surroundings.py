@@ -1,7 +1,7 @@
 """What a migration waits for beside the server's load: replicas, disks, the clock, other systems.
 
-What the options name is checked before anything is written; the throttlers are made when the copy
-begins.
+What the options name is checked before anything is written (:mod:`spirit_py.throttle.asked`); the
+throttlers are made when the copy begins.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
 from spirit_py.mysql.local_disk import written_folders
-from spirit_py.mysql.replication import known_replicas
+from spirit_py.throttle.asked import is_strict
 from spirit_py.throttle.disk import DEFAULT_MIN_FREE, BinlogSpaceThrottler, FreeDiskThrottler
 from spirit_py.throttle.http import HttpThrottler
 from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler
@@ -25,37 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.checkpoint.table import CheckpointTable
-    from spirit_py.config import MigrationConfig
-    from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.throttle.throttler import Throttler
-
-
-def require_surroundings(run: Run, session: SqlSession) -> None:
-    """Check what the options name, before anything is written.
-
-    Raises:
-        Refusal: a throttler that was asked for could not work.
-    """
-    config = run.config
-    if config.throttle_query:
-        QueryThrottler(config.connection, config.throttle_query, database=config.database).check()
-    if config.min_free_disk and not written_folders(session):
-        raise Refusal(
-            "--min-free-disk: the server's data directory cannot be read from this machine, and no"
-            " statement returns how much of its disk is free",
-            hint="leave it out, or use --max-binlog-space, --throttle-query or --throttle-http",
-            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
-        )
-    if config.max_lag and not config.replicas:
-        silent = [one.server_id for one in known_replicas(session) if not one.host]
-        if silent:
-            raise Refusal(
-                f"--max-lag: replicas report no address (server_id {', '.join(map(str, silent))}),"
-                " so they cannot be watched",
-                hint="name each replica with --replica HOST:PORT, or start it with --report-host",
-                error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
-            )
 
 
 def surroundings(run: Run, checkpoint: CheckpointTable | None) -> Iterator[tuple[Throttler, bool]]:
@@ -95,11 +64,6 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
         strict=is_strict(config),
         warn=run.warn,
     )
-
-
-def is_strict(config: MigrationConfig) -> bool:
-    """Return whether a replica that cannot be looked at holds the migration back."""
-    return bool(config.max_lag or config.replicas)
 
 
 def _disk(run: Run) -> Iterator[Throttler]:

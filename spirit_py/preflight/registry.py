@@ -145,16 +145,26 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes for all tables; equal findings are reported once.
-
-    Returns:
-        The warnings.
+    """Run all checks of these scopes for all tables; return the warnings.
 
     Raises:
         Refusal: with all refusals together, when there is any.
+        ServerFault: as :func:`findings_of`.
+    """
+    findings = findings_of(contexts, *scopes)
+    refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
+    if refusals:
+        raise refusal_of(refusals)
+    return findings
+
+
+def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
+    """Run all checks of these scopes for all tables; equal findings are returned once.
+
+    Raises:
         ServerFault: when the server was lost on the way, or the statement was ended.
     """
-    findings = list(
+    return tuple(
         dict.fromkeys(
             replace(finding, check=check.name, code=finding.code or check.code)
             for context in contexts
@@ -163,10 +173,6 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
             for finding in _findings(check, context)
         )
     )
-    refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
-    if refusals:
-        raise refusal_of(refusals)
-    return tuple(findings)
 
 
 def _findings(check: Check, context: PreflightContext) -> list[Finding]:

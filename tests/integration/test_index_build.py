@@ -485,7 +485,7 @@ def test_the_build_is_shown(db, spark_engine, monkeypatch):
 def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, spark_engine, monkeypatch):
     """A replica would apply the build as one statement; ours is no replica."""
     make_table(db, 500)
-    monkeypatch.setattr(plan, "_expected_bytes", lambda *_: 1 << 60)
+    monkeypatch.setattr(plan, "expected_bytes", lambda *_: 1 << 60)
     with open_session(db) as session:
         assert readers_of_binlog(session) == 0
     monkeypatch.setattr(plan, "readers_of_binlog", lambda _: 1)

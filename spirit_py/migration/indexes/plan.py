@@ -1,41 +1,27 @@
 """Which indexes of a new table are built after the copy, and why (``--defer-indexes``).
 
-``auto`` defers
-
-- where the indexes are together larger than :data:`POOL_SHARE` of the buffer pool, which the rows
-  that are read and written, and the application, need too: a row that is inserted then reads and
-  writes a page of most of them;
-- where the table is so small that the build takes a few seconds (:data:`BRIEF_BYTES`): sorting
-  costs the server less than single inserts even where everything is in memory.
-
-Indexes of up to :data:`_WORTH_BYTES` stay in place.
-
-Where the indexes are smaller than that share of the pool and the table is large, they may still be
-dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.falling`). Never where another
-server replicates from this one: it would apply the whole build as one statement, and fall behind as
-long as that takes.
+:mod:`spirit_py.preflight.index_deferral` has the rule of ``auto``. Indexes that it leaves in place
+may still be dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.falling`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import digest_of
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import Refusal
 from spirit_py.events import EventName
 from spirit_py.migration.indexes.deferred import DeferredIndexes
-from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.replication import in_replication_group, readers_of_binlog
-from spirit_py.mysql.tables.deferred_indexes import index_sizes, why_not_deferred
+from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.new_table import drop_building
+from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates
 from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
-from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
     from spirit_py.contracts import SqlSession
@@ -43,25 +29,6 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement.index_definitions import DeferrableIndexes
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.schema import TableSchema
-
-POOL_SHARE: Final = 1 / 8
-"""Part of the buffer pool above which indexes are deferred from the beginning.
-
-Measured (600 000 rows, four random indexes of 67 MiB, two threads): where the pool was 2 to 8
-times as large as they are, copy and build together took 0.3 to 0.7 times as long as the copy with
-them in place."""
-BRIEF_BYTES: Final = 1 << 30
-"""Data and indexes of a table whose build takes a few seconds.
-
-Measured (2 million rows, 440 MiB with one index, two threads, everything in memory): build of one
-second; the whole migration took 0.8 times as long as with the index in place."""
-FALLING_SHARE: Final = POOL_SHARE / 4
-"""Part of it below which a slower copy has other reasons than the indexes."""
-_WORTH_BYTES: Final = 16 << 20
-"""Bytes of indexes below which a build would save less than a second."""
-_ENTRY_BYTES: Final = 40
-"""Assumed bytes of an index's entry where no index of the source shows them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,69 +206,8 @@ def _automatic(
 ) -> tuple[bool, bool, str]:
     """Return whether to defer at once, whether to be ready for it, and why."""
     return automatic(
-        indexes=_expected_bytes(session, mapping, found.clauses),
+        indexes=expected_bytes(session, mapping, found.clauses),
         data=mapping.source.data_bytes,
         pool=context.facts.number("innodb_buffer_pool_size", 1),
-        who_replicates=lambda: _who_replicates(session),
+        who_replicates=lambda: what_replicates(session),
     )
-
-
-def automatic(
-    *, indexes: int, data: int, pool: int, who_replicates: Callable[[], str]
-) -> tuple[bool, bool, str]:
-    """Return whether to defer at once, whether to be ready for it, and why, as the module says.
-
-    Args:
-        indexes: bytes of the deferrable indexes.
-        data: bytes of the table's rows.
-        pool: bytes of the buffer pool.
-        who_replicates: returns what may replicate from the server; called only if that decides.
-    """
-    sizes = f"about {human_bytes(indexes)}, of {human_bytes(pool)} of buffer pool"
-    brief = data + indexes <= BRIEF_BYTES
-    if indexes <= _WORTH_BYTES or (indexes <= FALLING_SHARE * pool and not brief):
-        return False, False, f"they are small: {sizes}"
-    if others := who_replicates():
-        return False, False, f"{others} would apply the build as one statement: {sizes}"
-    if indexes > POOL_SHARE * pool:
-        return True, False, f"they are large beside the memory: {sizes}"
-    if brief:
-        return True, False, f"the build takes a few seconds: {sizes}"
-    return False, True, f"they are likely to stay in memory: {sizes}"
-
-
-def _who_replicates(session: SqlSession) -> str:
-    """Return what may replicate from the server; empty for nothing."""
-    try:
-        if in_replication_group(session):
-            return "the other members of the replication group"
-        count = readers_of_binlog(session)
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return "a replica that this account may not see"
-    return f"{count} replica(s), or other readers of the binary log," if count else ""
-
-
-def _expected_bytes(session: SqlSession, mapping: TableMapping, names: Iterable[str]) -> int:
-    """Estimate the size of indexes of the new table from those of the source."""
-    source = mapping.source
-    sizes = index_sizes(session, (source.schema, source.name))
-    secondary = [index.name for index in source.indexes if index.name != "PRIMARY"]
-    if not sizes and secondary:
-        sizes = dict.fromkeys(secondary, source.index_bytes // len(secondary))
-    known = [sizes[name] for name in secondary if name in sizes]
-    usual = sum(known) // len(known) if known else source.estimated_rows * _ENTRY_BYTES
-    renamed = {pair.new.name.lower(): pair.old.name.lower() for pair in mapping.pairs}
-    by_columns = {_parts(source, name, {}): sizes[name] for name in secondary if name in sizes}
-    return sum(by_columns.get(_parts(mapping.target, name, renamed), usual) for name in names)
-
-
-def _parts(
-    table: TableSchema, name: str, renamed: Mapping[str, str]
-) -> tuple[tuple[str, int | None], ...]:
-    """Return columns and lengths of an index, by the names of the source."""
-    index = table.index(name)
-    parts = index.parts if index is not None else ()
-    found = ((part.column or "", part.prefix) for part in parts)
-    return tuple((renamed.get(column.lower(), column.lower()), prefix) for column, prefix in found)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import named_indexes
 from spirit_py.migration.indexes.falling import FALL, WINDOW, FallingRate
+from spirit_py.preflight import index_deferral as plan
 
 FAST = 3000.0
 

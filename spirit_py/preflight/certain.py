@@ -1,0 +1,49 @@
+"""Whether rows will be copied, as far as options and clauses say it, without asking the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.statement import ClauseKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.preflight.check import PreflightContext
+
+#: Neither INSTANT nor INPLACE of metadata; for these the server need not be asked.
+_NEVER_IN_PLACE: Final = frozenset(
+    {
+        *(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY),
+        *(ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING),
+        *(ClauseKind.REORGANIZE_PARTITION, ClauseKind.COALESCE_PARTITION, ClauseKind.FORCE),
+    }
+)
+
+
+def copy_is_certain(config: MigrationConfig, contexts: Sequence[PreflightContext]) -> bool:
+    """Return whether the rows will be copied, as far as that shows without asking the server."""
+    if why_copied(config, len(contexts)):
+        return True
+    return any(clause.kind in _NEVER_IN_PLACE for clause in contexts[0].statement.parsed)
+
+
+def why_copied(config: MigrationConfig, tables: int) -> str:
+    """Return why the options have the rows copied; an empty string where they do not.
+
+    Args:
+        tables: how many tables the statement changes.
+    """
+    if config.no_shortcut:
+        return "shortcuts were switched off"
+    if config.keep_old_current:
+        return "--keep-old-current needs the old table"
+    if tables > 1:
+        return (
+            "several tables change at one moment only when they are copied; a change that MySQL"
+            " can make in place needs a command of its own"
+        )
+    if config.defer_cutover:
+        return "--defer-cutover leaves the moment of the change to the operator"
+    return ""

@@ -1,0 +1,46 @@
+"""Whether the throttlers that options ask for can work, known before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+from spirit_py.mysql.local_disk import written_folders
+from spirit_py.mysql.replication import known_replicas
+from spirit_py.throttle.query import QueryThrottler
+
+if TYPE_CHECKING:
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+
+
+def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
+    """Check what the options name, before anything is written.
+
+    Raises:
+        Refusal: a throttler that was asked for could not work.
+    """
+    if config.throttle_query:
+        QueryThrottler(config.connection, config.throttle_query, database=config.database).check()
+    if config.min_free_disk and not written_folders(session):
+        raise Refusal(
+            "--min-free-disk: the server's data directory cannot be read from this machine, and no"
+            " statement returns how much of its disk is free",
+            hint="leave it out, or use --max-binlog-space, --throttle-query or --throttle-http",
+            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+        )
+    if config.max_lag and not config.replicas:
+        silent = [one.server_id for one in known_replicas(session) if not one.host]
+        if silent:
+            raise Refusal(
+                f"--max-lag: replicas report no address (server_id {', '.join(map(str, silent))}),"
+                " so they cannot be watched",
+                hint="name each replica with --replica HOST:PORT, or start it with --report-host",
+                error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+            )
+
+
+def is_strict(config: MigrationConfig) -> bool:
+    """Return whether a replica that cannot be looked at holds the migration back."""
+    return bool(config.max_lag or config.replicas)
