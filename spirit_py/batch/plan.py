@@ -68,6 +68,11 @@ class PlannedTable:
     refusals: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
 
+    @property
+    def passed(self) -> bool:
+        """Whether an earlier run has changed it, or another did, so that no checks apply."""
+        return self.action in _ACTIONS.values()
+
     def lines(self) -> Iterator[str]:
         """Yield the table for people, a line each."""
         place = f" ({self.change.place})" if self.change.place else ""
@@ -78,7 +83,7 @@ class PlannedTable:
     def _outlook(self) -> str:
         if self.done or self.refusals:
             return "refused" if self.refusals else self.action
-        if self.action in _ACTIONS.values():
+        if self.passed:
             return self.action
         size = human_bytes(self.data_bytes + self.index_bytes)
         return f"~{human_count(self.rows)} rows, {size}, {self.action}"

@@ -9,7 +9,8 @@ from spirit_py.batch.record import TableState
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.mysql.tables.trial import FOREIGN_KEY, made_of, trial_session
+from spirit_py.mysql.tables.trial import made_of, trial_session
+from spirit_py.statement.temporary_form import FOREIGN_KEY
 
 if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange

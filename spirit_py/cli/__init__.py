@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from spirit_py.cli import checksum, cleanup, completion, ctl, migrate, revert, status, watch
+from spirit_py.cli import checksum, cleanup, completion, ctl, migrate, plan, revert, status, watch
 from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
 from spirit_py.cli.version import version_option
@@ -36,6 +36,7 @@ def main() -> None:
 
 
 main.add_command(migrate.migrate)
+main.add_command(plan.plan)
 main.add_command(ctl.ctl)
 main.add_command(revert.revert)
 main.add_command(checksum.checksum)

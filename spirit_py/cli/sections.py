@@ -124,7 +124,17 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("Spark", ("spark_master", "spark_conf", "spark_ui")),
     (
         "Output",
-        ("format", "as_json", "heartbeat", "report_json", "log_format", "verbose", "yes", "help"),
+        (
+            "format",
+            "as_json",
+            "heartbeat",
+            "sample",
+            "report_json",
+            "log_format",
+            "verbose",
+            "yes",
+            "help",
+        ),
     ),
 )
 """Titles, and the options by their parameter's name."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.statement import AlterStatement
 
 #: Neither INSTANT nor INPLACE of metadata; for these the server need not be asked.
 _NEVER_IN_PLACE: Final = frozenset(
@@ -26,7 +27,12 @@ def copy_is_certain(config: MigrationConfig, contexts: Sequence[PreflightContext
     """Return whether the rows will be copied, as far as that shows without asking the server."""
     if why_copied(config, len(contexts)):
         return True
-    return any(clause.kind in _NEVER_IN_PLACE for clause in contexts[0].statement.parsed)
+    return bool(certainly_copied(contexts[0].statement))
+
+
+def certainly_copied(statement: AlterStatement) -> str:
+    """Return a clause that no server makes in place without a rebuild; empty without one."""
+    return next((one.text for one in statement.parsed if one.kind in _NEVER_IN_PLACE), "")
 
 
 def why_copied(config: MigrationConfig, tables: int) -> str:

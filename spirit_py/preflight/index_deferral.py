@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.statement.index_definitions import DeferrableIndexes
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
@@ -50,6 +51,13 @@ _WORTH_BYTES: Final = 16 << 20
 """Bytes of indexes below which a build would save less than a second."""
 _ENTRY_BYTES: Final = 40
 """Assumed bytes of an index's entry where no index of the source shows them."""
+
+
+def why_none(found: DeferrableIndexes) -> str:
+    """Return why no index of a table may be deferred."""
+    if not found.kept:
+        return "there are none but unique ones"
+    return "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
 
 
 def automatic(

@@ -17,7 +17,7 @@ from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.new_table import drop_building
-from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates
+from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
 from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _plan(
     except Refusal as error:
         return IndexPlan(deferred=nothing, why=error.message)
     if not found.clauses:
-        return IndexPlan(deferred=nothing, why=_why_none(found))
+        return IndexPlan(deferred=nothing, why=why_none(found))
     at_once, may_fall, why = True, False, "--defer-indexes on"
     if mode == "auto":
         at_once, may_fall, why = _automatic(session, context, mapping, found)
@@ -189,13 +189,6 @@ def _plan(
         indexes=tuple(found.clauses.items()),
     )
     return IndexPlan(deferred=deferred, at_once=at_once, may_fall=may_fall, why=why)
-
-
-def _why_none(found: DeferrableIndexes) -> str:
-    """Return why no index of a table may be deferred."""
-    if not found.kept:
-        return "there are none but unique ones"
-    return "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
 
 
 def _automatic(

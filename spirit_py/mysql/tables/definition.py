@@ -58,21 +58,21 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
     if not found:
         return None
     engine, collation, rows, data, index, auto, options, schema, table = found[0]
-    columns = [_column(row) for row in session.query(_COLUMNS, (schema, table))]
+    columns = [column_of(row) for row in session.query(_COLUMNS, (schema, table))]
     numbered = any(column.auto_increment for column in columns)
     return TableSchema(
         schema=schema,
         name=table,
         engine=_text(engine),
         collation=_optional(collation),
-        columns=tuple(_with_members(session, schema, table, column) for column in columns),
-        indexes=_indexes(session.query(_INDEXES, (schema, table))),
+        columns=tuple(with_members(session, schema, table, column) for column in columns),
+        indexes=indexes_of(session.query(_INDEXES, (schema, table))),
         estimated_rows=_number(rows) or 0,
         data_bytes=_number(data) or 0,
         index_bytes=_number(index) or 0,
         auto_increment=(_number(auto) or 1) if numbered else None,
         partitioned="partitioned" in _text(options).lower(),
-        create_sql=_show_create(session, schema, table),
+        create_sql=show_create(session, schema, table),
     )
 
 
@@ -100,10 +100,10 @@ def read_shape(session: SqlSession, schema: str, table: str) -> str:
     Raises:
         ServerFault: also when there is no such table.
     """
-    return without_guard_column(_COUNTER.sub("", _show_create(session, schema, table)))
+    return without_guard_column(_COUNTER.sub("", show_create(session, schema, table)))
 
 
-def _show_create(session: SqlSession, schema: str, table: str) -> str:
+def show_create(session: SqlSession, schema: str, table: str) -> str:
     """Read SHOW CREATE TABLE as it is stored.
 
     Measured on 9.7: expressions in it are utf8mb4 that the server declares to be utf8mb3, so a
@@ -116,7 +116,7 @@ def _show_create(session: SqlSession, schema: str, table: str) -> str:
         session.execute("SET SESSION character_set_results = utf8mb4")
 
 
-def _with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
+def with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
     """Read the members of an ENUM or SET from a table where the catalogue may have lost letters.
 
     Measured on 9.7: COLUMN_TYPE and SHOW CREATE TABLE show every letter above U+FFFF as ``?``.
@@ -156,7 +156,8 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _column(row: tuple[Any, ...]) -> Column:
+def column_of(row: tuple[Any, ...]) -> Column:
+    """Return a column from its row of the catalogue, as :data:`_COLUMNS` selects it."""
     data_type, column_type, extra = _text(row[2]), _text(row[3]), _text(row[13])
     return Column(
         name=_text(row[0]),
@@ -227,7 +228,8 @@ def _expression(text: str) -> str:
     return _unescaped(text)
 
 
-def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+def indexes_of(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
+    """Return the indexes from the rows of their parts, as :data:`_INDEXES` selects them."""
     found: dict[str, Index] = {}
     for name, non_unique, column, expression, prefix, order, visible, kind in rows:
         part = IndexPart(

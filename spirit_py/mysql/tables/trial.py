@@ -7,7 +7,6 @@ binlog has nothing of it. It cannot have foreign keys or partitions.
 from __future__ import annotations
 
 import contextlib
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,7 @@ from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind
+from spirit_py.statement.temporary_form import FOREIGN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _CREATE: Final = "CREATE TABLE "
 _TEMPORARY: Final = "CREATE TEMPORARY TABLE "
-#: With the comma before it; another definition may follow.
-FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY [^\n]*?(?=,?\n)")
 #: Those of which the definition is the whole cause, whatever modes the session has.
 _CERTAIN: Final = frozenset(
     {

@@ -1,0 +1,107 @@
+"""``spirit-py plan``."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from spirit_py.cli.batch import batch_config, is_batch
+from spirit_py.cli.groups import option
+from spirit_py.cli.migrate import migrate, migration_config, settings
+from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.status.lines import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.plan import Plan, PlanLine
+
+PLAN_EXIT_CODES: Final = """\b
+Exit codes:
+  0  the plan is shown
+  1  the server stopped answering
+  2  refused: the change could not be made as it is; the plan says why"""
+
+_STYLES: Final = {
+    "heading": "bold",
+    "removed": "red",
+    "added": "green",
+    "warning": "yellow",
+    "refusal": "bold red",
+    "dim": "dim",
+}
+_HANGING: Final = " " * 14
+_NARROWEST: Final = 40
+
+
+@click.command(cls=SectionedCommand, epilog=PLAN_EXIT_CODES)
+@option(
+    "--format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one document for programs.",
+)
+@option(
+    "--sample/--no-sample",
+    default=True,
+    show_default=True,
+    help="Measure the time by copying some rows into a temporary table, for a few seconds at most.",
+)
+def plan(**options: Any) -> None:
+    """Show what migrate would do with the same options, and why; write nothing.
+
+    \b
+    spirit-py plan --host db1 --database shop --table orders \\
+        --alter "ADD COLUMN note VARCHAR(200)"
+    """  # noqa: D301 - click reads the backspace
+    with ErrorsShown(verbose=options["verbose"]):
+        made = _made(options)
+        if options["format"] == "json":
+            click.echo(json.dumps(made.to_dict(), indent=2, ensure_ascii=False, default=str))
+        else:
+            from spirit_py.plan import text_of
+
+            show(text_of(made))
+        leave_with(2 if made.refused else 0)
+
+
+# The words behind `migrate` are those behind `plan`.
+plan.params[:0] = [one for one in migrate.params if one.name not in {"yes", "help"}]
+
+
+def _made(options: dict[str, Any]) -> Plan:
+    """Make the plan of one statement, or of a batch."""
+    from spirit_py.plan import make_plan
+
+    sample = options["sample"]
+    if is_batch(options):
+        from spirit_py.batch.outlook import plan_of_batch
+
+        return plan_of_batch(batch_config(options, settings(options)), sample=sample)
+    return make_plan(migration_config(options), sample=sample)
+
+
+def show(lines: Iterable[PlanLine]) -> None:
+    """Write lines to standard output: coloured and wrapped on a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for text, style in lines:
+        whole = one_line(text)
+        parts = [whole]
+        if console.is_terminal and console.width >= _NARROWEST:
+            parts = textwrap.wrap(
+                whole,
+                console.width,
+                subsequent_indent=_HANGING,
+                drop_whitespace=False,
+                break_on_hyphens=False,
+            )
+        for part in parts or [""]:
+            console.print(Text(part, style=_STYLES.get(style, "")))

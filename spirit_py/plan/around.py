@@ -1,0 +1,193 @@
+"""What surrounds the tables: disk and binlog, replicas, what the work waits for, and locks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.attached.foreign_keys.carried import carried
+from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.errors import SpiritError
+from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
+from spirit_py.plan.model import Attached, Lock, SpacePlan
+from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.throttle.asked import is_strict
+from spirit_py.throttle.disk import DEFAULT_MIN_FREE
+from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
+from spirit_py.units import human_bytes, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.plan.model import IndexesPlan
+    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.schema import TableSchema
+
+
+def space_of(source: TableSchema, facts: ServerFacts, indexes: IndexesPlan | None) -> SpacePlan:
+    """Return what a copy writes, by the sizes of the source."""
+    deferred = indexes is not None and indexes.deferred
+    return SpacePlan(
+        table_bytes=source.total_bytes,
+        sort_bytes=source.index_bytes if deferred else 0,
+        binlog_bytes=source.data_bytes if facts.is_on("log_bin") else 0,
+        free_bytes=free_bytes(facts),
+    )
+
+
+def replicas_of(
+    session: SqlSession, config: MigrationConfig, *, copied: bool, deferred: bool
+) -> tuple[str, ...]:
+    """Return what replicates from the server, and what it will meet."""
+    try:
+        return tuple(_replicas(session, config, copied=copied, deferred=deferred))
+    except SpiritError as error:
+        return (f"not known: {error.message}",)
+
+
+def _replicas(
+    session: SqlSession, config: MigrationConfig, *, copied: bool, deferred: bool
+) -> Iterator[str]:
+    known = known_replicas(session)
+    for one in known:
+        where = f"{one.host}:{one.port}" if one.host else f"server_id {one.server_id}"
+        yield where if one.host else f"{where}, which reports no address"
+    named = [name for name in config.replicas if name not in {f"{o.host}:{o.port}" for o in known}]
+    yield from (f"{name}, named by --replica" for name in named)
+    others = readers_of_binlog(session) - len(known)
+    if others > 0:
+        yield f"{others} more reader(s) of the binary log"
+    group = in_replication_group(session)
+    if group:
+        yield "the other members of the replication group"
+    if not (known or named or others > 0 or group):
+        return
+    if not copied:
+        yield "each repeats the ALTER, which takes it as short a time"
+        return
+    if config.max_lag == 0:
+        yield "their lag is not looked at (--max-lag 0)"
+    else:
+        limit = human_seconds(config.max_lag or DEFAULT_MAX_LAG)
+        unseen = (
+            "one that cannot be read holds it back"
+            if is_strict(config)
+            else ("one that cannot be read is left out")
+        )
+        yield f"the work waits while one of them is more than {limit} behind; {unseen}"
+    if deferred:
+        yield "each applies the build of the deferred indexes as one statement"
+
+
+def pace_of(config: MigrationConfig) -> tuple[str, ...]:
+    """Return what the work goes by and what it waits for, in the order of the options."""
+    return tuple(_pace(config))
+
+
+def _pace(config: MigrationConfig) -> Iterator[str]:
+    how = "at full speed (--aggressive)"
+    if not config.aggressive:
+        how = "fewer where commits of others become twice as slow"
+    yield f"{config.threads} tasks, {how}; chunks of {human_seconds(config.target_chunk_time)}"
+    if config.nice:
+        yield f"a rest of {config.nice:g} s for each second of work (--nice)"
+    for name, value in config.max_load:
+        yield f"waits while {name} is above {value:g} (--max-load)"
+    for name, value in config.critical_load:
+        yield f"ends when {name} is above {value:g} (--critical-load)"
+    if config.allow:
+        yield f"works in these times alone: {', '.join(map(str, config.allow))} (--allow)"
+    if config.min_free_disk != 0:
+        least = DEFAULT_MIN_FREE if config.min_free_disk is None else config.min_free_disk
+        yield f"waits while less than {human_bytes(least)} are free, where that can be seen"
+    if config.max_binlog_space:
+        yield f"waits while the binary logs are above {human_bytes(config.max_binlog_space)}"
+    if config.max_history_length:
+        yield f"waits while InnoDB's history is longer than {config.max_history_length}"
+    if config.max_checkpoint_age:
+        yield f"waits while more than {config.max_checkpoint_age:g} % of the redo log are in use"
+    if config.throttle_http:
+        yield "waits while the endpoint of --throttle-http does not answer 200"
+    if config.throttle_query:
+        yield f"waits while this is not 0: {config.throttle_query}"
+
+
+def attached_to(
+    session: SqlSession, context: PreflightContext, *, copied: bool
+) -> tuple[Attached, ...]:
+    """Return the triggers and foreign keys of a table, and what happens to each."""
+    try:
+        return tuple(_attached(session, context, copied=copied))
+    except SpiritError as error:
+        return (Attached(kind="trigger", name="?", what=f"not known: {error.message}"),)
+
+
+def _attached(
+    session: SqlSession, context: PreflightContext, *, copied: bool
+) -> Iterator[Attached]:
+    stays = "stays as it is"
+    for trigger in list_triggers(session, context.schema, context.table):
+        what = "created again on the new table, in the swap" if copied else stays
+        yield Attached(kind="trigger", name=trigger.name, what=what)
+    for key in keys_around(session, context.schema, context.table):
+        after = carried(key, context.altered)
+        if after is None:
+            what = "dropped by the statement"
+        elif not copied:
+            what = stays
+        else:
+            what = "moved to the new table in the swap, with its name"
+        yield Attached(kind="foreign key", name=str(key).removeprefix("foreign key "), what=what)
+
+
+def locks_of(
+    context: PreflightContext, *, copied: bool, known: bool, deferred: bool
+) -> tuple[Lock, ...]:
+    """Return the locks that a migration takes, in their order.
+
+    Args:
+        copied: the rows are copied; ``known``: that is certain.
+    """
+    config, table = context.config, f"{context.schema}.{context.table}"
+    wait = human_seconds(config.lock_wait_timeout)
+    tries = (
+        f"each request waits {wait} at most, and is not made while an older transaction is in front"
+        f"; again for up to {human_seconds(config.cutover_timeout)}"
+    )
+    alter = Lock(
+        name="the ALTER",
+        on=f"{table}, and tables whose foreign keys refer to it: exclusive metadata lock",
+        held="some milliseconds",
+        waits=tries,
+    )
+    if not copied:
+        return (alter,)
+    snapshot = Lock(
+        name="snapshot of the comparison",
+        on=f"{table}: LOCK TABLES READ, writes wait",
+        held="some milliseconds",
+        waits=f"each request waits {wait} at most",
+    )
+    build = Lock(
+        name="build of the deferred indexes",
+        on="the new table alone, which nobody else uses",
+        held="at its beginning and end",
+    )
+    swap = Lock(
+        name="swap",
+        on=f"{table} and the tables that foreign keys join to it: LOCK TABLES WRITE, then RENAME",
+        held="milliseconds: the last changes are applied, and each foreign key or trigger moved",
+        waits=tries + _kills(config),
+    )
+    first = () if known else (alter,)
+    return (*first, *((build,) if deferred else ()), snapshot, swap)
+
+
+def _kills(config: MigrationConfig) -> str:
+    if config.kill_blockers == "never":
+        return "; nobody is killed"
+    who = "idle transactions" if config.kill_blockers == "idle" else "whoever is"
+    return f"; {who} in front for {human_seconds(config.kill_after)} are killed"

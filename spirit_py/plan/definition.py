@@ -1,0 +1,174 @@
+"""What a statement makes of a definition: the server's own answer, on temporary tables.
+
+Two sessions make one each, of which nobody else sees anything: one with the server's modes, under
+the table's own name, runs the statement; the other, with the program's settings, gets an empty
+table of the result under the new table's name, on which the checks of preflight run as they do in a
+migration, and into which a sample of rows is copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
+from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.tables.definition import read_shape, shape_of
+from spirit_py.mysql.tables.new_table import server_refusal
+from spirit_py.mysql.tables.temporary import TEMPORARY, read_temporary
+from spirit_py.sql import quote_identifier, quote_table, string_literal
+from spirit_py.statement.temporary_form import (
+    TemporaryForm,
+    clauses_for_temporary,
+    fulltext_names,
+    key_names,
+)
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.schema import TableSchema
+
+#: Accepts every definition that is stored.
+_LENIENT: Final = "ALLOW_INVALID_DATES"
+#: The last letter that a definition shows in a member.
+_SHOWN: Final = 0xFFFF
+#: They are about what a temporary table cannot have or be.
+_OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
+_OF_PARTITIONS: Final = frozenset({1505, 1507, 1508, 1509, 1510, 1512, 1514, 1517})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """The result of a trial.
+
+    Attributes:
+        new: the whole definition under the table's own name; empty where it is not known.
+        target: the temporary table of the new table's name; None without one.
+        unknown: what is not known, and why; a line each.
+        refusal: why the server refuses the statement; None where it does not.
+        create: statement that makes the temporary table of the new table's name, in any session.
+    """
+
+    new: str = ""
+    target: TableSchema | None = None
+    unknown: tuple[str, ...] = ()
+    refusal: Refusal | None = None
+    create: str = ""
+
+
+def try_definition(
+    session: SqlSession, native: SqlSession, source: TableSchema, statement: AlterStatement
+) -> Tried:
+    """Return what a statement makes of a table; write nothing that others could see.
+
+    Args:
+        session: with the program's settings; has the empty new table afterwards.
+        native: with the modes under which the statement is meant.
+
+    Raises:
+        ServerFault: the connection is lost.
+    """
+    form = TemporaryForm.of(shape_of(source), source.name)
+    if form is None:
+        return Tried(unknown=("the definition: it is not of the form that is known",))
+    if _has_unshown(source):
+        return Tried(unknown=("the definition: the server shows letters of its members as ?",))
+    clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
+    unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
+    try:
+        made = _altered(native, source, form, clauses)
+    except Refusal as refusal:
+        return Tried(refusal=refusal, unknown=unknown)
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+        why = f"the new definition: no temporary table of it can be made ({fault.text})"
+        return Tried(unknown=(*unknown, why))
+    body = made.removeprefix(f"{TEMPORARY}{quote_identifier(source.name)}")
+    new = AuxiliaryNames.of(source.name).new
+    create = f"{TEMPORARY}{quote_table(source.schema, new)}{body}"
+    try:
+        with as_stored(session):
+            session.execute(create)
+        target = read_temporary(session, source.schema, new)
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+        return Tried(unknown=(*unknown, f"the new columns: {fault.text}"))
+    whole = form.complete(made.replace(TEMPORARY, "CREATE TABLE ", 1), statement)
+    return Tried(new=whole, target=target, unknown=unknown, create=create)
+
+
+def _has_unshown(source: TableSchema) -> bool:
+    """Return whether SHOW CREATE TABLE shows members of an ENUM or SET otherwise than they are.
+
+    Measured on 9.7: letters above U+FFFF are question marks there.
+    """
+    return any(
+        ord(letter) > _SHOWN
+        for column in source.columns
+        for member in column.members
+        for letter in member
+    )
+
+
+def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, clauses: str) -> str:
+    """Return SHOW CREATE TABLE of the altered temporary table, which is dropped again.
+
+    Raises:
+        Refusal: the server refuses the statement.
+        ServerFault: no temporary table of the definition can be made.
+    """
+    table = quote_table(source.schema, source.name)
+    with _lenient(native):
+        try:
+            native.execute(f"{TEMPORARY}{table} {form.body}")
+        except ServerFault as fault:
+            if modes := copying_modes(fault):
+                what = "a copy of the table's definition"
+                raise server_refusal(fault, what, modes) from fault
+            raise
+    try:
+        if clauses:
+            _alter(native, f"ALTER TABLE {table} {clauses}")
+        with _lenient(native):
+            return read_shape(native, source.schema, source.name)
+    finally:
+        with contextlib.suppress(ServerFault):
+            native.execute(f"DROP TEMPORARY TABLE IF EXISTS {table}")
+
+
+@contextlib.contextmanager
+def _lenient(native: SqlSession) -> Iterator[None]:
+    """Accept every stored definition, and show it in backquotes, while the context is open."""
+    mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+    native.execute(f"SET SESSION sql_mode = {string_literal(_LENIENT)}")
+    try:
+        yield
+    finally:
+        native.execute(f"SET SESSION sql_mode = {string_literal(mode)}")
+
+
+def _alter(native: SqlSession, sql: str) -> None:
+    try:
+        native.execute(sql)
+    except ServerFault as fault:
+        about_temporary = fault.code in _OF_TEMPORARY | _OF_PARTITIONS
+        if connection_lost(fault) or fault.hint or about_temporary:
+            raise
+        mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
+        strict = str(native.query("SELECT @@SESSION.innodb_strict_mode")[0][0])
+        modes = accepting_modes(native, sql, fault)
+        native.execute(
+            f"SET SESSION sql_mode = {string_literal(mode)}, innodb_strict_mode = {strict}"
+            if modes
+            else f"SET SESSION sql_mode = {string_literal(mode)}"
+        )
+        raise server_refusal(fault, "the ALTER", modes) from fault

@@ -1,0 +1,78 @@
+"""What an earlier run left, and what this command would do with it; as ``migrate`` decides it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.beginning import normal_form
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
+from spirit_py.checkpoint.look import look
+from spirit_py.plan.model import EarlierRun, Note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.checkpoint.decision import Decision
+    from spirit_py.checkpoint.record import CheckpointRecord
+    from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.preflight.check import PreflightContext
+
+
+def decision_for(
+    session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
+) -> Decision:
+    """Decide as a migration would.
+
+    Raises:
+        ServerFault: what is there could not be examined.
+    """
+    names = {(context.schema, context.table): context.statement for context in contexts}
+    found = look(session, config.connection, list(names))
+    wanted = Wanted(
+        statement=normal_form(names), max_age=config.checkpoint_max_age, modes=config.modes
+    )
+    return decide(found, wanted)
+
+
+def earlier_run(decision: Decision, *, start_afresh: bool) -> EarlierRun:
+    """Return the decision for the plan."""
+    if isinstance(decision, Resume):
+        return EarlierRun(
+            action="clean_up" if decision.cleanup else "resume",
+            reason=decision.reason,
+            rows_copied=decision.record.rows_copied,
+        )
+    if isinstance(decision, Refuse):
+        return EarlierRun(action="refuse", reason=decision.reason, remedy=decision.hint)
+    if isinstance(decision, GiveUp):
+        return EarlierRun(action="give_up", reason=decision.reason, remedy=decision.hint)
+    if not decision.reason:
+        return EarlierRun(action="none")
+    asks = decision.throws_away and not start_afresh
+    return EarlierRun(
+        action="ask" if asks else "afresh",
+        reason=decision.reason,
+        rows_copied=_rows(decision.abandoned),
+        remedy=f"to carry on with it: {decision.instead}; to drop it and begin with this one:"
+        " --start-afresh"
+        if asks
+        else "",
+    )
+
+
+def refusals_of(decision: Decision, earlier: EarlierRun) -> list[Note]:
+    """Return why a migration would not begin because of an earlier one."""
+    if isinstance(decision, (Refuse, GiveUp)) or earlier.action == "ask":
+        cause = f"an unfinished migration: {earlier.reason}"
+        return [Note(cause=cause, remedy=earlier.remedy, check="earlier_run")]
+    return []
+
+
+def goes_on(decision: Decision) -> bool:
+    """Return whether the migration carries on or begins, so that the checks apply."""
+    return isinstance(decision, Afresh) or (isinstance(decision, Resume) and not decision.cleanup)
+
+
+def _rows(record: CheckpointRecord | None) -> int | None:
+    return None if record is None else record.rows_copied

@@ -1,0 +1,369 @@
+"""Read the server and fill the plan."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.connect import connect, connect_first, evaluate_with
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.evaluation import evaluation_settings
+from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.modes import choose_modes
+from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.plan.around import attached_to, locks_of, pace_of, replicas_of, space_of
+from spirit_py.plan.columns import columns_of, key_of
+from spirit_py.plan.definition import Tried, try_definition
+from spirit_py.plan.earlier import decision_for, earlier_run, goes_on, refusals_of
+from spirit_py.plan.method import method_of
+from spirit_py.plan.model import (
+    Definition,
+    IndexesPlan,
+    Method,
+    Note,
+    Plan,
+    SizePlan,
+    TablePlan,
+    TimePlan,
+)
+from spirit_py.plan.noted import Remarks, TooLong
+from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
+from spirit_py.preflight.preflight import mapping_of, prepare
+from spirit_py.preflight.registry import CheckScope, findings_of
+from spirit_py.preflight.relatives import require_free_relatives
+from spirit_py.sql import quote_table
+from spirit_py.statement.index_definitions import deferrable_indexes
+from spirit_py.stop import StopSwitch
+from spirit_py.table.names import lock_name
+from spirit_py.throttle.asked import require_throttlers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.checkpoint.decision import Decision
+    from spirit_py.config import MigrationConfig
+    from spirit_py.mysql.session import Session
+    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.mapping import TableMapping
+
+Contexts = tuple["PreflightContext", ...]
+_CHECK_SECONDS: Final = 10.0
+"""After which a check that reads the whole table is given up."""
+
+
+def make_plan(
+    config: MigrationConfig, *, stop: StopSwitch | None = None, sample: bool = True
+) -> Plan:
+    """Return the plan of a migration; write nothing.
+
+    Args:
+        stop: ends a long look.
+        sample: measure the time by a sample.
+
+    Raises:
+        Refusal: the server cannot be reached, or is not one that can be used at all.
+        ServerFault: the connection was lost.
+    """
+    stop = stop or StopSwitch()
+    with connect_first(config.connection, role="plan") as session:
+        require_one_server(session, config.connection)
+        noted = Remarks()
+        try:
+            contexts = prepare(session, config)
+        except Refusal as refusal:
+            # Without a statement that is understood, and its table, there is nothing more to say.
+            return Plan(server=config.connection.address, refusals=(Remarks.of_error(refusal),))
+        settings = evaluation_settings(contexts[0].facts)
+        evaluate_with(session, settings)
+        config = replace(config, connection=replace(config.connection, settings=settings))
+        contexts = _timed(session, contexts, stop)
+        decision = _decided(session, config, contexts, noted)
+        _check(session, config, contexts, decision, noted)
+        maker = _Maker(session, config, contexts, decision, noted)
+        return maker.plan(stop if sample else None)
+
+
+def brief_plan(
+    session: Session,
+    config: MigrationConfig,
+    contexts: Contexts,
+    decision: Decision,
+    warnings: Sequence[str],
+) -> Plan:
+    """Return the plan of a migration that begins now: as much as costs next to nothing.
+
+    Args:
+        session: of the migration.
+        warnings: those of preflight, which has refused nothing.
+    """
+    noted = Remarks(warnings=[Note(cause=text) for text in warnings])
+    return _Maker(session, config, contexts, decision, noted, brief=True).plan(None)
+
+
+def _timed(session: Session, contexts: Contexts, stop: StopSwitch) -> Contexts:
+    """Return the contexts with a limit for checks that read the whole table."""
+    until = time.monotonic() + _CHECK_SECONDS
+    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%s')")[0][0]
+
+    def check() -> None:
+        stop.check()
+        if time.monotonic() > until:
+            raise TooLong(
+                f"duplicates were searched for {_CHECK_SECONDS:.0f} s and not to the end",
+                hint="migrate searches the whole table before it copies a row",
+            )
+
+    return tuple(replace(context, check_stop=check, moment=f"{now}+00:00") for context in contexts)
+
+
+def _decided(
+    session: Session, config: MigrationConfig, contexts: Contexts, noted: Remarks
+) -> Decision:
+    """Return what a migration would do with what an earlier one left."""
+    decision: Decision = Afresh()
+    there = [context for context in contexts if context.found is not None]
+    with noted.refusing():
+        if there:
+            decision = decision_for(session, config, there)
+    for context in there:
+        name = f"{context.schema}.{context.table}"
+        holder = named_lock_holder(session, lock_name("migration", context.schema, context.table))
+        if holder is not None:
+            cause = f"another run works on {name} now (server session {holder})"
+            noted.refusals.append(
+                Note(cause=cause, remedy="wait for it to end, or stop it", table=name)
+            )
+    return decision
+
+
+def _check(
+    session: Session,
+    config: MigrationConfig,
+    contexts: Contexts,
+    decision: Decision,
+    noted: Remarks,
+) -> None:
+    """Run the checks that need no new table."""
+    if not goes_on(decision):
+        return
+    noted.add(findings_of(contexts, CheckScope.SERVER))
+    for context in contexts:
+        if context.found is not None:
+            noted.add(
+                findings_of([context], CheckScope.SOURCE), f"{context.schema}.{context.table}"
+            )
+    with noted.refusing():
+        require_throttlers(config, session)
+    with noted.refusing():
+        require_free_relatives(
+            session, [(one.schema, one.table) for one in contexts if one.found is not None]
+        )
+
+
+class _Maker:
+    """Fills one plan.
+
+    Args:
+        session: with the program's settings.
+        brief: leave out what costs statements that a migration does not send.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        config: MigrationConfig,
+        contexts: Contexts,
+        decision: Decision,
+        noted: Remarks,
+        *,
+        brief: bool = False,
+    ) -> None:
+        self._session = session
+        self._config = config
+        self._contexts = tuple(one for one in contexts if one.found is not None)
+        self._facts = contexts[0].facts
+        self._decision = decision
+        self._noted = noted
+        self._brief = brief
+
+    def plan(self, sampling: StopSwitch | None) -> Plan:
+        """Return the plan.
+
+        Args:
+            sampling: stops the sample; None for no sample.
+        """
+        tables = tuple(self._tables(sampling))
+        earlier = earlier_run(self._decision, start_afresh=self._config.start_afresh)
+        self._noted.refusals += refusals_of(self._decision, earlier)
+        copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
+        deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
+        return Plan(
+            server=self._config.connection.address,
+            version=self._facts.version,
+            together=len(self._contexts) > 1,
+            tables=tables,
+            earlier=earlier,
+            replicas=replicas_of(self._session, self._config, copied=copied, deferred=deferred),
+            pace=pace_of(self._config) if copied else (),
+            warnings=tuple(dict.fromkeys(self._noted.warnings)),
+            refusals=tuple(dict.fromkeys(self._noted.refusals)),
+        )
+
+    def _tables(self, sampling: StopSwitch | None) -> Iterator[TablePlan]:
+        if not self._contexts:
+            return
+        with contextlib.ExitStack() as stack:
+            native = None if self._brief else self._native(stack)
+            for context in self._contexts:
+                yield self._table(context, native, sampling)
+
+    def _native(self, stack: contextlib.ExitStack) -> Session:
+        """Open a session with the modes under which the statement is meant."""
+        native = stack.enter_context(connect(self._config.connection, role="plan", native=True))
+        choose_modes(native, self._facts)
+        return native
+
+    def _table(
+        self, context: PreflightContext, native: Session | None, sampling: StopSwitch | None
+    ) -> TablePlan:
+        source = context.source
+        plain = TablePlan(
+            schema=source.schema,
+            table=source.name,
+            statement=context.statement.sql,
+            method=self._going_on() or method_of(context, None, len(self._contexts)),
+            size=SizePlan(
+                rows=source.estimated_rows,
+                data_bytes=source.data_bytes,
+                index_bytes=source.index_bytes,
+            ),
+        )
+        if isinstance(self._decision, Resume) and self._decision.cleanup:
+            return plain
+        if native is None:
+            return self._completed(context, plain, None, None)
+        with contextlib.ExitStack() as stack:
+            tried = try_definition(self._session, native, source, context.statement)
+            stack.callback(self._drop, tried)
+            plain = replace(
+                plain,
+                definition=Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown),
+            )
+            return self._tried(context, plain, tried, sampling)
+
+    def _drop(self, tried: Tried) -> None:
+        if tried.target is not None:
+            with contextlib.suppress(ServerFault):
+                name = quote_table(tried.target.schema, tried.target.name)
+                self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+
+    def _going_on(self) -> Method | None:
+        """Return how an earlier run's migration goes on; None where none does."""
+        if not isinstance(self._decision, Resume):
+            return None
+        how = "cleanup" if self._decision.cleanup else "copy"
+        return Method(
+            algorithm="cleanup" if how == "cleanup" else "copy",
+            certain=True,
+            why=f"an earlier run is carried on: {self._decision.reason}",
+        )
+
+    def _tried(
+        self,
+        context: PreflightContext,
+        plain: TablePlan,
+        tried: Tried,
+        sampling: StopSwitch | None,
+    ) -> TablePlan:
+        """Add what the new definition shows."""
+        if tried.refusal is not None:
+            self._noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
+        if tried.target is None:
+            return self._completed(context, plain, None, None)
+        method = self._going_on() or method_of(context, tried.target, len(self._contexts))
+        plain = replace(plain, method=method)
+        mapping: TableMapping | None = None
+        if method.algorithm == "copy":
+            with self._noted.refusing(plain.name):
+                mapping = mapping_of(context, tried.target)
+        else:
+            # In place the server needs no key and no mapping; the columns are shown all the same.
+            with contextlib.suppress(Refusal):
+                mapping = mapping_of(context, tried.target)
+        if (
+            mapping is not None
+            and method.algorithm == "copy"
+            and isinstance(self._decision, Afresh)
+        ):
+            with self._noted.refusing(plain.name):
+                found = findings_of([replace(context, made=mapping)], CheckScope.AFTER_CREATE)
+                self._noted.add(found, plain.name)
+        return self._completed(context, plain, mapping, sampling, tried)
+
+    def _completed(
+        self,
+        context: PreflightContext,
+        plain: TablePlan,
+        mapping: TableMapping | None,
+        sampling: StopSwitch | None,
+        tried: Tried | None = None,
+    ) -> TablePlan:
+        """Add what follows from how the table is changed."""
+        copied = plain.method.algorithm in {"copy", "unknown"}
+        indexes = self._indexes(context, mapping) if copied and mapping is not None else None
+        deferred = bool(indexes and indexes.deferred)
+        return replace(
+            plain,
+            columns=columns_of(mapping) if mapping is not None else (),
+            key=key_of(mapping) if copied and mapping is not None else None,
+            indexes=indexes,
+            attached=attached_to(self._session, context, copied=copied),
+            locks=locks_of(context, copied=copied, known=plain.method.certain, deferred=deferred),
+            space=space_of(context.source, self._facts, indexes) if copied else None,
+            time=self._time(plain, mapping, indexes, sampling, tried),
+        )
+
+    def _indexes(self, context: PreflightContext, mapping: TableMapping) -> IndexesPlan:
+        """Return which indexes are built after the copy, as a migration decides it."""
+        mode = self._config.defer_indexes
+        if mode == "off":
+            return IndexesPlan(why="--defer-indexes off")
+        try:
+            found = deferrable_indexes(mapping.target, mapping.lookup.index.name)
+        except Refusal as error:
+            return IndexesPlan(why=error.message)
+        if not found.clauses:
+            return IndexesPlan(why=why_none(found))
+        names = tuple(found.clauses)
+        if mode == "on":
+            return IndexesPlan(deferred=names, why="--defer-indexes on")
+        at_once, may_fall, why = automatic(
+            indexes=expected_bytes(self._session, mapping, found.clauses),
+            data=context.source.data_bytes,
+            pool=self._facts.number("innodb_buffer_pool_size", 1),
+            who_replicates=lambda: what_replicates(self._session),
+        )
+        return IndexesPlan(
+            deferred=names if at_once else (), may_fall=names if may_fall else (), why=why
+        )
+
+    def _time(
+        self,
+        plain: TablePlan,
+        mapping: TableMapping | None,
+        indexes: IndexesPlan | None,
+        sampling: StopSwitch | None,
+        tried: Tried | None,
+    ) -> TimePlan:
+        """Return how long the change takes."""
+        if plain.method.algorithm in {"instant", "inplace"}:
+            return TimePlan(
+                seconds=1.0, least=0.0, most=3.0, how="the server changes metadata alone"
+            )
+        if mapping is None or tried is None or sampling is None:
+            return TimePlan(how="no sample was taken")
+        return TimePlan(how=f"{indexes}")

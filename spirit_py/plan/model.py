@@ -1,0 +1,317 @@
+"""A plan as one tree of values: the JSON document, and what the text is made from (pure).
+
+What is not known is None, or an empty text; never zero. Times are seconds, sizes are bytes.
+``docs/plan.md`` documents the names, which stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Algorithm = Literal["instant", "inplace", "copy", "cleanup", "unknown"]
+Change = Literal["kept", "renamed", "changed", "converted", "added", "dropped"]
+Action = Literal["none", "resume", "clean_up", "afresh", "ask", "give_up", "refuse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A warning or a refusal.
+
+    Attributes:
+        table: schema and name of the table that it is about; empty where it is about all.
+        check: the name of the check that found it; empty for none.
+        code: of the page that says what to do (``spirit-py explain``); empty for none.
+        cause: one line.
+        remedy: one line; empty where there is nothing to do.
+        details: further lines, such as examples.
+    """
+
+    cause: str
+    remedy: str = ""
+    table: str = ""
+    check: str = ""
+    code: str = ""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """How a table is changed.
+
+    Attributes:
+        algorithm: ``cleanup`` where an earlier run has swapped it already; ``unknown`` where the
+            server's answer would be needed to say more.
+        certain: False where only the server can say it; then it is what is expected.
+        why: the reason.
+    """
+
+    algorithm: Algorithm
+    certain: bool
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """The definition before and after.
+
+    Attributes:
+        old: ``SHOW CREATE TABLE`` without the counter.
+        new: the same after the change; empty where it is not known.
+        unknown: what is not known of it, and why; a line each.
+    """
+
+    old: str
+    new: str = ""
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnPlan:
+    """One column.
+
+    Attributes:
+        change: ``converted`` where the server converts values to another type; ``changed`` where
+            something else of the definition changes.
+        old: its name before; empty for one that is added.
+        new: its name after; empty for one that is dropped.
+        old_type: with the character set where that changes.
+        note: what happens to the values, where that is not plain.
+    """
+
+    change: Change
+    old: str = ""
+    new: str = ""
+    old_type: str = ""
+    new_type: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyPlan:
+    """The key by which rows are told apart.
+
+    Attributes:
+        deduplicates: several changes of one row are applied as one; otherwise all changes are
+            applied in the order of the binlog.
+        why: why they are, or are not.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    deduplicates: bool
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizePlan:
+    """The server's estimates of the table's size."""
+
+    rows: int
+    data_bytes: int
+    index_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexesPlan:
+    """The secondary indexes that are built after the copy.
+
+    Attributes:
+        deferred: their names.
+        may_fall: those that are built later only if the copy becomes much slower.
+        why: why they are deferred, or are not.
+    """
+
+    deferred: tuple[str, ...] = ()
+    may_fall: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attached:
+    """A trigger or a foreign key, and what happens to it."""
+
+    kind: Literal["trigger", "foreign key"]
+    name: str
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """A lock that is taken.
+
+    Attributes:
+        name: when it is taken.
+        on: on what.
+        held: for how long, in words.
+        waits: how long one request for it waits at most, and what then; in words.
+    """
+
+    name: str
+    on: str
+    held: str
+    waits: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTime:
+    """The time of one phase, in seconds."""
+
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimePlan:
+    """The time that a change takes, if nothing holds it back.
+
+    Attributes:
+        seconds: in all; None where it was not measured.
+        least: the lower end of the range, ``most`` the upper one.
+        phases: those that take time.
+        how: how it was measured.
+        sample_rows: rows that were copied as a sample.
+        sample_seconds: how long the sample took.
+    """
+
+    seconds: float | None = None
+    least: float | None = None
+    most: float | None = None
+    phases: tuple[PhaseTime, ...] = ()
+    how: str = ""
+    sample_rows: int = 0
+    sample_seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpacePlan:
+    """What is written.
+
+    Attributes:
+        table_bytes: of the new table with its indexes, beside the old one until that is dropped.
+        sort_bytes: of the files in which deferred indexes are sorted, for the time of the build.
+        binlog_bytes: of the binary log; 0 where the server writes none.
+        free_bytes: free on the server's disk; None where that cannot be seen from here.
+    """
+
+    table_bytes: int
+    sort_bytes: int = 0
+    binlog_bytes: int = 0
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierRun:
+    """What an earlier run left, and what this command would do with it.
+
+    Attributes:
+        reason: why.
+        rows_copied: by it; None where nothing says it.
+        remedy: what to do where the command would not go on by itself.
+    """
+
+    action: Action
+    reason: str = ""
+    rows_copied: int | None = None
+    remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePlan:
+    """What happens to one table; parts that do not apply are None or empty."""
+
+    schema: str
+    table: str
+    statement: str
+    method: Method
+    size: SizePlan
+    definition: Definition | None = None
+    columns: tuple[ColumnPlan, ...] = ()
+    key: KeyPlan | None = None
+    indexes: IndexesPlan | None = None
+    attached: tuple[Attached, ...] = ()
+    locks: tuple[Lock, ...] = ()
+    time: TimePlan = TimePlan()
+    space: SpacePlan | None = None
+    differs: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Schema and name."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Sums over all tables.
+
+    Attributes:
+        seconds: one after the other; None where one of them is not known.
+    """
+
+    tables: int
+    rows: int
+    data_bytes: int
+    index_bytes: int
+    seconds: float | None = None
+    least: float | None = None
+    most: float | None = None
+    table_bytes: int = 0
+    binlog_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The plan of one command.
+
+    Attributes:
+        server: address of the server.
+        version: of the server.
+        together: the tables are swapped at one moment.
+        tables: in the order of the statements; those that are not there are missing.
+        earlier: what an earlier run left.
+        replicas: what replicates from the server, and what it will meet; a line each.
+        pace: what the work goes by, and what it waits for; a line each.
+        batch: what is to be said of a batch as a whole; a line each.
+    """
+
+    server: str
+    version: str = ""
+    together: bool = False
+    tables: tuple[TablePlan, ...] = ()
+    earlier: EarlierRun = EarlierRun(action="none")
+    replicas: tuple[str, ...] = ()
+    pace: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
+    refusals: tuple[Note, ...] = ()
+    batch: tuple[str, ...] = field(default=())
+
+    @property
+    def refused(self) -> bool:
+        """Whether the command would be refused."""
+        return bool(self.refusals)
+
+    @property
+    def totals(self) -> Totals:
+        """The sums over all tables."""
+        spaces = [one.space for one in self.tables if one.space is not None]
+        return Totals(
+            tables=len(self.tables),
+            rows=sum(one.size.rows for one in self.tables),
+            data_bytes=sum(one.size.data_bytes for one in self.tables),
+            index_bytes=sum(one.size.index_bytes for one in self.tables),
+            seconds=_sum([one.time.seconds for one in self.tables]),
+            least=_sum([one.time.least for one in self.tables]),
+            most=_sum([one.time.most for one in self.tables]),
+            table_bytes=sum(one.table_bytes for one in spaces),
+            binlog_bytes=sum(one.binlog_bytes for one in spaces),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        return {**asdict(self), "refused": self.refused, "totals": asdict(self.totals)}
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if values and len(known) == len(values) else None

@@ -1,0 +1,234 @@
+"""The plan as lines for a terminal, each with the style in which it is shown (pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from spirit_py.plan.diff import diff_of
+from spirit_py.units import human_bytes, human_count, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spirit_py.plan.model import ColumnPlan, Note, Plan, TablePlan, TimePlan
+
+Style = Literal["", "heading", "removed", "added", "warning", "refusal", "dim"]
+_WIDTH: Final = 10
+_METHODS: Final = {
+    "instant": "changed INSTANT, without copying a row",
+    "inplace": "changed INPLACE, without copying a row",
+    "copy": "copied row by row, and swapped",
+    "cleanup": "changed already by an earlier run; what it left is cleaned up",
+    "unknown": "changed in place if the server can do that, else copied and swapped",
+}
+
+
+class PlanLine(NamedTuple):
+    """A line, and how it is shown."""
+
+    text: str
+    style: Style = ""
+
+
+def text_of(plan: Plan) -> list[PlanLine]:
+    """Return the whole plan."""
+    lines = [line for table in plan.tables for line in _table(table)]
+    if len(plan.tables) > 1:
+        lines += _totals(plan)
+    lines += _around(plan)
+    lines += [line for note in plan.warnings for line in _note(note, "warning")]
+    lines += [line for note in plan.refusals for line in _note(note, "refusal")]
+    lines.append(_verdict(plan))
+    return lines
+
+
+def brief_lines(plan: Plan) -> list[PlanLine]:
+    """Return the first screen of a migration: a few lines a table."""
+    lines: list[PlanLine] = []
+    for table in plan.tables:
+        lines.append(PlanLine(_headline(table), "heading"))
+        lines += _listed("why", [table.method.why])
+        lines += _listed("size", [_size(table)])
+        attached = [f"{one.kind} {one.name}: {one.what}" for one in table.attached]
+        lines += _listed("attached", attached)
+        if table.space is not None:
+            lines += _listed("disk", [_disk(table)])
+    if plan.earlier.action != "none":
+        lines += _listed("earlier", [_earlier(plan)])
+    return lines + _listed("replicas", plan.replicas)
+
+
+def _headline(table: TablePlan) -> str:
+    method = table.method
+    expected = "" if method.certain or method.algorithm == "unknown" else " (expected)"
+    return f"{table.name}: {_METHODS[method.algorithm]}{expected}"
+
+
+def _table(table: TablePlan) -> Iterator[PlanLine]:
+    yield PlanLine(_headline(table), "heading")
+    yield from _listed("why", [table.method.why])
+    yield from _definition(table)
+    yield from _columns(table.columns)
+    if table.key is not None:
+        key = table.key
+        how = "changes of one row are applied as one" if key.deduplicates else "changes are applied"
+        how += "" if key.deduplicates else " one by one, first in first out"
+        yield from _listed("key", [f"{key.name} ({', '.join(key.columns)}); {how}: {key.why}"])
+    yield from _listed("size", [_size(table)])
+    if table.indexes is not None:
+        yield from _listed("indexes", [_indexes(table)])
+    yield from _listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
+    yield from _listed("time", list(_time(table.time)))
+    if table.space is not None:
+        yield from _listed("disk", [_disk(table)])
+        size = table.space.binlog_bytes
+        binlog = f"about {human_bytes(size)}" if size else "none: the server writes none"
+        yield from _listed("binlog", [binlog])
+    for n, lock in enumerate(table.locks):
+        yield PlanLine(f"  {'locks' if not n else '':<{_WIDTH}}{lock.name}: {lock.on}; {lock.held}")
+        if lock.waits:
+            yield PlanLine(f"  {'':<{_WIDTH}}  {lock.waits}", "dim")
+    yield from _listed("differs", list(table.differs))
+
+
+def _definition(table: TablePlan) -> Iterator[PlanLine]:
+    definition = table.definition
+    if definition is None:
+        return
+    if definition.new:
+        lines = diff_of(definition.old, definition.new)
+        marks = {"removed": "-", "added": "+", "same": " ", "gap": " "}
+        if not lines:
+            yield from _listed("change", ["the definition stays the same"])
+        for n, (mark, text) in enumerate(lines):
+            style: Style = mark if mark in {"removed", "added"} else "dim"
+            yield PlanLine(f"  {'change' if not n else '':<{_WIDTH}}{marks[mark]} {text}", style)
+    yield from _listed("not known", list(definition.unknown))
+
+
+def _columns(columns: Iterable[ColumnPlan]) -> Iterator[PlanLine]:
+    columns = tuple(columns)
+    if not columns:
+        return
+    kept = sum(one.change == "kept" for one in columns)
+    lines = [f"{kept} kept as they are"] if kept else []
+    lines += [_column(one) for one in columns if one.change != "kept"]
+    yield from _listed("columns", lines)
+
+
+def _column(column: ColumnPlan) -> str:
+    names = column.new or column.old
+    if column.old and column.new and column.old != column.new:
+        names = f"{column.old} -> {column.new}"
+    types = column.new_type or column.old_type
+    if column.old_type and column.new_type and column.old_type != column.new_type:
+        types = f"{column.old_type} -> {column.new_type}"
+    note = f" ({column.note})" if column.note else ""
+    return f"{column.change} {names}: {types}{note}"
+
+
+def _size(table: TablePlan) -> str:
+    size = table.size
+    return (
+        f"~{human_count(size.rows)} rows, {human_bytes(size.data_bytes)} of rows,"
+        f" {human_bytes(size.index_bytes)} of secondary indexes"
+    )
+
+
+def _indexes(table: TablePlan) -> str:
+    plan = table.indexes
+    if plan is None:
+        return ""
+    if plan.deferred:
+        return f"built after the copy: {', '.join(plan.deferred)} ({plan.why})"
+    if plan.may_fall:
+        return f"kept up to date, unless the copy becomes much slower ({plan.why})"
+    return f"kept up to date by the copy ({plan.why})"
+
+
+def _time(time: TimePlan) -> Iterator[str]:
+    if time.seconds is None:
+        yield f"not known{f': {time.how}' if time.how else ''}"
+        return
+    between = ""
+    if time.least is not None and time.most is not None:
+        between = f" ({human_seconds(time.least)} to {human_seconds(time.most)})"
+    yield f"about {human_seconds(time.seconds)}{between}"
+    if time.phases:
+        yield ", ".join(f"{one.phase} {human_seconds(one.seconds)}" for one in time.phases)
+    if time.how:
+        yield time.how
+
+
+def _disk(table: TablePlan) -> str:
+    space = table.space
+    if space is None:
+        return ""
+    free = "free space unknown from here"
+    if space.free_bytes is not None:
+        free = f"{human_bytes(space.free_bytes)} free"
+    sort = f", {human_bytes(space.sort_bytes)} for sorting indexes" if space.sort_bytes else ""
+    return f"about {human_bytes(space.table_bytes)} for the new table{sort}; {free}"
+
+
+def _totals(plan: Plan) -> Iterator[PlanLine]:
+    totals = plan.totals
+    how = "swapped at one moment" if plan.together else "one after the other"
+    yield PlanLine(f"{totals.tables} tables, {how}", "heading")
+    size = f"~{human_count(totals.rows)} rows, {human_bytes(totals.data_bytes)} of rows"
+    yield from _listed("size", [f"{size}, {human_bytes(totals.index_bytes)} of indexes"])
+    if totals.seconds is not None:
+        between = f" ({human_seconds(totals.least)} to {human_seconds(totals.most)})"
+        yield from _listed("time", [f"about {human_seconds(totals.seconds)}{between}"])
+    writes = f"about {human_bytes(totals.table_bytes)} of tables"
+    yield from _listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
+
+
+def _around(plan: Plan) -> Iterator[PlanLine]:
+    yield PlanLine(
+        f"server {plan.server}{f', MySQL {plan.version}' if plan.version else ''}", "heading"
+    )
+    if plan.version:
+        yield from _listed("earlier", [_earlier(plan)])
+        yield from _listed("replicas", plan.replicas or ["none found"])
+    yield from _listed("pace", plan.pace)
+    yield from _listed("batch", plan.batch)
+
+
+def _earlier(plan: Plan) -> str:
+    earlier = plan.earlier
+    rows = ""
+    if earlier.rows_copied:
+        rows = f" ({human_count(earlier.rows_copied)} rows are copied)"
+    return {
+        "none": "no earlier run has left anything",
+        "resume": f"this command carries on: {earlier.reason}",
+        "clean_up": f"this command cleans up: {earlier.reason}",
+        "afresh": f"this command drops it and starts afresh: {earlier.reason}{rows}",
+        "ask": f"this command would drop it{rows} and asks first: {earlier.reason}",
+        "give_up": f"this command gives it up: {earlier.reason}",
+        "refuse": f"this command refuses: {earlier.reason}",
+    }[earlier.action]
+
+
+def _note(note: Note, style: Style) -> Iterator[PlanLine]:
+    where = f"{note.table}: " if note.table and note.table not in note.cause else ""
+    yield PlanLine(f"{style}: {where}{note.cause}", style)
+    yield from (PlanLine(f"  {detail}") for detail in note.details)
+    if note.remedy:
+        yield PlanLine(f"  remedy: {note.remedy}")
+
+
+def _verdict(plan: Plan) -> PlanLine:
+    if plan.refusals:
+        count = len(plan.refusals)
+        return PlanLine(f"refused: {count} reason(s) above; nothing was written", "refusal")
+    done = "nothing was written; spirit-py migrate with the same options does it"
+    return PlanLine(done, "heading")
+
+
+def _listed(title: str, entries: Iterable[str]) -> list[PlanLine]:
+    """Put entries under one title."""
+    return [
+        PlanLine(f"  {title if n == 0 else '':<{_WIDTH}}{entry}") for n, entry in enumerate(entries)
+    ]

@@ -1,0 +1,307 @@
+"""What the server is expected to do with a statement: INSTANT, INPLACE, or neither (pure).
+
+Only the server knows for certain, and it cannot be asked without changing the table, or making an
+empty copy of it. So ``migrate`` asks, and ``plan`` goes by these rules: manual 17.12.1 (Online DDL
+Operations) with its limits, each measured on 9.7. ``tests/integration/test_plan_cases.py`` compares
+them with what migrations did.
+
+===============================  ===================================================================
+INSTANT                          not where
+===============================  ===================================================================
+ADD, DROP COLUMN                 ROW_FORMAT=COMPRESSED; a FULLTEXT index; no row version is left;
+                                 1017 columns; before 8.0.29: DROP, and ADD but at the end
+ADD a STORED generated column    never; nor one whose default is an expression, AUTO_INCREMENT
+ADD, DROP a VIRTUAL column       between others; together with a rename
+RENAME COLUMN, CHANGE            before 8.0.28; a column that another table refers to
+MODIFY: default, comment,        with type, collation, NULL, place or expression
+visibility, ON UPDATE
+MODIFY: members at the end       where the values need another number of bytes
+of an ENUM or SET
+DROP CHECK, CHECK NOT ENFORCED   an enforced one is added
+options, indexes, keys           never
+===============================  ===================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.mysql.facts import version_numbers
+from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
+from spirit_py.preflight.metadata import why_not_metadata_only
+from spirit_py.statement import ClauseKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spirit_py.statement import AlterStatement
+    from spirit_py.table.schema import Column, Index, TableSchema
+
+_ADD_LAST: Final = (8, 0, 12)
+_ANYWHERE: Final = (8, 0, 29)
+_RENAMES: Final = (8, 0, 28)
+_REBUILDS: Final = frozenset(
+    {
+        *(ClauseKind.OPTION, ClauseKind.CONVERT, ClauseKind.FORCE, ClauseKind.ADD_PRIMARY_KEY),
+        *(ClauseKind.DROP_PRIMARY_KEY, ClauseKind.PARTITION_BY, ClauseKind.ADD_PARTITION),
+        *(ClauseKind.REMOVE_PARTITIONING, ClauseKind.REORGANIZE_PARTITION),
+        *(ClauseKind.COALESCE_PARTITION, ClauseKind.DROP_FOREIGN_KEY, ClauseKind.RENAME_INDEX),
+        *(ClauseKind.ALTER_INDEX,),
+    }
+)
+#: Bytes of a character at most; one in all other sets.
+_WIDEST: Final = {
+    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
+    **dict.fromkeys(("utf8mb3", "utf8", "eucjpms", "ujis"), 3),
+    **dict.fromkeys(("ucs2", "big5", "gbk", "gb2312", "sjis", "cp932", "euckr"), 2),
+}
+#: The length of a value that has so many bytes at most is kept in one byte.
+_ONE_BYTE: Final = 255
+
+
+@dataclass(frozen=True, kw_only=True)
+class Altered:
+    """A table and what a statement makes of it.
+
+    Attributes:
+        target: the new definition, apart from FULLTEXT indexes and foreign keys.
+        version: of the server.
+        row_versions: used by the table; None where it cannot be read.
+        referenced: columns that foreign keys of other tables refer to, in lower case.
+    """
+
+    source: TableSchema
+    target: TableSchema
+    statement: AlterStatement
+    version: str
+    row_versions: int | None = None
+    referenced: frozenset[str] = frozenset()
+
+    @property
+    def pairs(self) -> list[tuple[Column, Column]]:
+        """The columns that stay, old and new, in the order of the new table."""
+        origin = {
+            self.statement.renames.get(column.name.lower(), column.name).lower(): column
+            for column in self.source.columns
+            if column.name.lower() not in self.statement.dropped
+        }
+        return [
+            (origin[column.name.lower()], column)
+            for column in self.target.columns
+            if column.name.lower() in origin
+        ]
+
+    @property
+    def added(self) -> list[Column]:
+        """The new columns."""
+        kept = {new.name for _, new in self.pairs}
+        return [column for column in self.target.columns if column.name not in kept]
+
+    @property
+    def dropped(self) -> list[Column]:
+        """The columns that go."""
+        return [one for one in self.source.columns if one.name.lower() in self.statement.dropped]
+
+    @property
+    def renamed(self) -> list[Column]:
+        """The columns that get another name."""
+        return [old for old, new in self.pairs if old.name.lower() != new.name.lower()]
+
+
+def why_not_instant(altered: Altered) -> str:
+    """Return the first reason for which the server is expected not to do it instantly."""
+    return next(_reasons(altered), "")
+
+
+def why_not_inplace(altered: Altered) -> str:
+    """Return why it is expected not to change only metadata in place; empty where it is."""
+    if reason := why_not_metadata_only(altered.source, altered.statement):
+        return reason
+    for old, new in altered.pairs:
+        if _length_bytes(old) != _length_bytes(new):
+            return f"the length of {new.name} takes another byte, which rebuilds the table"
+    return _why_index_stays(altered)
+
+
+def _why_index_stays(altered: Altered) -> str:
+    """Return why an index over an expression is not dropped in place (measured: error 1846).
+
+    Its hidden column goes too, which the server does beside a drop of plain indexes only.
+    """
+    dropped = [
+        index
+        for clause in altered.statement.of_kind(ClauseKind.DROP_INDEX)
+        if (index := altered.source.index(clause.name)) is not None
+    ]
+    hidden = [one.name for one in dropped if any(part.column is None for part in one.parts)]
+    plain = len(dropped) == len(altered.statement.parsed) and not any(one.unique for one in dropped)
+    if hidden and not plain:
+        return f"the index {hidden[0]} over an expression is dropped together with something else"
+    return ""
+
+
+def _reasons(altered: Altered) -> Iterator[str]:
+    yield from _of_clauses(altered)
+    for old, new in altered.pairs:
+        yield from _of_column(old, new)
+    if _reordered(altered):
+        yield "the order of columns changes"
+    if not _same_indexes(altered):
+        yield "indexes change"
+    yield from _of_renames(altered)
+    yield from _of_new_and_gone(altered)
+
+
+def _reordered(altered: Altered) -> bool:
+    """Return whether columns change places; beside an instant ADD or DROP the server allows it."""
+    places = [old.ordinal for old, _ in altered.pairs]
+    stored = [one for one in (*altered.added, *altered.dropped) if one.generated != "VIRTUAL"]
+    anywhere = stored and version_numbers(altered.version) >= _ANYWHERE
+    return places != sorted(places) and not anywhere
+
+
+def _of_clauses(altered: Altered) -> Iterator[str]:
+    statement = altered.statement
+    for clause in statement.parsed:
+        if clause.kind in _REBUILDS or clause.body.startswith(("fulltext", "spatial")):
+            yield f"{clause.text!r} is never INSTANT"
+        if clause.kind is ClauseKind.ADD_CHECK and not _unenforced(clause.body):
+            yield "the rows are checked for a new constraint"
+        if clause.kind in {ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT}:
+            off = f"`{clause.name}` CHECK" in altered.source.create_sql and any(
+                f"`{clause.name}` CHECK" in line and "NOT ENFORCED" in line
+                for line in altered.source.create_sql.splitlines()
+            )
+            if off and not _unenforced(clause.body):
+                yield "the rows are checked for a constraint"
+        inline = clause.kind is ClauseKind.ADD_COLUMN and " check (" in f" {clause.body}"
+        if inline and not _unenforced(clause.body):
+            yield "the rows are checked for a new constraint"
+
+
+def _unenforced(body: str) -> bool:
+    return "not enforced" in body
+
+
+def _of_column(old: Column, new: Column) -> Iterator[str]:
+    """Yield why the definition of one column cannot change instantly."""
+    name = new.name
+    if old.generated != new.generated or (
+        old.generated and old.generation_expression != new.generation_expression
+    ):
+        yield f"the expression of {name} changes"
+    if old.nullable != new.nullable:
+        yield f"{name} becomes {'NULL' if new.nullable else 'NOT NULL'}"
+    if old.auto_increment != new.auto_increment:
+        yield f"{name} {'becomes' if new.auto_increment else 'is no longer'} AUTO_INCREMENT"
+    if (old.type_identity, old.collation) != (new.type_identity, new.collation) and not (
+        _more_members(old, new)
+    ):
+        yield f"{name} changes from {old.column_type} to {new.column_type}"
+
+
+def _more_members(old: Column, new: Column) -> bool:
+    """Return whether an ENUM or SET only gets members at its end, and as many bytes."""
+    return (
+        old.data_type == new.data_type
+        and old.data_type in {"enum", "set"}
+        and (old.charset, old.collation) == (new.charset, new.collation)
+        and new.members[: len(old.members)] == old.members
+        and _member_bytes(old) == _member_bytes(new)
+    )
+
+
+def _member_bytes(column: Column) -> int:
+    """Return the bytes of a value (manual 13.7)."""
+    count = len(column.members)
+    if column.data_type == "enum":
+        return 1 if count <= _ONE_BYTE else 2
+    needed = (count + 7) // 8
+    return 8 if needed > 4 else needed
+
+
+def _length_bytes(column: Column) -> int:
+    """Return the bytes in which the length of a VARCHAR's value is kept; 0 for another type."""
+    if column.data_type not in {"varchar", "varbinary"}:
+        return 0
+    longest = (column.length or 0) * _WIDEST.get(column.charset or "", 1)
+    return 1 if longest <= _ONE_BYTE else 2
+
+
+def _same_indexes(altered: Altered) -> bool:
+    """Return whether all indexes stay, but for the names of their columns."""
+    names = {old.name.lower(): new.name.lower() for old, new in altered.pairs}
+    before = [one for one in altered.source.indexes if one.kind.upper() != "FULLTEXT"]
+    return {_index(one, names) for one in before} == {
+        _index(one, {}) for one in altered.target.indexes
+    }
+
+
+def _index(index: Index, names: dict[str, str]) -> Index:
+    parts = tuple(
+        replace(part, column=names.get(part.column.lower(), part.column.lower()))
+        if part.column
+        else part
+        for part in index.parts
+    )
+    return replace(index, parts=parts)
+
+
+def _of_renames(altered: Altered) -> Iterator[str]:
+    if not altered.renamed:
+        return
+    if version_numbers(altered.version) < _RENAMES:
+        yield "the server renames no column instantly before 8.0.28"
+    for column in altered.renamed:
+        if column.name.lower() in altered.referenced:
+            yield f"a foreign key of another table refers to {column.name}"
+    if any(one.generated == "VIRTUAL" for one in (*altered.added, *altered.dropped)):
+        yield "a VIRTUAL column is not added or dropped together with a rename"
+
+
+def _of_new_and_gone(altered: Altered) -> Iterator[str]:
+    """Yield why columns cannot be added or dropped instantly."""
+    added, dropped = altered.added, altered.dropped
+    for column in added:
+        if column.generated == "STORED":
+            yield f"the values of the new column {column.name} are stored in each row"
+        if column.auto_increment:
+            yield f"the rows are numbered for the new column {column.name}"
+        if column.default_computed and not (column.default or "").upper().startswith(
+            "CURRENT_TIMESTAMP"
+        ):
+            yield f"the default of the new column {column.name} is an expression"
+        if column.generated == "VIRTUAL" and not _at_end(altered, added):
+            yield f"the VIRTUAL column {column.name} is added between others"
+    stored = [one for one in (*added, *dropped) if one.generated != "VIRTUAL"]
+    if stored:
+        yield from _of_versions(altered, added, dropped)
+
+
+def _of_versions(
+    altered: Altered, added: Sequence[Column], dropped: Sequence[Column]
+) -> Iterator[str]:
+    """Yield why the table takes no further row version."""
+    source, version = altered.source, version_numbers(altered.version)
+    if "ROW_FORMAT=COMPRESSED" in source.create_sql.rpartition("\n)")[2].upper():
+        yield "ROW_FORMAT=COMPRESSED"
+    if any(index.kind.upper() == "FULLTEXT" for index in source.indexes):
+        yield "the table has a FULLTEXT index"
+    if version < _ANYWHERE:
+        if dropped:
+            yield "the server drops no column instantly before 8.0.29"
+        if not _at_end(altered, added) or version < _ADD_LAST:
+            yield "the server adds columns instantly at the end only, before 8.0.29"
+    elif altered.row_versions is not None:
+        most = most_row_versions(altered.version)
+        if altered.row_versions >= most:
+            yield f"the table has {altered.row_versions} of {most} row versions already"
+    if added and len(altered.target.columns) > MOST_COLUMNS + 1:
+        yield f"it has more than {MOST_COLUMNS} columns"
+
+
+def _at_end(altered: Altered, added: Sequence[Column]) -> bool:
+    """Return whether all new columns are behind those that stay."""
+    last = max((new.ordinal for _, new in altered.pairs), default=0)
+    return all(column.ordinal > last for column in added)

@@ -1,0 +1,164 @@
+"""``spirit-py plan`` on a real server: what it says, and that it writes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.kits.command import run
+from tests.oracle.load import global_variables
+
+if TYPE_CHECKING:
+    from tests.fixtures.mysql import Database
+
+ROWS = 3000
+#: All that a plan may send: what reads, what concerns the session alone, and temporary tables.
+HARMLESS = re.compile(
+    r"(?:SELECT|SHOW|SET (?!GLOBAL|PERSIST)|CREATE TEMPORARY TABLE|DROP TEMPORARY TABLE"
+    r"|START TRANSACTION|COMMIT|ROLLBACK|XA RECOVER|PREPARE|DEALLOCATE|KILL QUERY|DO "
+    r"|/\*!80030 SET SESSION)",
+    re.IGNORECASE,
+)
+#: Into the session's own table, which hides the one of the same name.
+INTO_TEMPORARY = re.compile(r"(?:ALTER TABLE|REPLACE INTO) `[^`]+`\.`(?:t|_t_new)` ", re.IGNORECASE)
+
+
+@pytest.fixture
+def table(db: Database) -> Database:
+    """Return a schema with a table, a trigger and a child that refers to it."""
+    db.execute("SET SESSION cte_max_recursion_depth = 100000")
+    db.execute(
+        "CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT, note VARCHAR(20)"
+        " NOT NULL DEFAULT 'n', KEY a (a))"
+    )
+    db.execute(
+        "INSERT INTO t (a) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        f" WHERE i < {ROWS}) SELECT i FROM n"
+    )
+    db.execute("CREATE TABLE child (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id))")
+    db.execute("CREATE TRIGGER noted BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
+    db.execute("ANALYZE TABLE t")
+    return db
+
+
+def planned(db: Database, alter: str, *more: str, code: int = 0) -> dict[str, Any]:
+    """Run the command; return its JSON."""
+    done = run(db, "plan", "--alter", alter, "--format", "json", *more)
+    assert done.returncode == code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _state(db: Database) -> dict[str, Any]:
+    """Return what anybody could see of a write."""
+    return {
+        "binlog": db.query("SHOW BINARY LOG STATUS"),
+        "files": db.query("SHOW BINARY LOGS"),
+        "executed": db.query("SELECT @@GLOBAL.gtid_executed"),
+        "tables": db.query(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, CREATE_TIME FROM information_schema.TABLES"
+            " WHERE TABLE_SCHEMA = %s ORDER BY 1, 2",
+            (db.name,),
+        ),
+        "checksum": db.query("CHECKSUM TABLE t"),
+    }
+
+
+def test_nothing_is_written_to_the_server(table: Database) -> None:
+    """Binlog, GTIDs and tables are as before; the general log has reads and temporary tables."""
+    before = _state(table)
+    with global_variables(table.execute, table.query, {"log_output": "TABLE", "general_log": 1}):
+        ((since,),) = table.query("SELECT NOW(6)")
+        planned(table, "MODIFY a BIGINT, ADD UNIQUE KEY u (id, a), DROP COLUMN note")
+        sent = table.query(
+            "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log"
+            " WHERE command_type IN ('Query', 'Execute') AND event_time > %s AND thread_id IN"
+            " (SELECT thread_id FROM mysql.general_log WHERE argument LIKE '%%@spirit_py_role%%')",
+            (since,),
+        )
+    assert sent
+    for (text,) in sent:
+        assert HARMLESS.match(text) or INTO_TEMPORARY.match(text), text
+    assert _state(table) == before
+
+
+def test_a_copy_is_planned_with_all_that_belongs_to_it(table: Database) -> None:
+    """Method, definition, columns, key, sizes, attachments, locks, disk and pace are there."""
+    plan = planned(table, "MODIFY a BIGINT, RENAME COLUMN note TO remark, ADD COLUMN z INT")
+    (one,) = plan["tables"]
+    assert one["method"]["algorithm"] == "copy"
+    assert "`remark` varchar(20)" in one["definition"]["new"]
+    changes = {column["new"]: column["change"] for column in one["columns"]}
+    assert changes == {"id": "kept", "a": "changed", "remark": "renamed", "z": "added"}
+    assert one["key"]["columns"] == ["id"]
+    assert one["key"]["deduplicates"]
+    assert one["size"]["rows"] == pytest.approx(ROWS, rel=0.5)
+    assert {(each["kind"], each["name"].split()[0]) for each in one["attached"]} == {
+        ("trigger", "noted"),
+        ("foreign key", "child_ibfk_1"),
+    }
+    assert [lock["name"] for lock in one["locks"]][-1] == "swap"
+    assert one["space"]["binlog_bytes"] > 0
+    assert plan["pace"]
+    assert plan["refusals"] == []
+
+
+def test_a_change_in_place_is_expected_not_promised(table: Database) -> None:
+    """INSTANT is left to the server, so the plan says that it is not certain, and takes seconds."""
+    (one,) = planned(table, "ADD COLUMN z INT")["tables"]
+    assert one["method"]["algorithm"] == "instant"
+    assert not one["method"]["certain"]
+    assert one["time"]["most"] < 10
+
+
+def test_all_refusals_are_shown_together_with_the_rest(table: Database) -> None:
+    """Each refusal has its remedy, none hides another one or the plan, and the exit code is 2."""
+    table.execute("UPDATE t SET a = NULL WHERE id = 7")
+    table.execute("CREATE TABLE _t_new (i INT)")
+    plan = planned(table, "MODIFY a INT NOT NULL, ADD UNIQUE KEY u (note), FORCE", code=2)
+    causes = "\n".join(note["cause"] for note in plan["refusals"])
+    assert "table _t_new exists" in causes
+    assert "column a becomes NOT NULL and is NULL" in causes
+    assert "the new unique key u meets duplicates" in causes
+    assert all(note["remedy"] for note in plan["refusals"])
+    assert plan["tables"][0]["method"]["algorithm"] == "copy"
+
+
+def test_a_batch_shows_each_of_its_tables_with_totals(table: Database) -> None:
+    """A batch of patterns shows each of its tables, with totals; another table is no part of it."""
+    done = run_batch(table, "--tables", f"{table.name}.t%", "--alter", "ADD COLUMN z INT")
+    assert [one["table"] for one in done["tables"]] == ["t", "t2"]
+    assert done["totals"]["tables"] == 2
+    assert done["totals"]["seconds"] is not None
+
+
+def run_batch(db: Database, *more: str) -> dict[str, Any]:
+    """Plan a batch over two tables; return its JSON."""
+    import subprocess
+
+    from tests.kits.command import command_line, environment
+
+    db.execute("CREATE TABLE t2 LIKE t")
+    done = subprocess.run(
+        command_line(db, "plan", *more, "--format", "json"),
+        env=environment(db),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_text_has_a_diff_and_the_verdict(table: Database) -> None:
+    """Without a terminal there is no colour, and what changes is marked all the same."""
+    done = run(table, "plan", "--alter", "MODIFY a BIGINT")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert re.search(r"^\s+(change\s+)?-\s+`a` int DEFAULT NULL", done.stdout, re.MULTILINE)
+    assert re.search(r"^\s+(change\s+)?\+\s+`a` bigint DEFAULT NULL", done.stdout, re.MULTILINE)
+    assert "nothing was written" in done.stdout
