@@ -39,6 +39,7 @@ DRAWN = (
     "feed_server",
     "foreign_key_feed",
     "frozen",
+    "plan_cases",
     "migrate_keys",
     "migrate_replicas",
     "mysql_fixture",
