@@ -27,6 +27,7 @@ class EventName(enum.StrEnum):
     RUN_BEGUN = "run.begun"
     RUN_ENDED = "run.ended"
     STOP_REQUESTED = "stop.requested"
+    METRICS_SERVED = "metrics.served"
     STATEMENT_READ = "statement.read"
     SESSIONS_ENDED = "sessions.ended"
     RESUME_DECIDED = "resume.decided"
@@ -209,6 +210,7 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     EventName.RUN_BEGUN: {"command": str, "server": str, "program": str},
     EventName.RUN_ENDED: _ENDED,
     EventName.STOP_REQUESTED: {"reason": str},
+    EventName.METRICS_SERVED: {"address": str},
     EventName.STATEMENT_READ: {"statement": str, "tables": list, "server": str, "mysql": str},
     EventName.SESSIONS_ENDED: {"sessions": int},
     EventName.RESUME_DECIDED: {

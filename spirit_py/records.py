@@ -20,10 +20,16 @@ class RecordOptions:
     Attributes:
         log_format: of the lines on standard error; ``json`` on a terminal too.
         report_json: file that gets the final report; None for none.
+        report_html: file that gets the same as a page, with the history of the run; None for none.
+        metrics_listen: host and port at which Prometheus finds the run's figures; None for none.
+        metrics_file: file that gets them for node_exporter's textfile collector; None for none.
     """
 
     log_format: LogFormat = "text"
     report_json: Path | None = None
+    report_html: Path | None = None
+    metrics_listen: tuple[str, int] | None = None
+    metrics_file: Path | None = None
 
 
 @functools.cache

@@ -84,14 +84,13 @@ def start_migration(
 
 def run_of(config: MigrationConfig, *, handle_signals: bool = False) -> Running[MigrationReport]:
     """Return the run of a configuration, which begins when its context is entered."""
-    from spirit_py.cli.display import recorders_of
 
     def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
         from spirit_py import migration
 
         return migration.migrate(config, reporter=reporter, stop=stop)
 
-    return Running(work, others=recorders_of(config.records), handle_signals=handle_signals)
+    return Running(work, records=config.records, handle_signals=handle_signals)
 
 
 def migration_config_of(**options: Unpack[MigrationArguments]) -> MigrationConfig:
@@ -115,17 +114,15 @@ def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
     """
     from spirit_py.cli.checksum import checksum as command
     from spirit_py.cli.checksum import compare_config
-    from spirit_py.cli.display import recorders_of
 
     config = compare_config(option_values(command, options, without=NO_ARGUMENTS["checksum"]))
-    others = recorders_of(config.records)
 
     def work(reporter: Reporter, stop: StopSwitch) -> CompareReport:
         from spirit_py.compare import entry
 
         return entry.compare(config, reporter=reporter, stop=stop)
 
-    return _done(Running(work, others=others))
+    return _done(Running(work, records=config.records))
 
 
 def revert(**options: Unpack[RevertArguments]) -> None:
@@ -144,7 +141,7 @@ def revert(**options: Unpack[RevertArguments]) -> None:
 
         swap_back(config, reporter=reporter, stop=stop)
 
-    _done(Running(work))
+    _done(Running(work, records=config.records))
 
 
 def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | MigrationShown]:

@@ -75,8 +75,17 @@ class _SwapOptions(TypedDict, total=False):
     pass_statement_writes: TableNames
 
 
+class _RecordOptions(TypedDict, total=False):
+    """What a run leaves, and what others may read of it meanwhile."""
+
+    report_json: File
+    report_html: File
+    metrics_listen: str
+    metrics_file: File
+
+
 class MigrationArguments(
-    ConnectionArguments, _TableOptions, _SparkOptions, _SwapOptions, total=False
+    ConnectionArguments, _TableOptions, _SparkOptions, _SwapOptions, _RecordOptions, total=False
 ):
     """The options of ``spirit-py migrate``, but those of a batch and of its output."""
 
@@ -116,10 +125,11 @@ class MigrationArguments(
     checkpoint_max_age: Seconds
     start_afresh: bool
     tag_own_writes: bool
-    report_json: File
 
 
-class ChecksumArguments(ConnectionArguments, _TableOptions, _SparkOptions, total=False):
+class ChecksumArguments(
+    ConnectionArguments, _TableOptions, _SparkOptions, _RecordOptions, total=False
+):
     """The options of ``spirit-py checksum``, but those of its output."""
 
     target_table: str
@@ -142,10 +152,16 @@ class ChecksumArguments(ConnectionArguments, _TableOptions, _SparkOptions, total
     lock_wait_timeout: Seconds
     lock_timeout: Seconds
     checksum_yield_timeout: Seconds
-    report_json: File
 
 
-class RevertArguments(ConnectionArguments, _TableOptions, _SparkOptions, _SwapOptions, total=False):
+class RevertArguments(
+    ConnectionArguments,
+    _TableOptions,
+    _SparkOptions,
+    _SwapOptions,
+    _RecordOptions,
+    total=False,
+):
     """The options of ``spirit-py revert``, but those of its output."""
 
     skip_drop: bool

@@ -12,7 +12,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from spirit_py.errors import Stopped
+from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
+from spirit_py.status.recorders import recorders
 from spirit_py.status.reporters import Reporters
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
@@ -29,6 +31,7 @@ R = TypeVar("R")
 
 #: A run of days has some thousands. Where nobody reads them, the oldest are dropped.
 _KEPT_EVENTS: Final = 10_000
+_NO_RECORDS: Final = RecordOptions()
 
 
 class Running(Generic[R]):
@@ -45,6 +48,7 @@ class Running(Generic[R]):
 
     Args:
         work: does the work in a thread of its own, and returns the report.
+        records: what the run leaves beside its report.
         others: get everything too.
         handle_signals: SIGINT and SIGTERM stop the run while the context is open; only where the
             context is opened in the main thread.
@@ -54,13 +58,14 @@ class Running(Generic[R]):
         self,
         work: Callable[[Reporter, StopSwitch], R],
         *,
+        records: RecordOptions = _NO_RECORDS,
         others: Iterable[Reporter] = (),
         handle_signals: bool = False,
     ) -> None:
         self._work = work
         self._stop = StopSwitch()
         self._told = _Told()
-        self._reporter = Reporters([self._told, *others])
+        self._reporter = Reporters([self._told, *recorders(records, self._told.event), *others])
         self._handle_signals = handle_signals
         self._thread = Background("run", self._run, failed=self._fail)
         self._report: list[R] = []

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from spirit_py.status.recorders import recorders
 from spirit_py.status.reporters import Reporters
 
 if TYPE_CHECKING:
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def reporters_of(records: RecordOptions) -> Reporters:
-    """Return everything that is asked for to show and record a run; none of it raises."""
-    return Reporters([_terminal_or_lines(records), *recorders_of(records)])
+    """Return everything that is asked for to show and record a run; none of it raises.
 
-
-def recorders_of(records: RecordOptions) -> list[Reporter]:  # noqa: ARG001 - none is built in yet
-    """Return what records a run and shows nothing; a run of the library has these, too."""
-    return []
+    Raises:
+        UsageFault: metrics are asked for, and their address is in use.
+    """
+    shown = _terminal_or_lines(records)
+    return Reporters([shown, *recorders(records, shown.event)])
 
 
 def _terminal_or_lines(records: RecordOptions) -> Reporter:

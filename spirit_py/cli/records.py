@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from spirit_py.cli.groups import group, option
+from spirit_py.cli.values import ListenAddress
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 
@@ -19,8 +20,23 @@ report_options = group(
         type=click.Path(dir_okay=False, path_type=Path),
         help="Write the final report to this file.",
     ),
+    option(
+        "--report-html",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the report to this file as one page, with plots of the run.",
+    ),
+    option(
+        "--metrics-listen",
+        type=ListenAddress(),
+        help="Answer Prometheus' scrapes there while the command works; :9187 for all addresses.",
+    ),
+    option(
+        "--metrics-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the same metrics to this file, for node_exporter's textfile collector.",
+    ),
 )
-"""The options for the files that a run leaves."""
+"""The options for what a run leaves, and what others may read of it meanwhile."""
 
 log_options = group(
     option(
@@ -36,6 +52,9 @@ log_options = group(
 """The options of log and display."""
 
 
+_FILES = ("report_json", "report_html", "metrics_file")
+
+
 def records_of(options: dict[str, Any]) -> RecordOptions:
     """Build the configuration of the records from the command line's values.
 
@@ -44,8 +63,16 @@ def records_of(options: dict[str, Any]) -> RecordOptions:
     """
     names = {field.name for field in dataclasses.fields(RecordOptions)}
     values = {name: value for name, value in options.items() if name in names}
-    if values.get("report_json") is not None:
-        values["report_json"] = _writable(values["report_json"], "--report-json")
+    for name in _FILES:
+        if values.get(name) is not None:
+            values[name] = _writable(values[name], f"--{name.replace('_', '-')}")
+    metrics = values.get("metrics_file")
+    if metrics is not None and metrics.suffix != ".prom":
+        raise UsageFault(
+            f"--metrics-file {metrics.name}: the textfile collector reads only files that end with"
+            " .prom",
+            hint=f"name it {metrics.name}.prom",
+        )
     return RecordOptions(**values)
 
 
@@ -62,7 +89,7 @@ def _writable(path: Path, option_name: str) -> Path:
         problem = f"{target} may not be written"
     if problem:
         raise UsageFault(
-            f"the report cannot be written: {problem}",
+            f"{option_name} cannot be written: {problem}",
             hint=f"name another file with {option_name}",
         )
     return target

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.config import host_and_port
+from spirit_py.config import MAX_PORT, host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.units import read_duration, read_limits
 from spirit_py.windows import Window, parse_windows
@@ -124,6 +124,25 @@ class HttpUrl(click.ParamType[str]):
         if not valid:
             self.fail("write a URL such as http://throttle.example:8080/check.", param, ctx)
         return str(value)
+
+
+class ListenAddress(click.ParamType["tuple[str, int] | None"]):
+    """Where to listen: ``host:port``, ``:port`` for all addresses, ``[v6]:port``; port 0 is any."""
+
+    name = "host:port"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int] | None:
+        """Return host and port; an empty text is none."""
+        if not value or isinstance(value, tuple):
+            return value or None
+        host, colon, port = str(value).rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        valid = port.isascii() and port.isdecimal() and int(port) <= MAX_PORT
+        if not colon or not valid or (":" in host and not bracketed):
+            self.fail("write host:port, :port or [IPv6 address]:port.", param, ctx)
+        return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 class Dsn(click.ParamType[dict[str, str]]):

@@ -94,17 +94,20 @@ class Plot:
         shown: renders a value of the y axis.
         least_top: the value that the y axis reaches at least.
         binary: the y axis counts bytes.
-        stacked: the lines are areas on top of each other.
+        filled: the area under each curve is filled.
+        note: shown under the plot.
     """
 
     name: str
     title: str
-    lines: Sequence[Curve]
+    curves: Sequence[Curve]
     shown: Callable[[float], str]
     least_top: float = 0.0
     binary: bool = False
+    filled: bool = False
+    note: str = ""
     shades: Sequence[Shade] = ()
-    marks: Sequence[Moment] = ()
+    moments: Sequence[Moment] = ()
 
 
 def drawn(plot: Plot, *, seconds: float, clock: Callable[[float], str]) -> str:
@@ -115,7 +118,7 @@ def drawn(plot: Plot, *, seconds: float, clock: Callable[[float], str]) -> str:
         clock: renders a time of it.
     """
     top = max(
-        (point.most for line in plot.lines for piece in line.pieces for point in piece),
+        (point.most for line in plot.curves for piece in line.pieces for point in piece),
         default=0.0,
     )
     ticks = _value_ticks(max(top, plot.least_top), binary=plot.binary)
@@ -144,10 +147,10 @@ def drawn(plot: Plot, *, seconds: float, clock: Callable[[float], str]) -> str:
     )
     chart.x_labels = _time_ticks(seconds)
     chart.y_labels = ticks
-    for line in plot.lines:
+    for line in plot.curves:
         chart.add(line.label, _with_gaps(line))
     chart.add_xml_filter(lambda root: _completed(root, chart, plot, seconds))
-    return _trimmed(chart.render(is_unicode=True))
+    return str(chart.render(is_unicode=True))
 
 
 def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
@@ -230,11 +233,11 @@ def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
             "fill-opacity": _number(shade.opacity),
         }
         _titled(ET.SubElement(behind, "rect", settings), shade.text)
-    for number, line in enumerate(plot.lines):
+    for number, line in enumerate(plot.curves):
         for piece in line.pieces:
             _range(behind, view, number, piece)
     area.insert(1, behind)
-    for mark in plot.marks:
+    for mark in plot.moments:
         x = _number(view.x(mark.at))
         settings = {"class": f"mark {mark.kind}", "x1": x, "x2": x}
         settings |= {"y1": _number(top), "y2": _number(bottom)}
@@ -265,10 +268,6 @@ def _titled(node: Any, text: str) -> None:
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _trimmed(svg: str) -> str:
-    return svg
 
 
 _STYLE: Final = Style(

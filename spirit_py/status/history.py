@@ -1,0 +1,169 @@
+"""Makes the history of a run of what the run reports: its timeline, and what ended how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.events import Event, EventName
+from spirit_py.status.growth import Growth
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+from spirit_py.status.timeline import Noted, Timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from spirit_py.contracts import Clock
+
+THROTTLED: Final = "throttled "
+"""Before the name of what is waited for, in the name of a counter of seconds."""
+_TEXT: Final = 4000
+_ENDED_TABLES: Final = 1000
+#: Of which the page shows the fields.
+_KEPT: Final = frozenset(
+    {
+        EventName.RUN_BEGUN,
+        EventName.RUN_ENDED,
+        EventName.STATEMENT_READ,
+        EventName.ALGORITHM_CHOSEN,
+        EventName.RESUME_DECIDED,
+        EventName.CHECKSUM_DONE,
+        EventName.SWAP_DONE,
+    }
+)
+#: They repeat what the page shows as figures.
+_NOT_NOTED: Final = frozenset({EventName.PROGRESS, EventName.SUMMARY, EventName.CHECKPOINT_WRITTEN})
+
+
+@dataclass
+class History:
+    """What was seen of a run.
+
+    Attributes:
+        clock: monotonic seconds.
+        began: the time of the first event.
+        facts: the fields of the last event of each kind of which they are shown.
+        ended_tables: those of a batch, by name: the fields of the event of their end.
+        last: the last snapshot of each table, while few tables are under way.
+    """
+
+    clock: Clock
+    timeline: Timeline = field(default_factory=Timeline)
+    began: datetime | None = None
+    facts: dict[EventName, Mapping[str, object]] = field(default_factory=dict)
+    ended_tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    tables_left_out: int = 0
+    last: MigrationStatus | None = None
+    batch: BatchStatus | None = None
+    growth: Growth = field(default_factory=Growth)
+    began_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin now."""
+        self.began_at = self.clock()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock() - self.began_at
+
+    def event(self, event: Event) -> None:
+        """Keep something that happened."""
+        if self.began is None:
+            self.began = event.time
+        if event.name in _KEPT:
+            self.facts[event.name] = event.fields
+        if event.name is EventName.TABLE_ENDED:
+            self._table_ended(event)
+        if event.name not in _NOT_NOTED:
+            at = (event.time - self.began).total_seconds()
+            noted = Noted(
+                at=max(0.0, at),
+                name=event.name.value,
+                text=_cut(event.text),
+                table=event.table,
+                level=event.level,
+                fields=_small(event.fields),
+            )
+            self.timeline.note(noted)
+
+    def _table_ended(self, event: Event) -> None:
+        if len(self.ended_tables) >= _ENDED_TABLES:
+            self.tables_left_out += 1
+            return
+        self.ended_tables[event.table] = _small(event.fields)
+
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Keep the figures of now."""
+        now = self.now
+        if isinstance(snapshot, BatchStatus):
+            self.batch = snapshot
+            tables = snapshot.tables
+        else:
+            self.last, tables = snapshot, (snapshot,)
+        for one in tables:
+            self._stage(one, now)
+            self.growth.add(_lane(one), dict(_counters(one)))
+        self.growth.keep({_lane(one) for one in tables})
+        self.timeline.look(now, figures(tables), self.growth.totals)
+
+    def _stage(self, seen: MigrationStatus, now: float) -> None:
+        lane = _lane(seen)
+        if self.batch is None and lane not in self.timeline.lanes:
+            # The name of the table may be read only now.
+            for earlier in list(self.timeline.lanes):
+                self.timeline.rename(earlier, lane)
+        if lane not in self.timeline.lanes:
+            self.timeline.stage(lane, seen.phase.value, max(0.0, now - seen.elapsed))
+        self.timeline.stage(lane, seen.phase.value, now)
+
+
+def figures(tables: Iterable[MigrationStatus]) -> dict[str, float | None]:
+    """Return the figures of now, of several tables their sum, or the worst of them."""
+    seen = list(tables)
+
+    def joined(
+        of: Callable[[MigrationStatus], float | None], how: Callable[[Iterable[float]], float]
+    ) -> float | None:
+        known = [value for one in seen if (value := of(one)) is not None]
+        return how(known) if known else None
+
+    return {
+        "rate": joined(lambda one: one.rate, sum),
+        "pending": joined(lambda one: one.pending, sum),
+        "buffered": joined(lambda one: one.buffered_bytes, sum),
+        "tasks": joined(lambda one: one.totals.tasks if one.totals else None, sum),
+        "lag": joined(lambda one: one.feed_lag, max),
+        "chunk": joined(lambda one: one.chunk_seconds, max),
+        "fraction": seen[0].fraction if len(seen) == 1 else None,
+    }
+
+
+def _counters(seen: MigrationStatus) -> Iterator[tuple[str, float]]:
+    totals = seen.totals
+    known = {
+        "received": seen.received,
+        "applied": seen.applied,
+        "deduplicated": seen.deduplicated,
+    }
+    if totals is not None:
+        known |= {"rows": totals.rows_copied, "chunks": totals.chunks, "feed": totals.feed_bytes}
+        yield from ((THROTTLED + name, spent) for name, spent in totals.throttled.items())
+    yield from ((name, float(value)) for name, value in known.items() if value is not None)
+
+
+def _lane(seen: MigrationStatus) -> str:
+    tables = seen.totals.tables if seen.totals is not None else ()
+    return ", ".join(tables) or seen.table.strip(".")
+
+
+def _small(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields with long texts cut: memory stays flat."""
+    return {
+        name: _cut(value) if isinstance(value, str) else value for name, value in fields.items()
+    }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

@@ -1,0 +1,234 @@
+"""The plots of a page: which figures of a history are drawn, and how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spirit_py.events import EventName
+from spirit_py.status.history import THROTTLED
+from spirit_py.status.html.plots import Curve, Moment, Plot, Point, Shade, thinned
+from spirit_py.status.timeline import rates
+from spirit_py.units import human_bytes, human_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from spirit_py.status.history import History
+    from spirit_py.status.timeline import Span
+
+#: A gap of so many times the usual length of a span interrupts a curve.
+_GAP = 4.0
+
+
+def plots(history: History) -> list[Plot]:
+    """Return the plots of which anything is known, in the order of the page."""
+    spans = history.timeline.spans
+    moments = _moments(history)
+    shades = list(_shades(history, spans))
+    found = [
+        Plot(
+            name="rows",
+            title="Rows a second",
+            curves=_known(
+                _rate("copied", spans, "rows"),
+                _gauge("compared", _comparing(history, spans), "rate"),
+            ),
+            shown=_short,
+        ),
+        Plot(
+            name="bytes",
+            title="Binlog received, bytes a second",
+            curves=_known(_rate("received", spans, "feed")),
+            shown=human_bytes,
+            binary=True,
+        ),
+        Plot(
+            name="changes",
+            title="Changes a second",
+            curves=_known(_rate("received", spans, "received"), _rate("applied", spans, "applied")),
+            shown=_short,
+        ),
+        Plot(
+            name="chunk",
+            title="Seconds of a chunk (90th percentile)",
+            curves=_known(_gauge("chunk", spans, "chunk")),
+            shown=_seconds,
+        ),
+        Plot(
+            name="lag",
+            title="Lag of the change feed, seconds",
+            curves=_known(_gauge("lag", spans, "lag")),
+            shown=_seconds,
+            least_top=1.0,
+        ),
+        Plot(
+            name="pending",
+            title="Backlog: changes received and not applied",
+            curves=_known(_gauge("pending", spans, "pending")),
+            shown=_short,
+            least_top=10.0,
+        ),
+        Plot(
+            name="buffered",
+            title="Memory of the backlog",
+            curves=_known(_gauge("buffered", spans, "buffered")),
+            shown=human_bytes,
+            binary=True,
+            least_top=1024.0,
+        ),
+        Plot(
+            name="throttled",
+            title="Waiting, part of the time by reason",
+            curves=_waits(history, spans),
+            shown=lambda value: f"{100 * value:.0f}%",
+            least_top=1.0,
+            filled=True,
+        ),
+        Plot(
+            name="tasks",
+            title="Tasks at work, rests counted",
+            curves=_known(_gauge("tasks", spans, "tasks")),
+            shown=lambda value: f"{value:g}",
+            least_top=1.0,
+        ),
+    ]
+    return [
+        replace(plot, shades=() if plot.filled else shades, moments=moments)
+        for plot in found
+        if plot.curves
+    ]
+
+
+def _known(*curves: Curve) -> list[Curve]:
+    return [curve for curve in curves if curve.known]
+
+
+def _gauge(label: str, spans: Sequence[Span], name: str) -> Curve:
+    """Return a figure that goes up and down."""
+    points = (
+        Point(span.ended, seen.mean, seen.least, seen.most)
+        for span in spans
+        if (seen := span.figures.get(name)) is not None
+    )
+    return Curve(label, _pieces(points, spans))
+
+
+def _rate(label: str, spans: Sequence[Span], name: str) -> Curve:
+    """Return by how much a counter grew a second; nothing where it never did."""
+    found = list(rates(spans, name))
+    if not any(value for _, value in found):
+        return Curve(label, ())
+    smoothed = _smoothed([(span.ended, span.ended - span.began, value) for span, value in found])
+    return Curve(label, _pieces(smoothed, spans))
+
+
+def _smoothed(rated: Sequence[tuple[float, float, float]]) -> list[Point]:
+    """Return the mean over some five spans: what is committed in chunks grows by leaps."""
+    points = []
+    for place, (at, _, _) in enumerate(rated):
+        near = rated[max(0, place - 2) : place + 3]
+        passed = sum(length for _, length, _ in near)
+        value = sum(length * rate for _, length, rate in near) / passed if passed else 0.0
+        points.append(Point(at, value, value, value))
+    return points
+
+
+def _pieces(points: Iterable[Point], spans: Sequence[Span]) -> list[list[Point]]:
+    """Return the points without the gaps in which a figure was not known."""
+    if not spans:
+        return []
+    usual = max(1.0, (spans[-1].ended - spans[0].began) / len(spans))
+    pieces: list[list[Point]] = []
+    for point in points:
+        if not pieces or point.at - pieces[-1][-1].at > _GAP * usual:
+            pieces.append([])
+        pieces[-1].append(point)
+    return [thinned(piece) for piece in pieces]
+
+
+def _comparing(history: History, spans: Sequence[Span]) -> list[Span]:
+    """Return the spans of a comparison; the speed is that of the copy otherwise."""
+    stages = [
+        stage
+        for lane in history.timeline.lanes.values()
+        for stage in lane
+        if stage.name in {"checksum", "sentinel"}
+    ]
+    if len(history.timeline.lanes) != 1:
+        return []
+    return [
+        span for span in spans if any(stage.began < span.ended <= stage.ended for stage in stages)
+    ]
+
+
+def _waits(history: History, spans: Sequence[Span]) -> list[Curve]:
+    """Return for each reason the part of the time in which work waited for it."""
+    names = [
+        name
+        for name, spent in history.growth.totals.items()
+        if name.startswith(THROTTLED) and spent
+    ]
+    curves = []
+    for name in sorted(names):
+        points = [
+            Point(span.ended, min(1.0, value), 0.0, min(1.0, value))
+            for span, value in _parts(spans, name)
+        ]
+        curves.append(Curve(name.removeprefix(THROTTLED), _pieces(points, spans)))
+    return _known(*curves)
+
+
+def _parts(spans: Sequence[Span], name: str) -> Iterator[tuple[Span, float]]:
+    """Return the part of each span; a counter that is not there yet is zero."""
+    before = spans[0] if spans else None
+    for span in spans[1:]:
+        passed = span.ended - (before.ended if before else 0.0)
+        earlier = before.counters.get(name, 0.0) if before else 0.0
+        if passed > 0:
+            yield span, max(0.0, span.counters.get(name, earlier) - earlier) / passed
+        before = span
+
+
+def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
+    """Return the times in which work waited for somebody, over all reasons."""
+    names = [name for name in history.growth.totals if name.startswith(THROTTLED)]
+    merged: dict[float, tuple[Span, float, str]] = {}
+    for name in names:
+        for span, part in _parts(spans, name):
+            if part > 0:
+                _, before, texts = merged.get(span.ended, (span, 0.0, ""))
+                text = f"{texts}, {name.removeprefix(THROTTLED)}".removeprefix(", ")
+                merged[span.ended] = (span, min(1.0, before + part), text)
+    began: Shade | None = None
+    for span, _, text in (merged[at] for at in sorted(merged)):
+        if began is not None and began.text == f"waited for: {text}" and span.began <= began.ended:
+            began = Shade(began.began, span.ended, "wait", began.text)
+            continue
+        if began is not None:
+            yield began
+        began = Shade(span.began, span.ended, "wait", f"waited for: {text}")
+    if began is not None:
+        yield began
+
+
+def _moments(history: History) -> list[Moment]:
+    """Return the tries of the swap, as vertical lines."""
+    kinds = {EventName.CUTOVER_TRY_FAILED.value: "failed", EventName.SWAP_DONE.value: "done"}
+    return [
+        Moment(event.at, kinds[event.name], event.text)
+        for event in history.timeline.events
+        if event.name in kinds
+    ][:50]
+
+
+def _short(value: float) -> str:
+    """Render a count for an axis."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (size if unit != 'k' else 1e3):g}{unit}"
+    return human_count(value) if value >= 10 or value == int(value) else f"{value:g}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g}"

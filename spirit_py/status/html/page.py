@@ -1,0 +1,225 @@
+"""The page: what it shows of a history, and how the template gets it (no I/O but the template).
+
+Every text of the page goes through the template, which escapes it: a table, an error or a comment
+may hold markup. Only the plots are put in as they are; their texts are escaped where they are made.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from spirit_py.events import EventName
+from spirit_py.status.history import THROTTLED
+from spirit_py.status.html.figures import plots
+from spirit_py.status.html.plots import drawn
+from spirit_py.units import human_bytes, human_count, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from spirit_py.status.history import History
+    from spirit_py.status.html.plots import Plot
+    from spirit_py.status.timeline import Stage
+
+SHOWN_EVENTS: Final = 600
+_GOOD: Final = frozenset({"done", "rehearsed"})
+_LEAST_SHARE: Final = 0.4
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure of the head."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A part of a lane: its phase, from where and how wide in percent."""
+
+    name: str
+    left: float
+    width: float
+    text: str
+
+
+def page(history: History, *, ended: datetime) -> str:
+    """Return the page of a run that has ended.
+
+    Args:
+        ended: when, in UTC.
+    """
+    began = history.began or ended
+    seconds = max((ended - began).total_seconds(), history.timeline.ended, 0.001)
+    facts = history.facts
+    end = facts.get(EventName.RUN_ENDED, {})
+    lanes = list(history.timeline.lanes.items())
+    events = history.timeline.events
+    context = {
+        "title": _title(history),
+        "command": facts.get(EventName.RUN_BEGUN, {}).get("command") or "migrate",
+        "program": facts.get(EventName.RUN_BEGUN, {}).get("program"),
+        "server": facts.get(EventName.RUN_BEGUN, {}).get("server"),
+        "began": f"{began:%Y-%m-%d %H:%M:%S} UTC",
+        "ended": f"{ended:%Y-%m-%d %H:%M:%S} UTC",
+        "duration": human_seconds(seconds),
+        "outcome": end.get("outcome") or "unknown",
+        "good": end.get("outcome") in _GOOD,
+        "end": end,
+        "statement": facts.get(EventName.STATEMENT_READ, {}).get("statement"),
+        "algorithm": facts.get(EventName.ALGORITHM_CHOSEN, {}),
+        "resumed": facts.get(EventName.RESUME_DECIDED),
+        "tiles": _tiles(history, seconds),
+        "lanes": [(name, _bars(stages, seconds)) for name, stages in lanes],
+        "lanes_left_out": history.timeline.lanes_left_out,
+        "phases": _phases(stage for _, stages in lanes for stage in stages),
+        "ticks": _ticks(seconds),
+        "plots": [_shown(plot, seconds) for plot in plots(history)],
+        "tables": history.ended_tables,
+        "tables_left_out": history.tables_left_out,
+        "tries": [one for one in events if one.name == EventName.CUTOVER_TRY_FAILED.value],
+        "swap": facts.get(EventName.SWAP_DONE),
+        "waits": _waits(history),
+        "warnings": [one for one in events if one.name == EventName.WARNING.value],
+        "events": events[-SHOWN_EVENTS:],
+        "events_left_out": history.timeline.events_left_out,
+    }
+    return str(_environment().get_template("page.html.j2").render(context))
+
+
+@functools.cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("spirit_py.status.html", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["seconds"] = human_seconds
+    found.filters["count"] = human_count
+    found.filters["clock"] = clock
+    return found
+
+
+def clock(seconds: float) -> str:
+    """Render a time since the beginning, as on the axes of the plots."""
+    if seconds < 60:
+        return f"{seconds:g}s" if seconds == int(seconds) else f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02d}h"
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if rest else f"{minutes}m"
+
+
+def _title(history: History) -> str:
+    names = [name for name in history.timeline.lanes if name]
+    if history.batch is not None or history.ended_tables:
+        count = len(history.ended_tables) + history.tables_left_out
+        return f"{count} tables" if count != 1 else "1 table"
+    return ", ".join(names) or "no table"
+
+
+def _shown(plot: Plot, seconds: float) -> Mapping[str, object]:
+    return {
+        "name": plot.name,
+        "title": plot.title,
+        "note": plot.note,
+        "labels": [curve.label for curve in plot.curves],
+        "svg": Markup(drawn(plot, seconds=seconds, clock=clock)),  # noqa: S704 - built of nodes
+    }
+
+
+def _tiles(history: History, seconds: float) -> list[Tile]:
+    """Return the figures of the head, as far as they are known."""
+    totals = history.growth.totals
+    checked = history.facts.get(EventName.CHECKSUM_DONE)
+    swap = history.facts.get(EventName.SWAP_DONE)
+    waited = sum(spent for _, spent in _waits(history))
+    tiles = [Tile("duration", human_seconds(seconds))]
+    if "rows" in totals:
+        copying = sum(
+            stage.ended - stage.began
+            for stages in history.timeline.lanes.values()
+            for stage in stages
+            if stage.name == "copy"
+        )
+        speed = f"{human_count(totals['rows'] / copying)} rows/s" if copying >= 1 else ""
+        tiles.append(Tile("rows copied", human_count(totals["rows"]), speed))
+    if "applied" in totals:
+        received = f"of {human_count(totals['received'])} received" if "received" in totals else ""
+        tiles.append(Tile("changes applied", human_count(totals["applied"]), received))
+    if checked is not None:
+        found = checked.get("differences")
+        verdict = "no differences" if found == 0 else f"{found} differences"
+        tiles.append(Tile("rows compared", _count(checked.get("rows")), verdict))
+    if swap is not None:
+        tries = swap.get("tries")
+        tiles.append(
+            Tile(
+                "lock held by the swap",
+                _ms(swap.get("lock_held_ms")),
+                f"{tries} try" if tries == 1 else f"{tries} tries",
+            )
+        )
+    tiles.append(Tile("waited", human_seconds(waited) if waited else "not at all", "for others"))
+    peak = [
+        one.figures["buffered"].most for one in history.timeline.spans if "buffered" in one.figures
+    ]
+    if peak:
+        tiles.append(Tile("peak of buffered changes", human_bytes(max(peak))))
+    return tiles
+
+
+def _count(value: object) -> str:
+    return human_count(value) if isinstance(value, int | float) else "?"
+
+
+def _ms(value: object) -> str:
+    return f"{value:.0f} ms" if isinstance(value, int | float) else "?"
+
+
+def _bars(stages: Iterable[Stage], seconds: float) -> list[Bar]:
+    bars = []
+    for stage in stages:
+        left = min(100.0, 100 * stage.began / seconds)
+        width = max(_LEAST_SHARE, 100 * (stage.ended - stage.began) / seconds)
+        text = (
+            f"{stage.name}: {human_seconds(stage.ended - stage.began)}, from {clock(stage.began)}"
+        )
+        bars.append(Bar(stage.name, round(left, 2), round(min(width, 100.0 - left), 2), text))
+    return bars
+
+
+def _phases(stages: Iterable[Stage]) -> dict[str, float]:
+    """Return the seconds of each phase, in the order in which they were seen first."""
+    spent: dict[str, float] = {}
+    for stage in stages:
+        spent[stage.name] = spent.get(stage.name, 0.0) + stage.ended - stage.began
+    return spent
+
+
+def _ticks(seconds: float) -> list[tuple[float, str]]:
+    return [(25.0 * quarter, clock(round(seconds * quarter / 4, 1))) for quarter in range(5)]
+
+
+def _waits(history: History) -> list[tuple[str, float]]:
+    """Return what work has waited for, and how long, the longest first."""
+    found = [
+        (name.removeprefix(THROTTLED), spent)
+        for name, spent in history.growth.totals.items()
+        if name.startswith(THROTTLED) and spent
+    ]
+    return sorted(found, key=lambda one: -one[1])
