@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +37,7 @@ class EventName(enum.StrEnum):
     SUMMARY = "summary"
     WARNING = "warning"
     LOG_WRITTEN = "log.written"
+    HOOK_FAILED = "hook.failed"
 
     DUPLICATES_SEARCHED = "duplicates.searched"
     FEED_BEGUN = "feed.begun"
@@ -65,6 +66,8 @@ class EventName(enum.StrEnum):
     CUTOVER_HELD_BACK = "cutover.held_back"
     CUTOVER_LOCKS_MORE = "cutover.locks_more"
     CUTOVER_TRY_FAILED = "cutover.try_failed"
+    CUTOVER_READY = "cutover.ready"
+    CUTOVER_VETOED = "cutover.vetoed"
     RENAME_UNANSWERED = "rename.unanswered"
     SWAP_DONE = "swap.done"
     SWAP_INCOMPLETE = "swap.incomplete"
@@ -160,6 +163,13 @@ class Tell(Protocol):
         """
 
 
+Gate: TypeAlias = "Callable[[Event, Callable[[], None]], str]"
+"""Asks somebody outside, by an event, whether the run may go on; returns why not, or "".
+
+It is called with a function, which raises where the run is to stop meanwhile.
+"""
+
+
 def teller(show: Callable[[Event], None], about: str = "") -> Tell:
     """Return how events are reported to ``show``.
 
@@ -192,6 +202,7 @@ SHOWN_OTHERWISE: Final = frozenset(
         EventName.PHASE_ENTERED,
         EventName.COPY_BEGUN,
         EventName.CHECKPOINT_WRITTEN,
+        EventName.CUTOVER_READY,
     }
 )
 """Events that make no line for people: the figures beside, and the summary, show the same."""
@@ -226,6 +237,7 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     EventName.LOG_WRITTEN: {"logger": str, "trace": str},
     EventName.SUMMARY: {},
     EventName.DUPLICATES_SEARCHED: {"index": str, "rows": int},
+    EventName.HOOK_FAILED: {"at": str, "kind": str, "reason": str, "exit_code": int},
     EventName.FEED_BEGUN: {"position": str},
     EventName.COPY_BEGUN: {"rows_estimated": int, "bytes": int},
     EventName.COPY_DONE: {"rows": int, "chunks": int, "seconds": float},
@@ -256,6 +268,8 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     EventName.CUTOVER_RELEASED: {},
     EventName.CUTOVER_HELD_BACK: {"reason": str},
     EventName.CUTOVER_LOCKS_MORE: {"tables": list, "implied": list},
+    EventName.CUTOVER_READY: {"tables": list, "number": int},
+    EventName.CUTOVER_VETOED: {"reason": str, "number": int, "seconds": float},
     EventName.CUTOVER_TRY_FAILED: {"number": int, "reason": str, "lock_wait_ms": float},
     EventName.RENAME_UNANSWERED: {"reason": str},
     EventName.SWAP_DONE: {

@@ -23,6 +23,9 @@ class RecordOptions:
         report_html: file that gets the same as a page, with the history of the run; None for none.
         metrics_listen: host and port at which Prometheus finds the run's figures; None for none.
         metrics_file: file that gets them for node_exporter's textfile collector; None for none.
+        on_event: command of the shell that is called with each event; empty for none.
+        hook_veto: the command is also asked whether the tables may be swapped.
+        hook_timeout: seconds that one call may take.
     """
 
     log_format: LogFormat = "text"
@@ -30,6 +33,9 @@ class RecordOptions:
     report_html: Path | None = None
     metrics_listen: tuple[str, int] | None = None
     metrics_file: Path | None = None
+    on_event: str = ""
+    hook_veto: bool = False
+    hook_timeout: float = 30.0
 
 
 @functools.cache

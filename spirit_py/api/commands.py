@@ -30,16 +30,23 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_EVENTS: Final = "the caller gets the events itself"
+_OUTPUT: Final = {
+    "log_format": "nothing is written to a terminal",
+    **dict.fromkeys(("on_event", "hook_timeout"), _EVENTS),
+}
+
 NO_ARGUMENTS: Final = {
     "migrate": {
         "log_format": "nothing is written to a terminal",
+        **dict.fromkeys(("on_event", "hook_timeout", "hook_veto"), _EVENTS),
         **dict.fromkeys(
             ("tables", "exclude", "statements", "parallel", "on_failure", "yes"),
             "of a batch: one call changes one table, or several at one moment",
         ),
     },
-    "checksum": {"log_format": "nothing is written to a terminal"},
-    "revert": {"log_format": "nothing is written to a terminal"},
+    "checksum": _OUTPUT,
+    "revert": _OUTPUT,
     "status": {
         "json": "the result has to_dict()",
         "verbose": "nothing is written to a terminal",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.batch.store import BatchTable
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.events import Gate
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -67,6 +68,7 @@ class Batch:
         store: keeps the batch on the server; None for a dry run, which leaves nothing there.
         records: the tables that are to be changed, by name, as the store has them.
         engine_factory: makes Spark, once for all tables.
+        gate: as of :func:`spirit_py.migration.migrate`, asked for each table.
 
     Attributes:
         resumable: a migration has ended whose copy is kept.
@@ -83,8 +85,10 @@ class Batch:
         records: dict[Name, TableRecord],
         engine_factory: Callable[[MigrationConfig], GangEngine],
         stop: StopSwitch,
+        gate: Gate | None = None,
     ) -> None:
         self._config = config
+        self._gate = gate
         self._plan = plan
         self._reporter = reporter
         self._tell = teller(reporter.event)
@@ -155,6 +159,7 @@ class Batch:
             engine_factory=self._spark.lease,
             stop=self._stop.linked(),
             measures=self._measures,
+            gate=self._gate,
             changed=lambda: self._note(change.name, state=TableState.CHANGED.value),
         )
 

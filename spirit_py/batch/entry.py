@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.batch.plan import BatchPlan, PlannedTable
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter, SqlSession
+    from spirit_py.events import Gate
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.spark.gang import GangEngine
 
@@ -42,12 +43,14 @@ def run_batch(
     reporter: Reporter,
     engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
+    gate: Gate | None = None,
 ) -> BatchReport:
     """Run the migrations that a plan leaves to do.
 
     Args:
         engine_factory: makes the Spark engine, which the batch stops at its end.
         stop: a switch of the caller's own, to stop the batch from outside.
+        gate: as of :class:`Batch`.
 
     Returns:
         The report, also of a batch of which tables have failed, or that was stopped; it is also
@@ -72,6 +75,7 @@ def run_batch(
             records=records,
             engine_factory=engine_factory or SparkEngine,
             stop=switch,
+            gate=gate,
         )
         stopped = _run(batch, switch, reporter)
         report.add(batch.records())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event
+    from spirit_py.events import Event, Gate
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
@@ -56,7 +56,8 @@ class TableRun:
     """One migration.
 
     Args:
-        changed: as of :class:`spirit_py.migration.run.Run`, as is ``measures``.
+        changed: as of :class:`spirit_py.migration.run.Run`, as are ``measures`` and
+            ``gate``.
         stop: a switch of its own: what ends this migration ends no other.
 
     Attributes:
@@ -75,6 +76,7 @@ class TableRun:
         stop: StopSwitch,
         changed: Callable[[], None],
         measures: Measures,
+        gate: Gate | None = None,
     ) -> None:
         self._stop = stop
         self.concerns_all = False
@@ -87,7 +89,12 @@ class TableRun:
         )
         self._figures = Figures(self.report)
         self.run = Run(
-            config, self._reporter, self._figures, engine_factory=engine_factory, stop=stop
+            config,
+            self._reporter,
+            self._figures,
+            engine_factory=engine_factory,
+            stop=stop,
+            gate=gate,
         )
         self.run.changed = changed
         self.run.measures = measures

@@ -185,7 +185,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
         refused = plan.refused and config.on_failure == "stop"
         if not (yes or config.each.dry_run or refused):
             _require_agreed(plan, config.records.log_format)
-        report = run_batch(config, plan, reporter=reporter)
+        report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     for line in report.summary():
         tell(EventName.SUMMARY, line)
     if report.error and config.records.log_format == "text":

@@ -19,7 +19,7 @@ from spirit_py.cli.groups import (
     yield_option,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.records import log_options, records_of, report_options
+from spirit_py.cli.records import hook_options, log_options, records_of, report_options
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     Duration,
@@ -121,6 +121,7 @@ target_options = group(
 )
 @spark_options
 @report_options
+@hook_options
 @log_options
 def checksum(**options: Any) -> None:
     """Compare two tables row by row, on one server or on two.

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from spirit_py.events import teller
 from spirit_py.status.recorders import recorders
 from spirit_py.status.reporters import Reporters
 
@@ -21,7 +22,14 @@ def reporters_of(records: RecordOptions) -> Reporters:
         UsageFault: metrics are asked for, and their address is in use.
     """
     shown = _terminal_or_lines(records)
-    return Reporters([shown, *recorders(records, shown.event)])
+    made = Reporters([shown, *recorders(records, shown.event)])
+    if records.on_event:
+        from spirit_py.hooks.hook import Hook
+
+        hook = Hook(records.on_event, seconds=records.hook_timeout, tell=teller(made.event))
+        made.add(hook)
+        made.gate = hook.ask if records.hook_veto else None
+    return made
 
 
 def _terminal_or_lines(records: RecordOptions) -> Reporter:

@@ -26,7 +26,7 @@ from spirit_py.cli.outcome import (
     leave_with,
     say,
 )
-from spirit_py.cli.records import log_options, records_of, report_options
+from spirit_py.cli.records import hook_options, log_options, records_of, report_options, veto_option
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     Duration,
@@ -42,8 +42,8 @@ from spirit_py.errors import UnfinishedWork, UsageFault
 from spirit_py.events import EventName, teller
 
 if TYPE_CHECKING:
-    from spirit_py.contracts import Reporter
     from spirit_py.status.report import MigrationReport
+    from spirit_py.status.reporters import Reporters
 
 
 @click.command(cls=SectionedCommand, epilog=EXIT_CODES)
@@ -217,6 +217,8 @@ if TYPE_CHECKING:
 @statement_writes_option
 @spark_options
 @report_options
+@hook_options
+@veto_option
 @log_options
 def migrate(**options: Any) -> None:
     """Change a table online.
@@ -237,7 +239,7 @@ def migrate(**options: Any) -> None:
         leave_with(0)
 
 
-def _migrate(config: MigrationConfig, reporter: Reporter) -> MigrationReport:
+def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
     """Run the migration; ask on a terminal before copied rows are dropped for it.
 
     The question is asked when the first try has ended: nothing is locked or open meanwhile, and
@@ -246,7 +248,7 @@ def _migrate(config: MigrationConfig, reporter: Reporter) -> MigrationReport:
     from spirit_py import migration
 
     try:
-        return migration.migrate(config, reporter=reporter)
+        return migration.migrate(config, reporter=reporter, gate=reporter.gate)
     except UnfinishedWork as refusal:
         if not can_ask(config.records.log_format):
             raise
@@ -255,7 +257,9 @@ def _migrate(config: MigrationConfig, reporter: Reporter) -> MigrationReport:
             say(f"  {line}")
         if not confirmed("Drop it, and begin with this migration?"):
             raise
-    return migration.migrate(replace(config, start_afresh=True), reporter=reporter)
+    return migration.migrate(
+        replace(config, start_afresh=True), reporter=reporter, gate=reporter.gate
+    )
 
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from spirit_py.cli.groups import group, option
-from spirit_py.cli.values import ListenAddress
+from spirit_py.cli.values import Duration, ListenAddress
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 
@@ -52,6 +52,32 @@ log_options = group(
 """The options of log and display."""
 
 
+hook_options = group(
+    option(
+        "--on-event",
+        default="",
+        metavar="COMMAND",
+        help="Run this with /bin/sh -c at each event, with the event as JSON on its standard input"
+        " (docs/events.md). What it does never stops the run.",
+    ),
+    option(
+        "--hook-timeout",
+        type=Duration(least=0.1),
+        default="30s",
+        show_default=True,
+        help="Time after which a call of it is ended.",
+    ),
+)
+"""The options of the command that is called with each event."""
+
+veto_option = option(
+    "--hook-veto",
+    is_flag=True,
+    help="Ask the command of --on-event before the swap (event cutover.ready): unless it exits"
+    " with 0 the swap is put off, and it is asked again later.",
+)
+"""The option that gives the command a say in the swap."""
+
 _FILES = ("report_json", "report_html", "metrics_file")
 
 
@@ -66,6 +92,11 @@ def records_of(options: dict[str, Any]) -> RecordOptions:
     for name in _FILES:
         if values.get(name) is not None:
             values[name] = _writable(values[name], f"--{name.replace('_', '-')}")
+    if values.get("hook_veto") and not values["on_event"]:
+        raise UsageFault(
+            "--hook-veto asks the command of --on-event, and there is none",
+            hint="add --on-event COMMAND",
+        )
     metrics = values.get("metrics_file")
     if metrics is not None and metrics.suffix != ".prom":
         raise UsageFault(

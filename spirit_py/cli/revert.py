@@ -15,7 +15,7 @@ from spirit_py.cli.groups import (
     swap_options,
 )
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.records import log_options, records_of, report_options
+from spirit_py.cli.records import hook_options, log_options, records_of, report_options
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import FeedOptions, RevertConfig
@@ -40,6 +40,7 @@ Exit codes:
 @statement_writes_option
 @spark_options
 @report_options
+@hook_options
 @log_options
 def revert(**options: Any) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.

@@ -139,6 +139,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "help",
         ),
     ),
+    ("Hooks", ("on_event", "hook_veto", "hook_timeout")),
 )
 """Titles, and the options by their parameter's name."""
 

@@ -94,6 +94,7 @@ class Cutover:
                 continue
             except TryFailed as failed:
                 self._failures.append(str(failed))
+                self._plan.try_ended()
                 self._plan.tell(
                     EventName.CUTOVER_TRY_FAILED,
                     f"cutover try {self._number} failed: {failed}",

@@ -61,6 +61,7 @@ class CutoverPlan:
         guard: when older snapshots are kept from the swapped tables.
         held_back: asked before every further try and while the lock is waited for; what it
             returns, for messages, defers the swap.
+        try_ended: called when a try has failed, before ``held_back`` is asked about the next one.
         last_word: asked right before the RENAME, once :attr:`Cutover.renaming` is set; as
             ``held_back``, but without I/O, because the application waits.
         attached: what is sent beside the RENAME; without it, nothing is.
@@ -80,6 +81,7 @@ class CutoverPlan:
     show: Callable[[str], None] = _LOG.debug
     guard: GuardMode = "auto"
     held_back: Callable[[], str] = str
+    try_ended: Callable[[], object] = str
     last_word: Callable[[], str] = str
     attached: AttachedObjects | None = None
     note_position: bool = False

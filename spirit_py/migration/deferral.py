@@ -1,8 +1,9 @@
-"""The wait for the operator: the swap is made when no sentinel table and no pause holds it back.
+"""The wait for the operator: the swap is made when no sentinel, pause or hook holds it back.
 
-While the sentinel exists the feed applies changes, and the tables are compared repeatedly. A
-comparison that runs when the sentinel is dropped is ended, because the passes before it were clean.
-Only if it had found a difference is it repeated from the start before the swap.
+While a sentinel exists, or a hook has not agreed (:mod:`spirit_py.migration.veto`), the feed
+applies changes, and the tables are compared repeatedly. A comparison that runs when that is over is
+ended, because the passes before it were clean. Only if it had found a difference is it repeated
+from the start before the swap.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Deferral:
         ]
         #: The postponements that the last look has seen the sentinels of.
         self._seen = 0
+        #: The sentinel that the last look has found.
+        self._found = ""
 
     def create(self) -> None:
         """Create the sentinel, if it is not there; not where an operator lets the swap happen."""
@@ -87,13 +90,22 @@ class Deferral:
             self._run.stop.check()
             raise
         self._seen = counted
+        self._found = found
         return found
 
     def held_back(self) -> str:
         """Return what holds the swap back, for messages; an empty string for nothing."""
         if reason := self._run.pace.reason(Work.SWAP):
             return reason
-        return f"table {name}" if (name := self.present()) else ""
+        if name := self.present():
+            return f"table {name}"
+        return f"the hook ({why})" if (why := self._run.veto.held_back()) else ""
+
+    def _deferred(self) -> str:
+        """Return what has to happen before the swap, for the display; empty for nothing."""
+        if name := self.present():
+            return f"table {name} to be dropped"
+        return f"the hook to agree: {why}" if (why := self._run.veto.held_back()) else ""
 
     def held_now(self) -> str:
         """Return what an operator has asked for since the last look; no I/O.
@@ -112,28 +124,28 @@ class Deferral:
         """
         while self.held_back():
             await_turn(self._run.pace, Work.SWAP, pause=self._run.stop.pause, show=self._run.show)
-            if self.present():
+            if self._deferred():
                 if self._run.figures.phase is not Phase.SENTINEL:
                     self._run.enter(Phase.SENTINEL)
                 self.wait()
 
     def wait(self) -> None:
-        """Wait until no sentinel exists, and compare the tables periodically.
+        """Wait until no sentinel exists and the hook agrees; compare the tables periodically.
 
         Raises:
             MigrationFailure: when the time is over, in which a pause does not count; the same
                 command carries on.
         """
         until = self._run.settings.unpaused() + self._run.config.defer_timeout
-        while name := self.present():
-            self._run.show(f"table {name} to be dropped")
+        while why := self._deferred():
+            self._run.show(why)
             self._pause(until)
-            if not self.present():
+            if not self._deferred():
                 break
-            if self._run.settings.unpaused() >= until:
+            if self._found and self._run.settings.unpaused() >= until:
                 raise MigrationFailure(
                     f"the cutover was deferred for {human_seconds(self._run.config.defer_timeout)}"
-                    f" and {name} still exists",
+                    f" and {self._found} still exists",
                     hint="run the same command again to go on waiting; drop the table to swap",
                     error_code=ErrorCode.SWAP_HELD_BACK,
                 )
@@ -145,9 +157,11 @@ class Deferral:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
         unpaused, again = self._run.settings.unpaused, self._run.config.recheck_interval
         again += time.monotonic()
-        while time.monotonic() < again and unpaused() < until and self.present():
-            self._run.stop.wait(_LOOK_SECONDS)
-            self._run.stop.check()
+        while time.monotonic() < again and (unpaused() < until or not self._found):
+            if not (why := self._deferred()):
+                return
+            self._run.show(why)
+            self._run.stop.pause(_LOOK_SECONDS)
 
     def _look(self) -> str:
         """Return the name of a sentinel that exists; asks the server once."""
@@ -190,7 +204,7 @@ class Deferral:
         def watch(stopping: threading.Event) -> None:
             while not stopping.wait(_LOOK_SECONDS):
                 try:
-                    if not self._look():
+                    if not self._look() and not self._run.veto.held_back():
                         stop.request(SentinelDropped("the sentinel was dropped"))
                         return
                 except Exception:

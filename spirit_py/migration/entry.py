@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
+    from spirit_py.events import Gate
     from spirit_py.spark.gang import GangEngine
 
 
@@ -29,12 +30,14 @@ def migrate(
     reporter: Reporter,
     engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
+    gate: Gate | None = None,
 ) -> MigrationReport:
     """Run one migration to its end.
 
     Args:
         engine_factory: Makes the Spark engine, which the migration stops at its end.
         stop: A switch of the caller's own, to stop the migration from outside.
+        gate: Asked before the tables are changed; None to ask nobody.
 
     Returns:
         The report of a finished migration; it is also written to the file of
@@ -47,7 +50,14 @@ def migrate(
     reporter = SafeReporter(reporter)
     report = MigrationReport(threads=config.threads, versions=versions())
     figures = Figures(report)
-    run = Run(config, reporter, figures, engine_factory=engine_factory or SparkEngine, stop=switch)
+    run = Run(
+        config,
+        reporter,
+        figures,
+        engine_factory=engine_factory or SparkEngine,
+        stop=switch,
+        gate=gate,
+    )
     with report.told(
         config.records.report_json,
         reporter,

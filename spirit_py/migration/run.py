@@ -10,6 +10,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
 from spirit_py.migration.now import planned_phases
 from spirit_py.migration.process import Process
+from spirit_py.migration.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.cutover.cutover import Cutover
+    from spirit_py.events import Gate
     from spirit_py.migration.figures import Figures
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
@@ -43,6 +45,7 @@ class Run(Process):
         recorded: whether there is one already, while the run still writes them.
         cutover: the swap, once it began.
         entered: called when a phase begins.
+        veto: the hook that may hold the swap back.
         undeferred: an operator wants the swap not to wait for a sentinel of ours.
         postponements: how often an operator has postponed the swap, each counted once its sentinel
             is there.
@@ -64,6 +67,7 @@ class Run(Process):
         *,
         engine_factory: Callable[[MigrationConfig], GangEngine],
         stop: StopSwitch,
+        gate: Gate | None = None,
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self.figures = figures
@@ -85,6 +89,9 @@ class Run(Process):
         self.measures: Measures | None = None
         self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
+        self.veto = Veto(
+            self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
+        )
 
     def hurry(self) -> None:
         """After a stop request: end a statement of the preparation that may run for hours.

@@ -59,6 +59,7 @@ def change_in_place(
             building = read_proofs(session, context.schema, context.table).building
             found = probe_shortcut(native, session, source, statement, building=building)
         else:
+            run.veto.wait()
             found = _tried(run, native, session, context)
     run.report.reason = found.reason
     if found.algorithm is None:

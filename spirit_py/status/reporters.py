@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event
+    from spirit_py.events import Event, Gate
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
@@ -24,8 +24,14 @@ class Reporters:
 
     def __init__(self, reporters: Iterable[Reporter]) -> None:
         self._all = [SafeReporter(one) for one in reporters]
+        #: Asks before the tables are changed; None where nobody is to be asked.
+        self.gate: Gate | None = None
         #: The end of the run was shown.
         self.ended = False
+
+    def add(self, reporter: Reporter) -> None:
+        """Add one that comes last; before :meth:`start`."""
+        self._all.append(SafeReporter(reporter))
 
     def start(self) -> None:
         """Begin to show."""

@@ -154,6 +154,7 @@ class Verbs:
 
     def _cutover(self, session: Session, _request: Request) -> Effect:
         self._require_swap()
+        self._run.veto.overruled = True
         # First: a run that creates its sentinel just now looks at this afterwards.
         self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
         dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
@@ -189,6 +190,7 @@ class Verbs:
         there = [name for name in self._sentinels if read_table(session, *name)]
         if not there:
             create_sentinel(session, *first)
+        self._run.veto.overruled = False
         # In this order: a swap that does not see the count yet has not been seen to begin here.
         self._run.postponements += 1
         if self._too_late():

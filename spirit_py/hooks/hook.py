@@ -1,0 +1,149 @@
+"""The reporter that hands events to the operator's command, in order, in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.events import Event, EventName
+from spirit_py.hooks.call import CallResult, call
+from spirit_py.status.lines import one_line
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.events import Tell
+
+_log = logging.getLogger(__name__)
+
+_MOST_WAITING: Final = 1000
+_LOOK_SECONDS: Final = 0.1
+_UNHANDED: Final = frozenset(
+    {
+        EventName.PROGRESS,
+        EventName.SUMMARY,
+        EventName.LOG_WRITTEN,
+        EventName.HOOK_FAILED,
+        # Handed over by :meth:`Hook.ask`, which waits for the answer.
+        EventName.CUTOVER_READY,
+    }
+)
+"""Events that no hook is called with."""
+
+
+@dataclass(eq=False)
+class _Item:
+    event: Event
+    answer: CallResult | None = None
+    answered: threading.Event = field(default_factory=threading.Event)
+
+
+class Hook:
+    """Calls a command with each event.
+
+    Args:
+        command: for ``/bin/sh -c``.
+        seconds: that one call may take.
+        tell: reports that the hook is in trouble, once for each kind.
+    """
+
+    def __init__(self, command: str, *, seconds: float, tell: Tell) -> None:
+        self._command = command
+        self._seconds = seconds
+        self._tell = tell
+        self._waiting: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._thread = Background("hook", self._work)
+        self._starting = threading.Lock()
+        self._warned: set[str] = set()
+
+    def start(self) -> None:
+        """Do nothing: the first event starts the thread."""
+
+    def progress(self, snapshot: object) -> None:
+        """Do nothing: a command is not called twice a second."""
+
+    def event(self, event: Event) -> None:
+        """Have the command called with an event, in its turn; return at once.
+
+        Where a thousand events wait already, this one is passed over, but for the end of the run.
+        """
+        if event.name in _UNHANDED:
+            return
+        if self._waiting.qsize() >= _MOST_WAITING and event.name is not EventName.RUN_ENDED:
+            self._warn("slow", f"{_MOST_WAITING} events wait for it: others are passed over", event)
+            return
+        self._put(_Item(event))
+
+    def ask(self, event: Event, check: Callable[[], None]) -> str:
+        """Have the command called with an event, and wait for its answer.
+
+        Args:
+            check: called meanwhile; what it raises ends the wait, not the call.
+
+        Returns:
+            Why it does not agree, its first line of output; empty where its exit code is 0.
+        """
+        item = _Item(event)
+        self._put(item)
+        while not item.answered.wait(_LOOK_SECONDS):
+            check()
+            if not self._thread.running:
+                return "the hook is not called any more"
+        answer = item.answer
+        if answer is None:
+            return "the hook could not be called"
+        return answer.first_line if answer.trouble else ""
+
+    def stop(self) -> None:
+        """Wait until the last events were handed over, for as long as one call may take."""
+        # The thread ends when nothing waits any more.
+        self._thread.stop()
+        if not self._thread.wait(self._seconds):
+            _log.warning("the hook was not waited for any longer; events are left")
+
+    def _put(self, item: _Item) -> None:
+        self._waiting.put(item)
+        with self._starting:
+            if not self._thread.running:
+                self._thread = Background("hook", self._work)
+                self._thread.start()
+
+    def _work(self, stopping: threading.Event) -> None:
+        while not (stopping.is_set() and self._waiting.empty()):
+            try:
+                item = self._waiting.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            try:
+                item.answer = call(self._command, item.event, seconds=self._seconds)
+                self._note(item.event, item.answer)
+            finally:
+                item.answered.set()
+
+    def _note(self, event: Event, answer: CallResult) -> None:
+        for line in answer.lines:
+            _log.info("hook at %s: %s", event.name, line)
+        # The exit code of a veto is an answer, no trouble.
+        refused = event.name is EventName.CUTOVER_READY and answer.trouble == "failed"
+        if answer.trouble and not refused:
+            said = f": {answer.lines[0]}" if answer.lines else ""
+            self._warn(answer.trouble, f"{answer.why}{said}", event, answer.code)
+
+    def _warn(self, kind: str, why: str, event: Event, code: int | None = None) -> None:
+        if kind in self._warned:
+            return
+        self._warned.add(kind)
+        self._tell(
+            EventName.HOOK_FAILED,
+            f"the hook at {event.name} {one_line(why)}; the run goes on, and such failures are not"
+            " reported again",
+            level="warning",
+            at=event.name.value,
+            kind=kind,
+            reason=why,
+            exit_code=code,
+        )

@@ -1,0 +1,151 @@
+"""The hook of ``--hook-veto``: asked before the tables are swapped, or changed in place.
+
+An answer counts for one try of the swap, and for half a minute at most: whoever is asked knows what
+is true now. After a refusal the hook is asked again, with pauses that double from five seconds to
+a minute, until it agrees, an operator decides (``spirit-py ctl cutover``), or
+``--cutover-timeout`` is over. A hook that cannot be asked, or does not answer in its time, has not
+agreed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure
+from spirit_py.events import Event, EventName
+from spirit_py.units import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.contracts import Clock
+    from spirit_py.events import Gate
+    from spirit_py.migration.process import Process
+
+_GOOD_SECONDS: Final = 30.0
+_FIRST_PAUSE: Final = 5.0
+_LONGEST_PAUSE: Final = 60.0
+_LOOK_SECONDS: Final = 0.5
+
+
+class Veto:
+    """Asks the hook, and remembers its answer.
+
+    Args:
+        gate: None where nothing is asked.
+        unpaused: returns monotonic seconds that stand still while an operator pauses the run.
+        tables: returns those that are to be changed, each with its schema.
+
+    Attributes:
+        overruled: an operator wants the swap, whatever the hook answers.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        gate: Gate | None,
+        unpaused: Callable[[], float],
+        tables: Callable[[], list[str]],
+        *,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._process = process
+        self._unpaused = unpaused
+        self._tables = tables
+        self._gate = gate
+        self._clock = clock
+        self._asking = threading.Lock()
+        self.overruled = False
+        self._asked = 0
+        self._why = ""
+        self._good_until = float("-inf")
+        self._again_at = float("-inf")
+        self._pause = _FIRST_PAUSE
+        #: Since when it has not agreed, in seconds that a pause does not count.
+        self._since: float | None = None
+
+    def held_back(self) -> str:
+        """Return why the hook does not agree; empty where it does, or is not asked.
+
+        Raises:
+            MigrationFailure: it has not agreed for too long; the same command carries on.
+            SpiritError: the reason of a stop request.
+        """
+        if self._gate is None:
+            return ""
+        with self._asking:
+            if self.overruled or self._clock() < self._good_until:
+                return ""
+            self._require_time()
+            if self._clock() >= self._again_at:
+                self._why = self._answer_of(self._gate)
+                self._note(self._why)
+            return self._why
+
+    def try_ended(self) -> None:
+        """Ask again before the next try."""
+        self._good_until = float("-inf")
+
+    def wait(self) -> None:
+        """Wait until the hook agrees.
+
+        Raises:
+            SpiritError: as :meth:`held_back`.
+        """
+        while why := self.held_back():
+            self._process.show(f"the hook to agree: {why}")
+            self._process.stop.pause(_LOOK_SECONDS)
+        self._process.show("")
+
+    def _answer_of(self, gate: Gate) -> str:
+        """Ask the hook."""
+        process, tables = self._process, self._tables()
+        self._asked += 1
+        text = "the tables are ready to be changed: the hook is asked"
+        process.tell(EventName.CUTOVER_READY, text, tables=tables, number=self._asked)
+        process.show("the answer of the hook")
+        event = Event(
+            name=EventName.CUTOVER_READY,
+            text=text,
+            table=process.table,
+            fields={"tables": tables, "number": self._asked},
+        )
+        try:
+            return gate(event, process.stop.check)
+        finally:
+            process.show("")
+
+    def _note(self, why: str) -> None:
+        """Note the answer: until when it counts, or when to ask again."""
+        now = self._clock()
+        if not why:
+            self._good_until, self._since, self._pause = now + _GOOD_SECONDS, None, _FIRST_PAUSE
+            self._again_at = float("-inf")
+            return
+        if self._since is None:
+            self._since = self._unpaused()
+        self._process.tell(
+            EventName.CUTOVER_VETOED,
+            f"the hook does not agree to the swap: {why}; it is asked again in"
+            f" {human_seconds(self._pause)}",
+            level="warning",
+            reason=why,
+            number=self._asked,
+            seconds=self._pause,
+        )
+        self._again_at = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    def _require_time(self) -> None:
+        limit = self._process.config.cutover_timeout
+        if self._since is None or self._unpaused() - self._since < limit:
+            return
+        raise MigrationFailure(
+            f"the hook has not agreed to the swap for {human_seconds(limit)}: {self._why}",
+            hint="run the same command again when it may swap, or without --hook-veto;"
+            " --cutover-timeout says for how long it is asked",
+            error_code=ErrorCode.SWAP_HELD_BACK,
+        )
