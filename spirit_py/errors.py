@@ -63,8 +63,7 @@ class SpiritError(Exception):
     """
 
     exit_code: int = 1
-    #: Stable name of what the operator has to do, with a page in ``docs/errors/``. An error may
-    #: carry another one than its class.
+    #: Stable name of what the operator has to do; an error may have another one than its class.
     error_code: ErrorCode = ErrorCode.MIGRATION_FAILED
     #: The codes of several causes, in the order in which they are shown; empty for one.
     causes: tuple[ErrorCode, ...] = ()
@@ -82,11 +81,8 @@ class SpiritError(Exception):
         error_code: ErrorCode | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.details = details
-        if error_code is not None:
-            self.error_code = error_code
+        self.message, self.hint, self.details = message, hint, details
+        self.error_code = error_code or self.error_code
 
     @property
     def explained_by(self) -> tuple[ErrorCode, ...]:
@@ -377,6 +373,8 @@ class Interrupted(SpiritError):
 
 class Stopped(Interrupted):
     """Stopped by the program that runs this one as a library, as by SIGTERM."""
+
+    error_code = ErrorCode.INTERRUPTED
 
     def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(signal.SIGTERM, hint=hint)

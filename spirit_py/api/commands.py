@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _EVENTS: Final = "the caller gets the events itself"
+_DOCS: Final = {"docs_url": "nothing is written to a terminal; the error has its code"}
 _OUTPUT: Final = {
+    **_DOCS,
     "log_format": "nothing is written to a terminal",
     **dict.fromkeys(("on_event", "hook_timeout"), _EVENTS),
 }
 
 NO_ARGUMENTS: Final = {
     "migrate": {
+        **_DOCS,
         "log_format": "nothing is written to a terminal",
         **dict.fromkeys(("on_event", "hook_timeout", "hook_veto"), _EVENTS),
         **dict.fromkeys(
@@ -48,10 +51,12 @@ NO_ARGUMENTS: Final = {
     "checksum": _OUTPUT,
     "revert": _OUTPUT,
     "status": {
+        **_DOCS,
         "json": "the result has to_dict()",
         "verbose": "nothing is written to a terminal",
     },
     "cleanup": {
+        **_DOCS,
         "batch": "of a batch",
         "yes": "nothing asks",
         "verbose": "nothing is written to a terminal",

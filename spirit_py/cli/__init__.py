@@ -10,7 +10,18 @@ from pathlib import Path
 
 import click
 
-from spirit_py.cli import checksum, cleanup, completion, ctl, migrate, plan, revert, status, watch
+from spirit_py.cli import (
+    checksum,
+    cleanup,
+    completion,
+    ctl,
+    explain,
+    migrate,
+    plan,
+    revert,
+    status,
+    watch,
+)
 from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
 from spirit_py.cli.version import version_option
@@ -43,4 +54,5 @@ main.add_command(checksum.checksum)
 main.add_command(watch.watch)
 main.add_command(status.status)
 main.add_command(cleanup.cleanup)
+main.add_command(explain.explain)
 main.add_command(completion.completion)

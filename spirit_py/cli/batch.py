@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import group, option
-from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say
+from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say, say_more
 from spirit_py.cli.values import refuse_undecodable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import BatchConfig
@@ -192,6 +192,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
         say(f"error: {report.error}")
         if report.hint:
             say(f"hint: {report.hint}")
+        say_more([report.error_code])
     leave_with(report.exit_code)
 
 

@@ -11,6 +11,7 @@ import click
 from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import (
     connection_options,
+    docs_option,
     group,
     option,
     spark_options,
@@ -122,6 +123,7 @@ target_options = group(
 @spark_options
 @report_options
 @hook_options
+@docs_option
 @log_options
 def checksum(**options: Any) -> None:
     """Compare two tables row by row, on one server or on two.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from spirit_py.cli.groups import connection_options, option
+from spirit_py.cli.groups import connection_options, docs_option, option
 from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
@@ -35,6 +35,7 @@ Exit codes:
 )
 @option("--yes", is_flag=True, help="Do not ask; an old table is kept all the same.")
 @option("--drop-old", is_flag=True, help="With --yes: drop the old table of a finished swap too.")
+@docs_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def cleanup(**options: Any) -> None:
     """Drop the tables that an abandoned migration left, or the record of an abandoned batch.

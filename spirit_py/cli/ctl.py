@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from spirit_py.cli.groups import connection_options, option
+from spirit_py.cli.groups import connection_options, docs_option, option
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
@@ -43,6 +43,7 @@ _VERBS: Final = (
 # Not by the environment, where it would drop what somebody else's abort means to keep.
 @click.option("--cleanup", is_flag=True, help="With abort: drop what was copied, too.")
 @option("--json", "as_json", is_flag=True, help="With status: JSON for programs, one list.")
+@docs_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
 @click.argument("verb", type=click.Choice(_VERBS))
 @click.argument("values", nargs=-1)

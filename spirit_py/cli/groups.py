@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from spirit_py.cli.more import keep_docs_url
 from spirit_py.cli.values import Dsn, Duration, FiniteRange, HttpUrl, Size, TableName, Windows
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import DEFAULT_PORT
@@ -265,3 +266,15 @@ statement_writes_option = option(
     " of them changes a table that is migrated or followed; repeatable.",
 )
 """The option that names tables whose writes in STATEMENT format may be passed over."""
+
+docs_option = option(
+    "--docs-url",
+    type=HttpUrl(),
+    default="",
+    metavar="URL",
+    expose_value=False,
+    callback=keep_docs_url,
+    help="Where your team has this program's documentation as a site; errors then name the page"
+    " there, too.",
+)
+"""The option for the address of the pages about errors."""

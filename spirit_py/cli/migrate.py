@@ -11,6 +11,7 @@ from spirit_py.cli.batch import batch_config, batch_options, is_batch, run
 from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import (
     connection_options,
+    docs_option,
     option,
     spark_options,
     statement_writes_option,
@@ -219,6 +220,7 @@ if TYPE_CHECKING:
 @report_options
 @hook_options
 @veto_option
+@docs_option
 @log_options
 def migrate(**options: Any) -> None:
     """Change a table online.

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 import click
 
+from spirit_py.cli.more import more_about
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events import Event, EventName
 from spirit_py.status.lines import json_line, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spirit_py.records import LogFormat
     from spirit_py.status.reporters import Reporters
 
@@ -101,10 +105,18 @@ def _leave(error: BaseException) -> NoReturn:
             say(f"  {line}")
         if error.hint:
             say(f"hint: {error.hint}")
+        say_more(error.explained_by)
         leave_with(error.exit_code)
     say(f"error: unexpected {type(error).__name__}: {error}")
     say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
+    say_more([ErrorCode.DEFECT])
     leave_with(1)
+
+
+def say_more(codes: Iterable[str]) -> None:
+    """Name the pages about an error."""
+    for line in more_about(codes):
+        say(line)
 
 
 def can_ask(log_format: LogFormat) -> bool:

@@ -9,6 +9,7 @@ import click
 from spirit_py.cli.display import reporters_of
 from spirit_py.cli.groups import (
     connection_options,
+    docs_option,
     option,
     spark_options,
     statement_writes_option,
@@ -41,6 +42,7 @@ Exit codes:
 @spark_options
 @report_options
 @hook_options
+@docs_option
 @log_options
 def revert(**options: Any) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.

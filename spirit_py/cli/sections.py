@@ -134,6 +134,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "metrics_listen",
             "metrics_file",
             "log_format",
+            "docs_url",
             "verbose",
             "yes",
             "help",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.groups import connection_options, option
+from spirit_py.cli.groups import connection_options, docs_option, option
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import Duration, complete, connection_of
@@ -37,6 +37,7 @@ Exit codes:
     help="Age from which on the migrate command would not carry on.",
 )
 @option("--json", "as_json", is_flag=True, help="JSON for programs, one list.")
+@docs_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def status(**options: Any) -> None:
     """Show migrations that were stopped or are under way, and batches of them; touch nothing.

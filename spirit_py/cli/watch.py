@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.groups import connection_options, option, statement_writes_option
+from spirit_py.cli.groups import connection_options, docs_option, option, statement_writes_option
 from spirit_py.cli.outcome import ErrorsShown, leave_with, say, show
 from spirit_py.cli.records import log_options
 from spirit_py.cli.sections import SectionedCommand
@@ -48,6 +48,7 @@ Exit codes:
     help="Seconds of quiet after which to print a heartbeat. [default: never]",
 )
 @statement_writes_option
+@docs_option
 @log_options
 def watch(**options: Any) -> None:
     """Print every committed change as it happens, one event a line.

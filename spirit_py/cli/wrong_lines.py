@@ -27,7 +27,9 @@ class JsonAwareGroup(click.Group):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments as they were given."""
+        """Keep the arguments as they were given; ``help migrate`` means ``migrate --help``."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
         ctx.meta[_GIVEN] = list(args)
         return super().parse_args(ctx, args)
 

@@ -66,7 +66,7 @@ def test_help_shows_its_example_on_a_line_of_its_own(command):
     """Click's mark for text that is not to be wrapped is nowhere shown."""
     shown = CliRunner().invoke(cli.main, [command, "--help"]).output
     assert "\\b" not in shown
-    begins = "bash" if command == "completion" else "--host db1"
+    begins = {"completion": "bash", "explain": "no-usable-key"}.get(command, "--host db1")
     assert f"\n  spirit-py {command} {begins}" in shown
 
 

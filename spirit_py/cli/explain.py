@@ -1,0 +1,139 @@
+"""``spirit-py explain``: the page about an error's code, in the terminal."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+import spirit_py
+from spirit_py.cli.groups import docs_option
+from spirit_py.cli.more import more_about
+from spirit_py.cli.outcome import ErrorsShown
+from spirit_py.cli.sections import SectionedCommand
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import UsageFault
+
+#: In a wheel the pages are part of the package, in a checkout they are in the documentation.
+_INSTALLED: Final = "error_pages"
+_CHECKOUT: Final = "docs/errors"
+_FENCE: Final = "---\n"
+PHASES: Final = (
+    "command",
+    "connection",
+    "preflight",
+    "copy",
+    "feed",
+    "checksum",
+    "swap",
+    "after the swap",
+    "control",
+    "any",
+)
+"""When an error comes; in the order of a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page about a code.
+
+    Attributes:
+        exits: the exit codes with which an error of this code ends a command; 0 where it may be a
+            warning.
+        phase: one of :data:`PHASES`.
+        text: Markdown.
+    """
+
+    code: ErrorCode
+    summary: str
+    exits: tuple[int, ...]
+    phase: str
+    text: str
+
+
+def read_page(code: ErrorCode) -> Page:
+    """Read the page about a code.
+
+    Raises:
+        OSError: it is not there, which only a damaged installation brings about.
+    """
+    package = Path(spirit_py.__file__).parent
+    folder = package / _INSTALLED
+    if not folder.is_dir():
+        folder = package.parent / _CHECKOUT
+    whole = (folder / f"{code}.md").read_text(encoding="utf-8")
+    _, head, text = whole.split(_FENCE, 2)
+    fields = dict(line.split(": ", 1) for line in head.splitlines())
+    return Page(
+        code=code,
+        summary=fields["summary"],
+        exits=tuple(int(part) for part in fields["exit"].split(",")),
+        phase=fields["phase"],
+        text=text.strip(),
+    )
+
+
+@click.command(cls=SectionedCommand)
+@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=lambda *_: list(ErrorCode))
+@docs_option
+def explain(codes: tuple[str, ...]) -> None:
+    """Explain an error: what it means, what is left on the server, what to do.
+
+    \b
+    spirit-py explain                  all codes
+    spirit-py explain no-usable-key    the page about one
+    """  # noqa: D301 - click reads the backspace
+    with ErrorsShown(verbose=False):
+        if not codes:
+            click.echo("\n".join(_overview()))
+            return
+        for page in [read_page(_known(code)) for code in codes]:
+            _show(page.text)
+            for line in more_about([page.code])[1:]:
+                click.echo(f"\n{line}")
+
+
+def _known(text: str) -> ErrorCode:
+    """Return the code that is meant.
+
+    Raises:
+        UsageFault: there is none; with those that are spelled alike.
+    """
+    wanted = text.strip().lower().replace("_", "-")
+    try:
+        return ErrorCode(wanted)
+    except ValueError:
+        near = difflib.get_close_matches(wanted, list(ErrorCode), n=3, cutoff=0.5)
+        near += [code for code in ErrorCode if wanted and wanted in code and code not in near]
+        alike = f"did you mean {', '.join(near)}? " if near else ""
+        raise UsageFault(
+            f"there is no code {text!r}", hint=f"{alike}spirit-py explain lists all"
+        ) from None
+
+
+def _overview() -> list[str]:
+    """Return a line for each code, by phase."""
+    pages = [read_page(code) for code in ErrorCode]
+    width = max(len(page.code) for page in pages)
+    lines: list[str] = []
+    for phase in PHASES:
+        lines += ["", f"{phase}:"] if lines else [f"{phase}:"]
+        lines += [
+            f"  {page.code:<{width}}  {page.summary}" for page in pages if page.phase == phase
+        ]
+    return [*lines, "", "spirit-py explain CODE shows the page about one."]
+
+
+def _show(text: str) -> None:
+    """Print Markdown: laid out on a terminal, as it is written for everything else."""
+    if not sys.stdout.isatty():
+        click.echo(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text, hyperlinks=False))
