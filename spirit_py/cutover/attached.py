@@ -57,15 +57,11 @@ class AttachedObjects(Protocol):
             TryFailed: something else is attached by now.
         """
 
-    def undo(self, session: Session) -> None:
-        """Undo under the lock what was sent before a RENAME that was not made.
+    def settle(self, session: Session) -> None:
+        """Bring under the lock what is attached to where it belongs.
 
-        Raises:
-            ServerFault: not all is undone.
-        """
-
-    def complete(self, session: Session) -> None:
-        """Send under the lock what remains after the RENAME.
+        What was sent before a RENAME that was not made is undone; after one that was made, what
+        remains is sent.
 
         Raises:
             ServerFault: something remains.
@@ -110,10 +106,7 @@ class NothingAttached:
     def prove(self, session: SqlSession) -> None:
         """Do nothing."""
 
-    def undo(self, session: Session) -> None:
-        """Do nothing."""
-
-    def complete(self, session: Session) -> None:
+    def settle(self, session: Session) -> None:
         """Do nothing."""
 
     def undo_later(self) -> None:

@@ -296,7 +296,7 @@ class Attempt:
         if not self.half_way.left:
             return
         try:
-            self.plan.attached_objects.undo(self.session)
+            self.plan.attached_objects.settle(self.session)
         except ServerFault as fault:
             _LOG.warning("not undone under the lock: %s", fault.message)
         else:
@@ -312,7 +312,7 @@ class Attempt:
         self.settled = False
         for sends_left in reversed(range(_MOST_SENDS)):
             try:
-                self.plan.attached_objects.complete(self.session)
+                self.plan.attached_objects.settle(self.session)
             except ServerFault as fault:
                 if fault.code == INTERRUPTED and sends_left:
                     continue

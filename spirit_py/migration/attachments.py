@@ -164,12 +164,8 @@ class SwapAttachments:
                 f"triggers were created or dropped meanwhile: {'; '.join(sorted(others))}"
             )
 
-    def undo(self, session: Session) -> None:
-        """Undo under the lock what was sent before a RENAME that was not made."""
-        settle_locked(session, self._noted)
-
-    def complete(self, session: Session) -> None:
-        """Send under the lock what remains after the RENAME."""
+    def settle(self, session: Session) -> None:
+        """Undo or complete under the lock, as the tables show that it belongs."""
         settle_locked(session, self._noted)
 
     def undo_later(self) -> None:

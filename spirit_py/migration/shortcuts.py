@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spirit_py.attached.foreign_keys.carried import drops
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.events import EventName
@@ -126,8 +127,10 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
     table = (context.schema, context.table)
     found = {table: None}
     found.update((key.child, None) for key in keys_to(session, *table))
-    if context.statement.of_kind(ClauseKind.DROP_FOREIGN_KEY):
-        found.update((key.parent, None) for key in keys_of(session, *table))
+    if context.statement.of_kind(ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT):
+        keys = keys_of(session, *table)
+        if any(drops(context.statement, key) for key in keys):
+            found.update((key.parent, None) for key in keys)
     return list(found)
 
 

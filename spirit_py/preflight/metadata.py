@@ -19,6 +19,7 @@ _ALWAYS = frozenset(
         ClauseKind.RENAME_COLUMN,
         ClauseKind.ALTER_COLUMN,
         ClauseKind.DROP_CHECK,
+        ClauseKind.DROP_CONSTRAINT,
         ClauseKind.DROP_FOREIGN_KEY,
     }
 )

@@ -111,7 +111,8 @@ class Adaptive:
         self._samples: deque[tuple[float, float]] = deque()
         self._running = 0.0
         self._pressure: tuple[str, float] = ("", 0.0)
-        self._base: float | None = None
+        #: How long a small commit took without the work, at the p80; None before it was measured.
+        self.commit_seconds_before: float | None = None
         self._base_running = 0.0
         self._measured_at = 0.0
         #: Since when commits are measured without work; None while there may be work.
@@ -157,11 +158,6 @@ class Adaptive:
         ordered = sorted(took for _, took in self._samples)
         return ordered[int(len(ordered) * 0.8)]
 
-    @property
-    def commit_seconds_before(self) -> float | None:
-        """How long it took without the work; None before it was measured."""
-        return self._base
-
     def probed(self, now: float, seconds: float) -> None:
         """Note how long a small commit took."""
         self._samples.append((now, seconds))
@@ -181,7 +177,7 @@ class Adaptive:
         if self._busy and not was:
             self.share = min(FIRST_SHARE, float(self.most))
             self.part_bytes = FIRST_PART
-            if self._base is None:
+            if self.commit_seconds_before is None:
                 self._measure(now)
 
     def press(self, name: str, pressure: float) -> None:
@@ -221,7 +217,7 @@ class Adaptive:
         name, pressure = self._pressure
         if pressure >= _NEAR:
             return f"{name} is at {100 * pressure:.0f} % of its limit", True
-        base, now = self._base, self.commit_seconds
+        base, now = self.commit_seconds_before, self.commit_seconds
         if base is not None and self._running > 2 * self._base_running + _MORE_RUNNING:
             return f"{self._running:.0f} sessions run instead of {self._base_running:.0f}", True
         if base is not None and now is not None and now > FACTOR * base + _SLACK:
@@ -245,7 +241,7 @@ class Adaptive:
         self._least_since = None
         found = self.commit_seconds
         if found is not None:
-            self._base, self._base_running = found, self._running
+            self.commit_seconds_before, self._base_running = found, self._running
 
     def _measure_again(self, now: float) -> None:
         least = self.slowed_by and self.share <= 1.0 and self.part_bytes == LEAST_PART

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
+from spirit_py.migration import shortcuts
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.phases import Phase
+from spirit_py.statement import alter_of
 from tests.integration.test_foreign_key_feed import FAMILIES, WRITERS, logged, write
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.tables import open_session
 from tests.kits.waiting import DEADLINE, until
 
 TABLES = (
@@ -39,6 +44,27 @@ def await_sentinel(run: Migrating) -> None:
 
 
 @pytest.mark.parametrize(
+    ("alter", "locked"),
+    [
+        ("DROP FOREIGN KEY of_t", {"t", "c", "p"}),
+        ("DROP CONSTRAINT OF_T", {"t", "c", "p"}),
+        ("DROP CONSTRAINT positive", {"t", "c"}),
+        ("ADD z INT", {"t", "c"}),
+    ],
+)
+def test_who_is_on_a_parent_is_waited_for_where_its_key_is_dropped(db, alter, locked):
+    """The server locks the parents then, and the children always."""
+    db.execute(TABLES)
+    db.execute("ALTER TABLE t ADD CONSTRAINT positive CHECK (a > 0)")
+    context: Any = SimpleNamespace(
+        schema=db.name, table="t", statement=alter_of(db.name, "t", alter)
+    )
+    with open_session(db) as session:
+        found = shortcuts._locked(session, context)
+    assert set(found) == {(db.name, name) for name in locked}
+
+
+@pytest.mark.parametrize(
     ("alter", "algorithm"),
     [
         ("ADD z INT", "instant"),
@@ -46,6 +72,7 @@ def await_sentinel(run: Migrating) -> None:
         ("RENAME COLUMN id TO number", "inplace"),
         ("MODIFY v VARCHAR(20)", "inplace"),
         ("DROP FOREIGN KEY of_t", "inplace"),
+        ("DROP CONSTRAINT of_t", "inplace"),
     ],
 )
 def test_a_change_in_place_needs_no_swap_of_keys_and_triggers(db, spark_engine, alter, algorithm):

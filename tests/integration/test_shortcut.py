@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import Any
 
+import MySQLdb
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
@@ -144,12 +145,19 @@ def test_a_wrong_statement_is_no_impossible_shortcut(desk, alter, message):
 
 def test_row_versions_are_used_up(db, desk):
     """After 64 instant changes (255 from 9.1) the server says so, and the copy takes over."""
-    for number in range(300):
-        result = run(desk, f"ADD c{number} INT")
-        if result.algorithm is None:
-            break
+    assert run(desk, "ADD first INT").algorithm == "instant"
+    for number in range(60):
+        db.execute(f"ALTER TABLE t ADD c{number} INT, ALGORITHM=INSTANT")
+
+    def use_up() -> None:
+        for number in range(60, 300):
+            db.execute(f"ALTER TABLE t ADD c{number} INT, ALGORITHM=INSTANT")
+
+    with pytest.raises(MySQLdb.Error, match="Maximum row versions"):
+        use_up()
+    result = run(desk, "ADD c INT")
+    assert result.algorithm is None
     assert "Maximum row versions" in result.reason
-    assert number >= 60
 
 
 def test_the_alter_means_what_the_servers_sql_mode_says(db, desk):

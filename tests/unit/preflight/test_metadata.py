@@ -30,6 +30,8 @@ def why_not(clauses: str) -> str:
         "ALTER COLUMN v SET DEFAULT 'x'",
         "ALTER INDEX k INVISIBLE",
         "DROP CHECK c",
+        "DROP FOREIGN KEY of_t",
+        "DROP CONSTRAINT of_t",
         "COMMENT 'x'",
         "AUTO_INCREMENT=9 STATS_PERSISTENT=1",
         "MODIFY v VARCHAR(30) NOT NULL",
