@@ -178,7 +178,8 @@ FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|yml|sql|lock)|(?:[\w.-]+
 def _paths():
     """Return every file and folder of the tree, with ``/`` in front and behind a folder."""
     found = set()
-    for top in ("spirit_py", "tests", "ci", "docs", "README.md", "CHANGELOG.md", "pyproject.toml"):
+    tops = ("spirit_py", "tests", "ci", "docs", "examples")
+    for top in (*tops, "README.md", "CHANGELOG.md", "pyproject.toml"):
         for path in [ROOT / top, *(ROOT / top).rglob("*")]:
             found.add(f"/{path.relative_to(ROOT)}" + "/" * path.is_dir())
     return found

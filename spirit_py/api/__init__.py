@@ -18,6 +18,7 @@ from spirit_py.api.commands import (
     cleanup,
     migrate,
     migration_status,
+    plan_migration,
     revert,
     start_migration,
 )
@@ -25,6 +26,7 @@ from spirit_py.api.options import (
     ChecksumArguments,
     CleanupArguments,
     MigrationArguments,
+    PlanArguments,
     RevertArguments,
     StatusArguments,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "ChecksumArguments",
     "CleanupArguments",
     "MigrationArguments",
+    "PlanArguments",
     "RevertArguments",
     "Running",
     "StatusArguments",
@@ -41,6 +44,7 @@ __all__ = [
     "cleanup",
     "migrate",
     "migration_status",
+    "plan_migration",
     "revert",
     "start_migration",
 ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ChecksumArguments,
         CleanupArguments,
         MigrationArguments,
+        PlanArguments,
         RevertArguments,
         StatusArguments,
     )
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.migration.shown import MigrationShown
+    from spirit_py.plan import Plan
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
 
@@ -37,16 +39,19 @@ _OUTPUT: Final = {
     "log_format": "nothing is written to a terminal",
     **dict.fromkeys(("on_event", "hook_timeout"), _EVENTS),
 }
-
+_OF_MIGRATE: Final = {
+    **_OUTPUT,
+    "hook_veto": _EVENTS,
+    **dict.fromkeys(
+        ("tables", "exclude", "statements", "parallel", "on_failure", "yes"),
+        "of a batch: one call changes one table, or several at one moment",
+    ),
+}
 NO_ARGUMENTS: Final = {
-    "migrate": {
-        **_DOCS,
-        "log_format": "nothing is written to a terminal",
-        **dict.fromkeys(("on_event", "hook_timeout", "hook_veto"), _EVENTS),
-        **dict.fromkeys(
-            ("tables", "exclude", "statements", "parallel", "on_failure", "yes"),
-            "of a batch: one call changes one table, or several at one moment",
-        ),
+    "migrate": _OF_MIGRATE,
+    "plan": {
+        **{name: reason for name, reason in _OF_MIGRATE.items() if name != "yes"},
+        "format": "the result has to_dict()",
     },
     "checksum": _OUTPUT,
     "revert": _OUTPUT,
@@ -115,6 +120,23 @@ def migration_config_of(**options: Unpack[MigrationArguments]) -> MigrationConfi
     from spirit_py.cli.migrate import migration_config
 
     return migration_config(option_values(command, options, without=NO_ARGUMENTS["migrate"]))
+
+
+def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
+    """Return what :func:`migrate` would do with the same arguments, and why; write nothing.
+
+    A refusal of the change is part of the plan: ``plan.refused``.
+
+    Raises:
+        UsageFault: an option is wrong.
+        SpiritError: the server stopped answering.
+    """
+    from spirit_py.cli.migrate import migration_config
+    from spirit_py.cli.plan import plan as command
+    from spirit_py.plan import make_plan
+
+    values = option_values(command, options, without=NO_ARGUMENTS["plan"])
+    return make_plan(migration_config(values), sample=values["sample"])
 
 
 def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:

@@ -127,6 +127,12 @@ class MigrationArguments(
     tag_own_writes: bool
 
 
+class PlanArguments(MigrationArguments, total=False):
+    """The options of ``spirit-py plan``, but those of a batch and of its output."""
+
+    sample: bool
+
+
 class ChecksumArguments(
     ConnectionArguments, _TableOptions, _SparkOptions, _RecordOptions, total=False
 ):

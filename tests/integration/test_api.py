@@ -120,8 +120,10 @@ def _wait_and_raise(running):
     raise Mistake
 
 
-def test_tables_are_compared_and_what_a_migration_left_is_dropped(db, orders):
+def test_a_change_is_planned_tables_are_compared_and_what_a_migration_left_is_dropped(db, orders):
     """The other commands are functions too."""
+    plan = spirit_py.plan_migration(**orders, sample=False)
+    assert (plan.refused, plan.to_dict()["tables"][0]["table"]) == (False, "orders")
     db.execute("CREATE TABLE other LIKE orders; INSERT INTO other SELECT * FROM orders")
     reach = {name: orders[name] for name in ("host", "port", "user", "password", "database")}
     assert spirit_py.checksum_tables(**reach, table="orders", target_table="other").rows == ROWS

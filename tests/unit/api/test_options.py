@@ -8,7 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import click
 import pytest
@@ -29,6 +29,7 @@ BASE: Any = {
 }
 TYPED = {
     "migrate": options.MigrationArguments,
+    "plan": options.PlanArguments,
     "checksum": options.ChecksumArguments,
     "revert": options.RevertArguments,
     "status": options.StatusArguments,
@@ -46,8 +47,9 @@ def test_every_option_of_the_command_line_is_an_argument(name):
     command = cli.main.commands[name]
     declared = {argument_name(one) for one in command.params if isinstance(one, click.Option)}
     without = commands.NO_ARGUMENTS[name]
-    assert set(TYPED[name].__annotations__) | set(without) == declared
-    assert set(TYPED[name].__annotations__) & set(without) == set()
+    typed = set(get_type_hints(TYPED[name]))
+    assert typed | set(without) == declared
+    assert typed & set(without) == set()
 
 
 WORDS = """
