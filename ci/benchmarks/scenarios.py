@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import blocked, cutover, decoding, feed, rising, slow_replica, whole
+from benchmarks import blocked, cutover, decoding, feed, plans, rising, slow_replica, whole
 from benchmarks.application import Load
 from benchmarks.contenders import (
     AGGREGATE,
@@ -244,6 +244,13 @@ SCENARIOS = _by_name(
             rows=20_000,
             minutes=4,
             measure=blocked.blocked,
+        ),
+        Scenario(
+            name="plan",
+            title="the time that the plan says, and that the migration takes, for four tables",
+            rows=2_000_000,
+            minutes=4,
+            measure=plans.planned_and_real,
         ),
         Scenario(
             name="decoding",

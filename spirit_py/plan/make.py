@@ -19,6 +19,7 @@ from spirit_py.plan.around import attached_to, locks_of, pace_of, replicas_of, s
 from spirit_py.plan.columns import columns_of, key_of
 from spirit_py.plan.definition import Tried, try_definition
 from spirit_py.plan.earlier import decision_for, earlier_run, goes_on, refusals_of
+from spirit_py.plan.estimate import time_of
 from spirit_py.plan.method import method_of
 from spirit_py.plan.model import (
     Definition,
@@ -31,12 +32,14 @@ from spirit_py.plan.model import (
     TimePlan,
 )
 from spirit_py.plan.noted import Remarks, TooLong
+from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.preflight.relatives import require_free_relatives
+from spirit_py.spark.settings import local_slots
 from spirit_py.sql import quote_table
-from spirit_py.statement.index_definitions import deferrable_indexes
+from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 from spirit_py.throttle.asked import require_throttlers
@@ -364,6 +367,27 @@ class _Maker:
             return TimePlan(
                 seconds=1.0, least=0.0, most=3.0, how="the server changes metadata alone"
             )
-        if mapping is None or tried is None or sampling is None:
+        if sampling is None or mapping is None or tried is None:
             return TimePlan(how="no sample was taken")
-        return TimePlan(how=f"{indexes}")
+        if self._noted.refusals:
+            return TimePlan(how="no sample is taken for what is refused")
+        try:
+            sample = take_sample(
+                self._config,
+                mapping,
+                without_indexes(tried.create, _clauses(mapping, indexes)),
+                sessions=local_slots(self._config),
+                stop=sampling,
+            )
+        except ServerFault as fault:
+            return TimePlan(how=f"not measured: {fault.message}")
+        copied = self._decision.record.rows_copied if isinstance(self._decision, Resume) else 0
+        return time_of(mapping.source, indexes, sample, before=copied)
+
+
+def _clauses(mapping: TableMapping, indexes: IndexesPlan | None) -> dict[str, str]:
+    """Return the definitions of the deferred indexes, by name."""
+    if indexes is None or not indexes.deferred:
+        return {}
+    found = deferrable_indexes(mapping.target, mapping.lookup.index.name).clauses
+    return {name: found[name] for name in indexes.deferred}

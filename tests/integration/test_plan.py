@@ -101,6 +101,8 @@ def test_a_copy_is_planned_with_all_that_belongs_to_it(table: Database) -> None:
         ("foreign key", "child_ibfk_1"),
     }
     assert [lock["name"] for lock in one["locks"]][-1] == "swap"
+    assert one["time"]["sample_rows"] > 0
+    assert one["time"]["least"] < one["time"]["seconds"] < one["time"]["most"]
     assert one["space"]["binlog_bytes"] > 0
     assert plan["pace"]
     assert plan["refusals"] == []

@@ -1,0 +1,68 @@
+"""Times from a sample (pure).
+
+A real copy does more than one into a temporary table: it writes redo and binlog, commits, and pages
+are flushed. That is a share of the same work, on the same processors, so it is given as a factor
+of the sample (measured on idle servers, see docs/benchmarks.md), and the rest as the time in which
+this server has written its logs up to now, which differs from machine to machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.plan.model import PhaseTime, TimePlan
+
+if TYPE_CHECKING:
+    from spirit_py.plan.model import IndexesPlan
+    from spirit_py.plan.sample import Sample
+    from spirit_py.table.schema import TableSchema
+
+COPY_FACTOR: Final = 1.6
+"""Processor time of a real copy by that of one into a temporary table: redo, binlog, commits."""
+INDEX_FACTOR: Final = 0.4
+"""Time of one index's build by that of copying the rows without it."""
+HASH_FACTOR: Final = 2.0
+"""Two tables are hashed."""
+FIXED: Final = 0.8
+"""Seconds of everything that does not depend on the rows: feed, snapshots, locks, swap."""
+_TOLERANCE: Final = 0.3
+_FEW_ROWS: Final = 20_000
+
+
+def time_of(
+    source: TableSchema, indexes: IndexesPlan | None, sample: Sample, *, before: int = 0
+) -> TimePlan:
+    """Return the time of a copy.
+
+    Args:
+        before: rows that an earlier run has copied.
+    """
+    if not sample.rows:
+        return TimePlan(how=f"no sample was taken: {sample.trouble}")
+    rows = max(0, source.estimated_rows - before)
+    copied = rows * sample.row_copied * COPY_FACTOR
+    copied += 2 * source.data_bytes * (sample.log_byte or 0.0)
+    deferred = indexes.deferred if indexes is not None else ()
+    built = len(deferred) * rows * sample.row_copied * INDEX_FACTOR
+    hashed = source.estimated_rows * sample.row_hashed * HASH_FACTOR
+    phases = [PhaseTime(phase="copy", seconds=round(copied, 1))]
+    if deferred:
+        phases.append(PhaseTime(phase="index", seconds=round(built, 1)))
+    phases += [
+        PhaseTime(phase="checksum", seconds=round(hashed, 1)),
+        PhaseTime(phase="others", seconds=FIXED),
+    ]
+    whole = copied + built + hashed + FIXED
+    off = _TOLERANCE + min(0.5, sample.spread / 4) + (0.3 if sample.rows < _FEW_ROWS else 0.0)
+    cut = f"; the sample was cut short: {sample.trouble}" if sample.trouble else ""
+    return TimePlan(
+        seconds=round(whole, 1),
+        least=round(whole / (1 + off), 1),
+        most=round(whole * (1 + off), 1),
+        phases=tuple(phases),
+        how=f"from {sample.rows} rows copied and hashed by {sample.sessions} session(s) in"
+        f" {sample.seconds:.1f} s{cut}; other users of the server, its pace, throttles and locks"
+        " may make it longer",
+        sample_rows=sample.rows,
+        sample_seconds=sample.seconds,
+    )

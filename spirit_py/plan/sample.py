@@ -1,0 +1,254 @@
+"""Measure how fast this table is copied and compared on this server, for a second or two.
+
+As many sessions as the copy would use copy chunks of several places of the key into temporary
+tables of their own, by the copy's own statement, and hash the same rows by the checksum's own
+expression. Temporary tables are neither logged nor seen by anybody; what a real copy costs more is
+the business of :mod:`spirit_py.plan.estimate`, for which the time of the server's log files is read
+from its performance schema.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
+from spirit_py.chunk.lanes import LaneChunker
+from spirit_py.chunk.sizing import part_rows
+from spirit_py.copier.chunk_sql import copy_sql
+from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import as_stored, evaluating
+from spirit_py.mysql.global_status import read_status
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.chunk.chunk import Chunk
+    from spirit_py.config import ConnectionOptions, MigrationConfig
+    from spirit_py.mysql.session import Session
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+SECONDS: Final = 1.5
+"""For which a sample lasts; the piece that has begun is finished."""
+_MOST_BYTES: Final = 128 << 20
+"""Of rows that a sample copies at most: they lie in the server's temporary tablespace."""
+_JOIN_SECONDS: Final = 60.0
+_FILES: Final = """
+SELECT EVENT_NAME, SUM_TIMER_WRITE + SUM_TIMER_MISC, SUM_NUMBER_OF_BYTES_WRITE
+FROM performance_schema.file_summary_by_event_name
+WHERE EVENT_NAME IN ('wait/io/file/sql/binlog', 'wait/io/file/innodb/innodb_log_file')"""
+#: Of fewer bytes the time says little.
+_LEAST_LOGGED: Final = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What a sample has measured.
+
+    Attributes:
+        rows: that were copied.
+        seconds: how long it took.
+        row_copied: seconds for a row with all sessions together.
+        row_hashed: the same for hashing a row of one table.
+        spread: difference of the slowest and the quickest piece, as a share of the mean.
+        sessions: how many there were.
+        log_byte: seconds that the server spends on writing a byte to its logs; None if unknown.
+        trouble: why it was cut short; empty where it was not.
+    """
+
+    rows: int = 0
+    seconds: float = 0.0
+    row_copied: float = 0.0
+    row_hashed: float = 0.0
+    spread: float = 0.0
+    sessions: int = 0
+    log_byte: float | None = None
+    trouble: str = ""
+
+
+def take_sample(
+    config: MigrationConfig,
+    mapping: TableMapping,
+    create: str,
+    *,
+    sessions: int,
+    stop: StopSwitch,
+) -> Sample:
+    """Measure.
+
+    Args:
+        create: statement that makes the temporary table.
+        sessions: how many copy at the same time.
+
+    Raises:
+        SpiritError: the server could not be asked.
+    """
+    began = time.monotonic()
+    with connect(config.connection, role="plan") as reader:
+        if trouble := _above_load(reader, config):
+            return Sample(trouble=trouble)
+        sampler = _Sampler(config, mapping, create, reader, sessions=sessions, stop=stop)
+        with contextlib.ExitStack() as stack:
+            for number in range(sessions):
+                stack.enter_context(
+                    Background(
+                        f"sample-{number}",
+                        sampler.body(number),
+                        failed=sampler.fail,
+                        join_seconds=_JOIN_SECONDS,
+                    )
+                )
+            sampler.wait()
+        stop.check()
+        return sampler.result(time.monotonic() - began, _log_byte(reader))
+
+
+def _above_load(session: Session, config: MigrationConfig) -> str:
+    """Return which limit of the load is exceeded; empty for none."""
+    limits = dict((*config.max_load, *config.critical_load))
+    found = read_status(session, limits) if limits else {}
+    for name, value in limits.items():
+        if found.get(name.lower(), 0.0) > value:
+            return f"{name} is {found[name.lower()]:g}, above {value:g}"
+    return ""
+
+
+def _log_byte(session: Session) -> float | None:
+    """Return the seconds in which the server has written a byte to its logs, all it has written."""
+    try:
+        rows = session.query(_FILES)
+    except ServerFault:
+        return None
+    enough = [row for row in rows if int(row[2]) >= _LEAST_LOGGED]
+    return sum(float(row[1]) / 1e12 / float(row[2]) for row in enough) if enough else None
+
+
+class _Sampler:
+    """The threads of one sample, and what they have measured."""
+
+    def __init__(
+        self,
+        config: MigrationConfig,
+        mapping: TableMapping,
+        create: str,
+        reader: Session,
+        *,
+        sessions: int,
+        stop: StopSwitch,
+    ) -> None:
+        self._config = config
+        self._connection: ConnectionOptions = config.connection
+        self._mapping = mapping
+        self._create = create
+        self._reader = reader
+        self._stop = stop
+        self._part = part_rows(mapping.source)
+        self._chunker = LaneChunker(mapping, reader.query, workers=sessions)
+        self._plan = ComparisonPlan(mapping=mapping)
+        self._lock = threading.Lock()
+        self._ended = threading.Semaphore(0)
+        self._sessions = sessions
+        self._bytes = 0.0
+        #: For each session: rows, seconds to copy them, and seconds to hash them, of each piece.
+        self._pieces: dict[int, list[tuple[int, float, float]]] = {n: [] for n in range(sessions)}
+        self._error: BaseException | None = None
+        self._trouble = ""
+
+    def body(self, number: int) -> Callable[[threading.Event], None]:
+        """Return what a thread does."""
+
+        def run(_: threading.Event) -> None:
+            try:
+                self._run(number)
+            finally:
+                self._ended.release()
+
+        return run
+
+    def fail(self, error: BaseException) -> None:
+        """Note why a thread ended."""
+        self._error = self._error or error
+
+    def wait(self) -> None:
+        """Wait until all threads have ended."""
+        for _ in range(self._sessions):
+            self._ended.acquire()
+
+    def result(self, seconds: float, log_byte: float | None) -> Sample:
+        """Return what was measured.
+
+        Raises:
+            SpiritError: nothing could be.
+        """
+        pieces = [piece for each in self._pieces.values() for piece in each]
+        if not pieces:
+            if isinstance(self._error, SpiritError):
+                raise self._error
+            return Sample(seconds=seconds, trouble=self._trouble or "the table has no rows")
+        rates = [self._rates(each) for each in self._pieces.values() if each]
+        each = [copied / rows for rows, copied, _ in pieces]
+        mean = sum(each) / len(each)
+        return Sample(
+            rows=sum(rows for rows, _, _ in pieces),
+            seconds=round(seconds, 3),
+            row_copied=1 / sum(rate for rate, _ in rates),
+            row_hashed=1 / sum(rate for _, rate in rates),
+            spread=(max(each) - min(each)) / mean if len(each) > 1 else 1.0,
+            sessions=len(rates),
+            log_byte=log_byte,
+            trouble=self._trouble,
+        )
+
+    @staticmethod
+    def _rates(pieces: list[tuple[int, float, float]]) -> tuple[float, float]:
+        """Return the rows a second of one session, copied and hashed."""
+        rows = sum(rows for rows, _, _ in pieces)
+        return (
+            rows / max(1e-9, sum(copied for _, copied, _ in pieces)),
+            rows / max(1e-9, sum(hashed for _, _, hashed in pieces)),
+        )
+
+    def _run(self, number: int) -> None:
+        until = time.monotonic() + SECONDS
+        with connect(self._connection, role="plan") as session:
+            with as_stored(session):
+                session.execute(self._create)
+            while time.monotonic() < until and self._goes_on():
+                chunk = self._next(number)
+                if chunk is None:
+                    break
+                self._measure(number, session, chunk)
+
+    def _goes_on(self) -> bool:
+        if self._stop.requested or self._bytes > _MOST_BYTES:
+            return False
+        with self._lock:
+            self._trouble = self._trouble or _above_load(self._reader, self._config)
+        return not self._trouble
+
+    def _next(self, number: int) -> Chunk | None:
+        with self._lock:
+            return self._chunker.next_chunk(self._part, number)
+
+    def _measure(self, number: int, session: Session, chunk: Chunk) -> None:
+        """Copy a chunk, then hash it."""
+        began = time.monotonic()
+        with evaluating(session, self._mapping):
+            rows = session.execute(copy_sql(self._mapping, chunk))
+        copied = time.monotonic()
+        if self._plan.staged:
+            # The server converts these columns in a staging table; see the estimate.
+            hashed = (copied - began) / 2
+        else:
+            session.query(aggregate(self._plan, SOURCE, chunk))
+            hashed = time.monotonic() - copied
+        with self._lock:
+            self._bytes += rows * (self._mapping.source.row_bytes or 100.0)
+        if rows > 0:
+            self._pieces[number].append((rows, copied - began, hashed))
