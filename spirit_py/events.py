@@ -31,6 +31,7 @@ class EventName(enum.StrEnum):
     STATEMENT_READ = "statement.read"
     SESSIONS_ENDED = "sessions.ended"
     RESUME_DECIDED = "resume.decided"
+    PLAN_MADE = "plan.made"
     ALGORITHM_CHOSEN = "algorithm.chosen"
     PHASE_ENTERED = "phase.entered"
     PROGRESS = "progress"
@@ -231,6 +232,7 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
         "rows_copied": int,
         "phase": str,
     },
+    EventName.PLAN_MADE: {"plan": dict},
     EventName.ALGORITHM_CHOSEN: {"algorithm": str, "reason": str},
     EventName.PHASE_ENTERED: {"phase": str, "before": str, "seconds": float},
     EventName.WARNING: {"code": str},

@@ -39,6 +39,7 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
+from spirit_py.migration.first_screen import show_plan
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.falling import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
@@ -117,6 +118,7 @@ def _run_phases(run: Run) -> None:
     new: NewTables | None = None
     with run.first_session("driver") as session:
         contexts, decision = open_migration(run, session)
+        show_plan(run, session, contexts, decision)
         if isinstance(decision, Afresh):
             new = _begin(run, session, contexts, decision.abandoned)
         elif not decision.cleanup:

@@ -28,6 +28,6 @@ A refusal does not hide the rest: all that is found is in the plan, each with it
 
 from spirit_py.plan.make import brief_plan, make_plan
 from spirit_py.plan.model import Plan
-from spirit_py.plan.text import PlanLine, brief_lines, text_of
+from spirit_py.plan.text import PlanLine, brief_text, text_of
 
-__all__ = ["Plan", "PlanLine", "brief_lines", "brief_plan", "make_plan", "text_of"]
+__all__ = ["Plan", "PlanLine", "brief_plan", "brief_text", "make_plan", "text_of"]

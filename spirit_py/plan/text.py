@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from spirit_py.plan.diff import diff_of
@@ -42,20 +43,26 @@ def text_of(plan: Plan) -> list[PlanLine]:
     return lines
 
 
-def brief_lines(plan: Plan) -> list[PlanLine]:
-    """Return the first screen of a migration: a few lines a table."""
-    lines: list[PlanLine] = []
-    for table in plan.tables:
-        lines.append(PlanLine(_headline(table), "heading"))
-        lines += _listed("why", [table.method.why])
-        lines += _listed("size", [_size(table)])
-        attached = [f"{one.kind} {one.name}: {one.what}" for one in table.attached]
-        lines += _listed("attached", attached)
-        if table.space is not None:
-            lines += _listed("disk", [_disk(table)])
+def brief_text(plan: Plan) -> str:
+    """Return the first screen of a migration: one line."""
+    parts = [part for table in plan.tables for part in _brief(table)]
     if plan.earlier.action != "none":
-        lines += _listed("earlier", [_earlier(plan)])
-    return lines + _listed("replicas", plan.replicas)
+        parts.append(_earlier(plan))
+    if plan.replicas:
+        parts.append(f"replicas: {', '.join(plan.replicas)}")
+    return f"plan: {'; '.join(parts)}"
+
+
+def _brief(table: TablePlan) -> Iterator[str]:
+    """Yield what matters most of one table."""
+    yield _headline(table)
+    yield _size(table)
+    counts = Counter(one.kind for one in table.attached)
+    if counts:
+        listed = ", ".join(f"{count} {kind}(s)" for kind, count in counts.items())
+        yield f"attached: {listed}"
+    if table.space is not None:
+        yield f"disk: {_disk(table)}"
 
 
 def _headline(table: TablePlan) -> str:

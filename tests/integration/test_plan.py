@@ -164,3 +164,15 @@ def test_the_text_has_a_diff_and_the_verdict(table: Database) -> None:
     assert re.search(r"^\s+(change\s+)?-\s+`a` int DEFAULT NULL", done.stdout, re.MULTILINE)
     assert re.search(r"^\s+(change\s+)?\+\s+`a` bigint DEFAULT NULL", done.stdout, re.MULTILINE)
     assert "nothing was written" in done.stdout
+
+
+def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
+    """It comes before anything is decided, as one event that has the whole tree."""
+    done = run(table, "migrate", "--alter", "ADD COLUMN z INT", "--log-format", "json")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    names = [event["event"] for event in events]
+    made = events[names.index("plan.made")]
+    assert names.index("plan.made") < names.index("algorithm.chosen")
+    assert "changed in place if the server can" in made["text"]
+    assert made["plan"]["tables"][0]["size"]["data_bytes"] > 0

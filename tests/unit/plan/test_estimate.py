@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.model import IndexesPlan
@@ -21,18 +22,25 @@ TABLE = TableSchema(
 SAMPLE = Sample(rows=50_000, seconds=1.5, row_copied=1e-5, row_hashed=1e-6, spread=0.2, sessions=2)
 
 
+def planned(*given, **named):
+    """Return the time with seconds that are known."""
+    time: Any = time_of(*given, **named)
+    assert time.seconds is not None
+    return time
+
+
 def test_a_table_of_twice_the_rows_takes_nearly_twice_as_long():
     """Only what does not depend on the rows stays."""
     once, twice = (
-        time_of(TABLE, None, SAMPLE),
-        time_of(replace(TABLE, estimated_rows=2_000_000), None, SAMPLE),
+        planned(TABLE, None, SAMPLE),
+        planned(replace(TABLE, estimated_rows=2_000_000), None, SAMPLE),
     )
     assert 1.8 < twice.seconds / once.seconds < 2.0
 
 
 def test_rows_that_are_copied_already_take_no_time():
     """What an earlier run has copied is compared all the same."""
-    rest = time_of(TABLE, None, SAMPLE, before=1_000_000)
+    rest = planned(TABLE, None, SAMPLE, before=1_000_000)
     phases = {one.phase: one.seconds for one in rest.phases}
     assert phases["copy"] == 0.0
     assert phases["checksum"] > 0
@@ -40,16 +48,16 @@ def test_rows_that_are_copied_already_take_no_time():
 
 def test_each_deferred_index_adds_its_build():
     """Three indexes take three times as long as one."""
-    one = time_of(TABLE, IndexesPlan(deferred=("a",)), SAMPLE)
-    three = time_of(TABLE, IndexesPlan(deferred=("a", "b", "c")), SAMPLE)
+    one = planned(TABLE, IndexesPlan(deferred=("a",)), SAMPLE)
+    three = planned(TABLE, IndexesPlan(deferred=("a", "b", "c")), SAMPLE)
     builds = [next(p.seconds for p in each.phases if p.phase == "index") for each in (one, three)]
     assert builds[1] == 3 * builds[0] > 0
 
 
 def test_a_noisy_or_small_sample_has_a_wider_range():
     """The range is said, and grows with the doubt."""
-    sure, noisy = time_of(TABLE, None, SAMPLE), time_of(TABLE, None, replace(SAMPLE, spread=1.5))
-    small = time_of(TABLE, None, replace(SAMPLE, rows=100))
+    sure, noisy = planned(TABLE, None, SAMPLE), planned(TABLE, None, replace(SAMPLE, spread=1.5))
+    small = planned(TABLE, None, replace(SAMPLE, rows=100))
     assert sure.least < sure.seconds < sure.most < noisy.most < small.most * 2
     assert small.most > sure.most
 
