@@ -1,0 +1,120 @@
+"""Manual pages, made from the commands themselves: ``spirit-py.1``, ``spirit-py-migrate.1`` ...
+
+The wheel's build writes them (``hatch_build.py``), and the wheel puts them into ``share/man/man1``.
+They have what ``--help`` has, in the same sections, with exit codes, environment, files, examples.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from spirit_py.cli.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_NAME: Final = "spirit-py"
+_FILES: Final = (
+    ("/etc/my.cnf, /etc/mysql/my.cnf, ~/.my.cnf", "option files of MySQL: [client], [spirit-py]"),
+    ("~/.mylogin.cnf", "login paths, as mysql_config_editor writes them"),
+    (
+        "/etc/spirit-py/config.toml, ~/.config/spirit-py/config.toml",
+        "defaults for options; they count more than MySQL's files, and less than the environment",
+    ),
+    ("~/.cache/spirit-py", "an archive of Spark's classes, which may be deleted"),
+)
+_ENVIRONMENT: Final = (
+    ("SPIRIT_PY_OPTION", "any option: --max-lag as SPIRIT_PY_MAX_LAG"),
+    ("SPIRIT_PY_PASSWORD, MYSQL_PWD", "the password"),
+    ("SPIRIT_PY_CONFIG", "a file of defaults beside the usual ones"),
+    ("JAVA_HOME", "the Java that Spark runs on"),
+    ("NO_COLOR, FORCE_COLOR, TERM", "whether the output has colours"),
+)
+
+
+def manual_pages(group: click.Group, version: str) -> dict[str, str]:
+    """Return the pages by the names of their files."""
+    pages = {f"{_NAME}.1": _page(group, _NAME, version, group.commands)}
+    for name, command in group.commands.items():
+        full = f"{_NAME}-{name}"
+        pages[f"{full}.1"] = _page(command, full, version, {})
+    return pages
+
+
+def _page(
+    command: click.Command, name: str, version: str, commands: Mapping[str, click.Command]
+) -> str:
+    context = click.Context(command, info_name=name.replace(f"{_NAME}-", f"{_NAME} ", 1))
+    about, example = _help_of(command)
+    usage = " ".join(command.collect_usage_pieces(context))
+    lines = [
+        f'.TH "{name.upper()}" "1" "" "spirit-py {version}" "Manual of spirit-py"',
+        ".SH NAME",
+        rf"{_text(name)} \- {_text(about.split('. ')[0].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        rf".B {_text(str(context.info_name))}",
+        _text(usage),
+        ".SH DESCRIPTION",
+        _text(about),
+    ]
+    if commands:
+        lines.append(".SH COMMANDS")
+        for each, one in commands.items():
+            lines += _entry(rf"\fB{_text(_NAME)}\-{_text(each)}\fR(1)", _help_of(one)[0])
+    lines += [".SH OPTIONS", *_options(command, context)]
+    if example:
+        lines += [".SH EXAMPLES", *_verbatim(example)]
+    if command.epilog:
+        title, _, rest = command.epilog.removeprefix("\b\n").partition("\n")
+        lines += [f".SH {title.rstrip(':').upper()}", *_verbatim(rest)]
+    lines += _listed("ENVIRONMENT", _ENVIRONMENT) + _listed("FILES", _FILES)
+    others = "spirit-py-explain" if commands else "spirit-py"
+    lines += [".SH SEE ALSO", rf"\fB{_text(others)}\fR(1), \fBmysql\fR(1)"]
+    return "\n".join(lines) + "\n"
+
+
+def _help_of(command: click.Command) -> tuple[str, list[str]]:
+    """Return what a command does as one text, and the lines of its example."""
+    plain, _, example = inspect.cleandoc(command.help or "").partition("\b\n")
+    shown, _, rest = example.partition("\n\n")
+    text = " ".join(f"{plain} {rest.replace(chr(8), '')}".split())
+    return text, shown.splitlines()
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yield the options, section by section, in the order of ``--help``."""
+    left = {
+        str(one.name): record
+        for one in command.get_params(context)
+        if isinstance(one, click.Option) and (record := one.get_help_record(context)) is not None
+    }
+    for title, names in (*SECTIONS, ("General", tuple(left))):
+        found = [left.pop(name) for name in names if name in left]
+        if found:
+            yield f".SS {title}"
+        for option, meaning in found:
+            first, *rest = option.split(" ", 1)
+            yield from _entry(" ".join([rf"\fB{_text(first)}\fR", *map(_text, rest)]), meaning)
+
+
+def _listed(title: str, entries: tuple[tuple[str, str], ...]) -> list[str]:
+    return [f".SH {title}", *(line for name, text in entries for line in _entry(_text(name), text))]
+
+
+def _entry(name: str, meaning: str) -> list[str]:
+    return [".TP", name, _text(" ".join(meaning.split()))]
+
+
+def _verbatim(lines: str | list[str]) -> list[str]:
+    rows = lines.splitlines() if isinstance(lines, str) else lines
+    return [".PP", ".nf", *(_text(row) for row in rows), ".fi"]
+
+
+def _text(text: str) -> str:
+    """Return text in which nothing is a request of roff."""
+    escaped = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq")
+    return re.sub(r"^([.'])", r"\\&\1", escaped)
