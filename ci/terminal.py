@@ -20,6 +20,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import itertools
+import operator
 import os
 import re
 import select
@@ -43,7 +45,7 @@ from rich.text import Text
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _POLL: Final = 0.02
 _READ_BYTES: Final = 65536
@@ -217,10 +219,7 @@ class Terminal:
         with self._lock:
             columns, rows = self._screen.columns, self._screen.lines
             lines = [
-                [
-                    (cell.data, _style(cell))
-                    for cell in map(self._screen.buffer[row].__getitem__, range(columns))
-                ]
+                _spans(self._screen.buffer[row].__getitem__(column) for column in range(columns))
                 for row in range(rows)
             ]
         while lines and all(not data.strip() for data, _ in lines[-1]):
@@ -256,6 +255,12 @@ class Terminal:
             with self._lock:
                 self.written.append((time.monotonic() - self._began, piece))
                 self._stream.feed(piece)
+
+
+def _spans(cells: Iterable[Any]) -> list[tuple[str, Style]]:
+    """Return cells as texts of one style each, so that a picture has few elements."""
+    spans = itertools.groupby(((cell.data, _style(cell)) for cell in cells), operator.itemgetter(1))
+    return [("".join(data for data, _ in alike), style) for style, alike in spans]
 
 
 def _style(cell: Any) -> Style:

@@ -28,6 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--into", type=Path, default=ROOT / "build" / "site")
     asked = parser.parse_args(arguments)
     began = time.monotonic()
+    if not asked.quick:
+        from pages.captures import capture
+
+        capture(ROOT / "docs" / "captures")
     pages, found = built(asked.into)
     for fault in found:
         print(f"docs: {fault}", file=sys.stderr)

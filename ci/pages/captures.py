@@ -1,0 +1,149 @@
+"""Takes pictures of real runs for the pages: a throwaway server, an application that writes.
+
+Addresses, host names and dates of the machine are replaced by others of the same length, because a
+picture's letters stand in columns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import mysql_server
+import workload
+from mysql_base import ServerOptions
+from terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mysql_base import MySQLServer
+
+SCHEMA: Final = "shop"
+ROWS: Final = 1_000_000
+COPY: Final = "MODIFY id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, ADD INDEX customer (customer)"
+_SECONDS: Final = 240.0
+_PROGRAM: Final = str(Path(sys.executable).with_name("spirit-py"))
+_CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+
+
+def capture(folder: Path) -> None:
+    """Make every capture anew.
+
+    Raises:
+        ConditionNotMet: a program did not show what was waited for.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="spirit-py-captures-") as scratch,
+        mysql_server.running(ServerOptions(buffer_pool="512M")) as server,
+    ):
+        workload.load(server, SCHEMA, ROWS)
+        _Captures(server, folder, Path(scratch)).take()
+
+
+class _Captures:
+    """The runs whose screens are kept."""
+
+    def __init__(self, server: MySQLServer, folder: Path, scratch: Path) -> None:
+        self._server, self._folder, self._scratch = server, folder, scratch
+        address = f"{server.host}:{server.port}"
+        port = "33060"[: len(str(server.port))]
+        self._replaced = {
+            address: f"{_fitted('db-1.shop', len(server.host))}:{port}",
+            server.host: _fitted("db-1.shop", len(server.host)),
+            socket.gethostname(): _fitted("admin-1", len(socket.gethostname())),
+        }
+
+    def take(self) -> None:
+        """Take the pictures in the order of an operator's day."""
+        self._one("plan", ["plan", "--alter", COPY])
+        self._one("error", ["migrate", "--alter", "ADD COLUMN body VARCHAR(200)"])
+        with self._application():
+            self._migrate()
+        self._report()
+
+    def _migrate(self) -> None:
+        """Migrate under load; pause in the middle, look at it, resume, and watch it end."""
+        command = ["migrate", "--alter", COPY, "--report-html", str(self._scratch / "run.html")]
+        with self._terminal(command) as terminal:
+            terminal.wait_for(re.compile(r"\b[1-9]\d? ?%|\d\d\.\d ?%").search, _SECONDS)
+            self._write("migrate-copy", terminal, command[:-2])
+            self._one("ctl", ["ctl", "set", "threads=2", "max-load=Threads_running=25"], rows=12)
+            self._one("ctl-pause", ["ctl", "pause"], rows=12)
+            self._one("status", ["status"], rows=30)
+            self._one("ctl-resume", ["ctl", "resume"], rows=12)
+            terminal.wait_for(lambda text: "checksum" in text and "differences" in text, _SECONDS)
+            self._write("migrate-checksum", terminal, command[:-2])
+            terminal.wait(_SECONDS)
+            self._write("migrate-end", terminal, command[:-2])
+
+    def _report(self) -> None:
+        """Photograph the page of the run in a browser, where there is one."""
+        browser = next(filter(None, map(shutil.which, _CHROMIUM)), None)
+        if browser is None:
+            print("docs: no Chromium, so the picture of the report stays as it is", file=sys.stderr)
+            return
+        page = self._scratch / "run.html"
+        page.write_text(self._clean(page.read_text()))
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        size = ["--window-size=1100,1500", f"--screenshot={self._folder / 'report.png'}"]
+        subprocess.run(
+            [browser, *options, *size, page.as_uri()], check=True, capture_output=True, timeout=120
+        )
+
+    def _one(self, name: str, command: list[str], *, rows: int = 48) -> None:
+        """Run a command to its end, and keep its screen."""
+        with self._terminal(command, rows=rows) as terminal:
+            terminal.wait(_SECONDS)
+            self._write(name, terminal, command)
+
+    def _terminal(self, command: list[str], *, rows: int = 40) -> Terminal:
+        named = ["--database", SCHEMA, "--table", workload.TABLE]
+        environment = {
+            "SPIRIT_PY_NO_DEFAULTS": "1",
+            "SPIRIT_PY_HOST": f"{self._server.host}:{self._server.port}",
+            "SPIRIT_PY_USER": self._server.user,
+            "SPIRIT_PY_PASSWORD": self._server.password,
+            "TZ": "UTC",
+        }
+        first, *more = command
+        return Terminal(
+            [_PROGRAM, first, *named, *more], columns=110, rows=rows, environment=environment
+        )
+
+    def _write(self, name: str, terminal: Terminal, command: list[str]) -> None:
+        first, *more = command
+        words = [f'"{word}"' if " " in word else word for word in more]
+        title = " ".join(["spirit-py", first, "--table", workload.TABLE, *words])
+        picture = self._clean(terminal.picture(title if len(title) < 100 else title[:97] + "..."))
+        (self._folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+
+    def _clean(self, text: str) -> str:
+        """Replace what is of this machine alone by words of the same length."""
+        for word, other in self._replaced.items():
+            text = re.sub(rf"\b{re.escape(word)}\b", other, text)
+        return re.sub(r"\b20\d\d-\d\d-\d\d(?=[T &])", "2026-01-31", text)
+
+    @contextlib.contextmanager
+    def _application(self) -> Iterator[None]:
+        application = workload.Application(
+            self._server, SCHEMA, rows=ROWS, folder=self._scratch, writers=4, rate=400.0, seed=1
+        )
+        application.start()
+        try:
+            yield
+        finally:
+            application.stop()
+
+
+def _fitted(word: str, length: int) -> str:
+    """Return a word cut, or drawn out, to a length."""
+    return (word + "-" + "x" * length)[:length] if len(word) < length else word[:length]
