@@ -151,7 +151,8 @@ class Run(Process):
     def warn_of(self, findings: tuple[Finding, ...]) -> None:
         """Report what the checks found and did not refuse."""
         for finding in findings:
-            self.warn(f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause)
+            text = f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause
+            self.warn(text, code=finding.code)
 
 
 def _pace_settings(config: MigrationConfig) -> PaceSettings:

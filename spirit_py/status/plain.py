@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import MigrationStatus
 
 PROGRESS_SECONDS = 5.0
+#: The table is a key of every line, and speeds of the past are in earlier lines.
+_NO_FIGURES = frozenset({"table", "history"})
 
 
 class PlainReporter:
@@ -67,7 +69,7 @@ class PlainReporter:
         if phase == snapshot.phase.value and now - written < PROGRESS_SECONDS:
             return
         self._last[snapshot.table] = (snapshot.phase.value, now)
-        figures = {key: value for key, value in vars(snapshot).items() if key != "table"}
+        figures = {key: value for key, value in vars(snapshot).items() if key not in _NO_FIGURES}
         if snapshot.totals is not None:
             figures["totals"] = dataclasses.asdict(snapshot.totals)
         self.event(

@@ -13,6 +13,7 @@ from spirit_py.batch.related import related_tables
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
+from spirit_py.events import EventName
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
 from spirit_py.records import RecordOptions
@@ -215,8 +216,10 @@ def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel)
     assert [one["report"]["table"] for one in written["tables"]] == ["orders"] * 4
     assert {one["report"]["threads"] for one in written["tables"][:3]} == {2 // parallel}
     # Every line of every table names it.
-    named = [line for line in told.lines if any(name in line for name in four.names)]
-    assert len(named) == len(told.lines), set(told.lines) - set(named)
+    lines = [one.line for one in told.events if one.name is not EventName.RUN_ENDED]
+    assert [line for line in lines if not any(name in line for name in four.names)] == []
+    ended = [one.table for one in told.named(EventName.TABLE_ENDED)]
+    assert sorted(ended) == sorted(four.names)
 
 
 def test_two_that_run_side_by_side_are_both_shown(four, spark_engine):

@@ -1,0 +1,217 @@
+"""Hooks of a migration: every event is handed over, and a veto holds the swap back."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from spirit_py.errors import MigrationFailure
+from spirit_py.events import Event, EventName, undeclared
+from spirit_py.migration import veto
+from tests.kits.command import MINUTE, command_line, environment
+from tests.kits.held_command import assert_migrated, fill
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
+
+
+@pytest.fixture
+def table(db):
+    """A table of a few thousand rows."""
+    fill(db)
+    return db
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """The hook is asked again after a moment."""
+    monkeypatch.setattr(veto, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(veto, "_LONGEST_PAUSE", 0.2)
+
+
+def start(db, *more):
+    """Start the command as a process in a session of its own."""
+    words = ("--table", "t", "--alter", ALTER, "--no-shortcut", *more)
+    return subprocess.Popen(
+        command_line(db, "migrate", *words),
+        env=environment(db),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def events_of(text):
+    """Return the events of JSON lines, each held against what is declared."""
+    found = [json.loads(line) for line in text.splitlines()]
+    own = ("run", "time", "event", "level", "table", "text")
+    for one in found:
+        assert list(one)[:6] == list(own), one
+        fields = {name: value for name, value in one.items() if name not in own}
+        event = Event(name=EventName(one["event"]), text=one["text"], fields=fields)
+        assert undeclared(event) == []
+    return found
+
+
+def test_a_run_is_json_from_its_first_line_to_its_last_and_a_hook_gets_the_same(table, tmp_path):
+    """Every line is a declared event of one run; the hook is called with each but the figures."""
+    out = tmp_path / "out"
+    process = start(table, "--log-format", "json", "--on-event", f"cat >> {out}")
+    _, errors = process.communicate(timeout=2 * MINUTE)
+    assert process.returncode == 0, errors
+    lines = events_of(errors)
+    names = [one["event"] for one in lines]
+    assert (names[0], names[-1]) == ("run.begun", "run.ended")
+    assert lines[-1]["outcome"] == "done"
+    assert len({one["run"] for one in lines}) == 1
+    in_order = ["statement.read", "feed.begun", "copy.begun", "copy.done", "checksum.begun"]
+    in_order += ["checksum.done", "swap.done", "old_table.dropped"]
+    assert [name for name in names if name in in_order] == in_order
+    phases = [one["phase"] for one in lines if one["event"] == "phase.entered"]
+    assert {"copy", "drain", "checksum", "cutover", "cleanup", "done"} <= set(phases)
+    handed = events_of(out.read_text())
+    assert handed == [one for one in lines if one["event"] not in {"progress", "log.written"}]
+
+
+def test_a_hook_that_is_missing_changes_nothing(table):
+    """The migration is done, and one line warns."""
+    process = start(table, "--log-format", "json", "--on-event", "/nowhere/hook")
+    _, errors = process.communicate(timeout=2 * MINUTE)
+    assert process.returncode == 0, errors
+    (failed,) = [one for one in events_of(errors) if one["event"] == "hook.failed"]
+    assert (failed["kind"], failed["exit_code"]) == ("missing", 127)
+
+
+def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, tmp_path):
+    """It says why; meanwhile rows are written, and none is lost when it agrees (R15)."""
+    allowed, asked = tmp_path / "allowed", tmp_path / "asked"
+    hook = (
+        f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x >> {asked};'
+        f" [ -e {allowed} ] || {{ echo the batch job runs; exit 1; }}"
+    )
+    process = start(table, "--log-format", "json", "--on-event", hook, "--hook-veto")
+    try:
+        until(asked.exists, "the question", 60)
+        assert table.query("SELECT COUNT(*) FROM t")[0][0] == 3000
+        table.execute("INSERT INTO t VALUES (9001, 7, 'meanwhile')")
+        assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
+        allowed.touch()
+        _, errors = process.communicate(timeout=2 * MINUTE)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 0, errors
+    lines = events_of(errors)
+    refused = [one for one in lines if one["event"] == "cutover.vetoed"]
+    assert refused
+    assert {one["reason"] for one in refused} == {"the batch job runs"}
+    assert lines[-1]["outcome"] == "done"
+    assert table.query("SELECT a FROM t WHERE b = 'meanwhile'") == [(7,)]
+    assert table.query("SHOW COLUMNS FROM t LIKE 'z'")
+    assert tables(table) == ["t"]
+
+
+def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp_path):
+    """A Ctrl-C is not aimed at the hook; the copy is kept, and the same command carries on."""
+    asked, ended = tmp_path / "asked", tmp_path / "ended"
+    hook = (
+        f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x > {asked};'
+        f" sleep 3; echo x > {ended}; exit 1"
+    )
+    process = start(table, "--on-event", hook, "--hook-veto")
+    until(asked.exists, "the question", 60)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=MINUTE)
+    assert process.returncode == 130, errors
+    assert "carries on from here" in errors
+    assert ended.exists()
+    again = start(table)
+    _, errors = again.communicate(timeout=2 * MINUTE)
+    assert again.returncode == 0, errors
+    assert_migrated(table)
+
+
+# -- in this process, with a gate in the hook's place
+
+
+class Gated(Migrating):
+    """A migration that asks this test before the swap."""
+
+    def __init__(self, engine, config, gate):
+        self._gate = gate
+        super().__init__(engine, config)
+
+    def _run(self):
+        from spirit_py import migration
+
+        try:
+            self.report = migration.migrate(
+                self._config,
+                reporter=self.told,
+                engine_factory=lambda _: self._engine,
+                stop=self.stop,
+                gate=self._gate,
+            )
+        except BaseException as error:
+            self.error = error
+
+
+def copying(db, **more):
+    """Return the configuration of a copy."""
+    return config_for(db, table="t", alter=ALTER, no_shortcut=True, **more)
+
+
+def test_every_try_of_the_swap_needs_its_own_answer(table, spark_engine):
+    """A veto that comes between two tries holds: the table is not swapped until it ends."""
+    blocker = table.connect(autocommit=False).cursor()
+    asked: list[object] = []
+    agreed: list[bool] = []
+
+    def gate(event, _check):
+        asked.append(event.fields["number"])
+        if len(asked) == 1:
+            # Young enough to be in front of the first try, and of no other.
+            blocker.execute("INSERT INTO t VALUES (9001, 1, 'held')")
+            return ""
+        return "" if agreed else "not yet"
+
+    migrating = Gated(spark_engine, copying(table, lock_wait_timeout=1.0), gate)
+    migrating.wait_until(lambda: len(asked) > 1 or len(blocks(migrating)), "another question")
+    blocker.execute("COMMIT")
+    migrating.wait_until(lambda: len(asked) > 3, "more questions")
+    assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
+    agreed.append(True)
+    migrating.end()
+    assert table.query("SHOW COLUMNS FROM t LIKE 'z'")
+
+
+def blocks(migrating):
+    """Return the events that say the swap was not made."""
+    return migrating.told.named(EventName.CUTOVER_TRY_FAILED)
+
+
+def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, spark_engine):
+    """--cutover-timeout counts for the hook as well."""
+    migrating = Gated(spark_engine, copying(table, cutover_timeout=0.5), lambda *_: "never")
+    with pytest.raises(MigrationFailure, match=r"the hook has not agreed to the swap for 0\.5s"):
+        migrating.end()
+    assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
+    assert migrating.told.said("the same command carries on from here")
+
+
+def test_a_change_in_place_is_asked_for_too(table, spark_engine):
+    """INSTANT changes the table as much as a swap does."""
+    answers = ["wait", ""]
+    config = config_for(table, table="t", alter="ADD COLUMN y INT")
+    migrating = Gated(spark_engine, config, lambda *_: answers.pop(0))
+    report = migrating.end()
+    assert report.algorithm == "instant"
+    assert answers == []
+    assert len(migrating.told.named(EventName.CUTOVER_VETOED)) == 1

@@ -1,0 +1,111 @@
+"""One call of a hook: whatever it does, its caller goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from spirit_py.events import Event, EventName
+from spirit_py.hooks.call import call, environment
+from tests.kits.waiting import until
+
+EVENT = Event(name=EventName.SWAP_DONE, text="swapped", table="shop.orders", fields={"tries": 1})
+
+
+def test_the_event_is_on_its_standard_input_and_in_its_environment(tmp_path):
+    """One JSON line; name and table also as variables."""
+    out = tmp_path / "out"
+    done = call(f'cat > {out}; echo "$SPIRIT_PY_EVENT $SPIRIT_PY_TABLE"', EVENT, seconds=30)
+    assert (done.code, done.trouble) == (0, "")
+    assert done.lines == ("swap.done shop.orders",)
+    found = json.loads(out.read_text())
+    assert (found["event"], found["table"], found["tries"]) == ("swap.done", "shop.orders", 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "trouble", "why"),
+    [
+        ("exec <&-; exit 3", "failed", "ended with exit code 3"),
+        ("exec >&- 2>&-; exit 4", "failed", "ended with exit code 4"),
+        ("kill -9 $$", "failed", "was ended by signal 9"),
+        ("/nowhere/a-hook", "missing", "its command was not found (exit code 127)"),
+        ("true", "", ""),
+    ],
+)
+def test_how_it_ended_is_known(command, trouble, why):
+    """It need not read, and it need not write."""
+    done = call(command, EVENT, seconds=30)
+    assert (done.trouble, done.why) == (trouble, why)
+
+
+def test_megabytes_of_output_are_read_and_cut_off():
+    """It is not blocked by a full pipe, and takes no memory."""
+    done = call("yes 1234567 | head -c 5000000; echo last; exit 5", EVENT, seconds=30)
+    assert done.code == 5
+    assert 0 < sum(map(len, done.lines)) <= 64 << 10
+
+
+def test_lines_of_output_cannot_control_a_terminal():
+    """What is shown of them has escapes."""
+    assert call(r"printf 'a\033[2Jb\n'", EVENT, seconds=30).lines == ("a\\x1b[2Jb",)
+
+
+@pytest.mark.parametrize("first", ["", "trap '' TERM;"])
+def test_one_that_hangs_is_ended_with_what_it_has_begun(tmp_path, first):
+    """A hook that ignores SIGTERM gets SIGKILL; no zombie and no child is left."""
+    file = tmp_path / "pid"
+    done = call(f"{first} sh -c 'echo $$ > {file}; sleep 600'; sleep 600", EVENT, seconds=0.5)
+    assert done.trouble == "too long"
+    child = int(file.read_text())
+    until(lambda: not alive(child), "the end of the child")
+
+
+def test_a_daemon_that_it_leaves_is_not_waited_for(tmp_path):
+    """The end of the command counts, not that of its output; the daemon lives on."""
+    file = tmp_path / "pid"
+    began = time.monotonic()
+    done = call(f"setsid sleep 60 & echo $! > {file}; echo ready", EVENT, seconds=50)
+    assert (done.code, done.lines) == (0, ("ready",))
+    assert time.monotonic() - began < 50
+    child = int(file.read_text())
+    assert alive(child)
+    os.kill(child, 9)
+
+
+def test_it_inherits_no_password_and_no_descriptor():
+    """Not what configures us, and no file or socket beside the three standard streams."""
+    given = {"PATH": "/bin", "MYSQL_PWD": "a", "SPIRIT_PY_PASSWORD": "b", "SPIRIT_PY_DSN": "c"}
+    made = environment(given, EVENT)
+    assert made.keys() == {"PATH", "SPIRIT_PY_EVENT", "SPIRIT_PY_TABLE", "SPIRIT_PY_RUN"}
+    with Path(os.devnull).open() as file:
+        os.set_inheritable(file.fileno(), True)
+        done = call("ls /proc/$$/fd", EVENT, seconds=30)
+        assert str(file.fileno()) not in done.lines
+    assert {"0", "1", "2"} <= set(done.lines)
+
+
+def test_a_call_leaks_no_descriptor_and_no_zombie():
+    """Of many calls, hanging ones too, nothing is left in this process."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for command in ("true", "exit 1", "cat", "sleep 5"):
+        call(command, EVENT, seconds=0.2)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    assert not [pid for pid in children.read_text().split() if state(int(pid)) == "Z"]
+
+
+def state(pid: int) -> str:
+    """Return the state letter of a process; empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs."""
+    return state(pid) not in {"", "Z"}

@@ -1,0 +1,153 @@
+"""The reporter that calls a hook: in order, in its own thread, and never in the way."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from spirit_py.errors import Interrupted
+from spirit_py.events import Event, EventName
+from spirit_py.hooks import hook as module
+from spirit_py.hooks.hook import Hook
+from tests.kits.reporter import RecordingReporter
+from tests.kits.waiting import until
+
+
+def throttled(number: int) -> Event:
+    """Return an event with a number in it."""
+    fields = {"throttler": str(number), "reason": "x"}
+    return Event(name=EventName.THROTTLE_BEGUN, text="x", fields=fields)
+
+
+ENDED = Event(name=EventName.RUN_ENDED, text="ended")
+READY = Event(name=EventName.CUTOVER_READY, text="ready")
+
+
+@pytest.fixture
+def told():
+    """A reporter that gets the warnings."""
+    return RecordingReporter()
+
+
+@pytest.fixture
+def make(told):
+    """Return a function that makes a hook."""
+
+    def hook(command: str, seconds: float = 20.0) -> Hook:
+        from spirit_py.events import teller
+
+        return Hook(command, seconds=seconds, tell=teller(told.event))
+
+    return hook
+
+
+def test_events_are_handed_over_in_order_and_the_last_one_too(make, tmp_path):
+    """The end of the run waits for what is left."""
+    out = tmp_path / "out"
+    hook = make(f"cat >> {out}")
+    for number in range(20):
+        hook.event(throttled(number))
+    hook.event(ENDED)
+    hook.stop()
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [one.get("throttler") for one in lines] == [*map(str, range(20)), None]
+    assert lines[-1]["event"] == "run.ended"
+
+
+def test_figures_and_lines_for_people_call_nothing(make, tmp_path):
+    """A command is not started twice a second."""
+    out = tmp_path / "out"
+    hook = make(f"echo x >> {out}")
+    hook.start()
+    hook.progress(object())
+    hook.event(Event(name=EventName.SUMMARY, text="x"))
+    hook.event(READY)
+    hook.stop()
+    assert not out.exists()
+
+
+def test_a_slow_hook_keeps_nobody_waiting(make):
+    """An event is noted and returned from, while a call takes long; the end is bounded."""
+    hook = make("sleep 600", seconds=0.5)
+    began = time.monotonic()
+    for number in range(50):
+        hook.event(throttled(number))
+    assert time.monotonic() - began < 20
+    hook.stop()
+    assert time.monotonic() - began < 60
+
+
+def test_each_kind_of_trouble_is_warned_of_once(make, told):
+    """The reason has the first line of the output."""
+    hook = make("echo no room; exit 9")
+    for number in range(3):
+        hook.event(throttled(number))
+    hook.stop()
+    (failed,) = told.named(EventName.HOOK_FAILED)
+    assert failed.level == "warning"
+    assert failed.fields["kind"] == "failed"
+    assert failed.fields["exit_code"] == 9
+    assert "no room" in failed.text
+    hook = make("/nowhere/hook")
+    hook.event(throttled(1))
+    hook.stop()
+    assert told.events[-1].fields["kind"] == "missing"
+
+
+def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatch, tmp_path):
+    """Events that find no room are passed over, which is said; the end of the run has room."""
+    monkeypatch.setattr(module, "_MOST_WAITING", 2)
+    out, go = tmp_path / "out", tmp_path / "go"
+    hook = make(f"while [ ! -e {go} ]; do sleep 0.05; done; cat >> {out}")
+    for number in range(10):
+        hook.event(throttled(number))
+    hook.event(ENDED)
+    until(lambda: told.named(EventName.HOOK_FAILED), "the warning")
+    assert told.events[0].fields["kind"] == "slow"
+    go.touch()
+    hook.stop()
+    found = [json.loads(line)["event"] for line in out.read_text().splitlines()]
+    assert found[-1] == "run.ended"
+    assert len(found) <= 5
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("exit 0", ""),
+        ("echo not now; exit 1", "not now"),
+        ("exit 7", "ended with exit code 7"),
+        ("/nowhere/hook 2>/dev/null", "its command was not found (exit code 127)"),
+        ("sleep 600", "took longer than 0.5 s and was ended"),
+    ],
+)
+def test_only_an_exit_code_of_0_agrees(make, command, answer):
+    """A hook that is missing or silent has not agreed."""
+    hook = make(command, seconds=0.5 if "sleep" in command else 20.0)
+    assert hook.ask(READY, lambda: None) == answer
+    hook.stop()
+
+
+def test_a_refusal_is_an_answer_and_no_trouble(make, told):
+    """It is shown as what is waited for; a hook that could not answer is warned of."""
+    hook = make("exit 1")
+    hook.ask(READY, lambda: None)
+    assert not told.events
+    hook = make("/nowhere/hook")
+    hook.ask(READY, lambda: None)
+    hook.stop()
+    assert told.named(EventName.HOOK_FAILED)
+
+
+def test_a_stop_request_does_not_wait_for_the_answer(make):
+    """What the check raises ends the wait at once."""
+    hook = make("sleep 600", seconds=1.0)
+
+    def check() -> None:
+        raise Interrupted(2)
+
+    with pytest.raises(Interrupted):
+        hook.ask(READY, check)
+    hook.stop()
