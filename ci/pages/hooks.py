@@ -24,6 +24,8 @@ _DRAWINGS: dict[str, Callable[[str], str]] = {
     "axis": axis.drawn,
 }
 _OPTIONS = re.compile(r"^<!-- options of: ([\w-]+) -->$", re.MULTILINE)
+_TABLE_ROW = re.compile(r"^\|.*$", re.MULTILINE)
+_CODE = re.compile(r"`[^`]+`")
 _COMMANDS = "<!-- commands -->"
 
 
@@ -58,7 +60,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Put the options of a command, and the list of commands, where the page asks for them."""
     del page, config, files
     markdown = markdown.replace(_COMMANDS, options.commands())
-    return _OPTIONS.sub(lambda found: options.described(found[1]), markdown)
+    markdown = _OPTIONS.sub(lambda found: options.described(found[1]), markdown)
+    return _TABLE_ROW.sub(lambda row: _CODE.sub(_bars, row[0]), markdown)
+
+
+def _bars(code: re.Match[str]) -> str:
+    """Return code of a table with plain bars, which this Markdown does not take for a border."""
+    return code[0].replace("\\|", "|")
 
 
 def _expanded(entry: Any, known: set[str]) -> Any:
@@ -95,7 +103,7 @@ def _missing(target: Any, *, known: set[str]) -> bool:
 
 _AWAITED = {
     "plan.md", "display.md", "events.md", "metrics.md", "report-html.md", "python-api.md",
-    "alembic.md", "django.md", "other-tools.md", "commands/plan.md", "commands/explain.md",
+    "alembic.md", "django.md", "other-tools.md", "commands/plan.md",
     "quick-start.md", "safety.md", "comparison.md", "replicas.md", "rds-and-aurora.md",
     "trouble.md",
 }  # fmt: skip

@@ -45,6 +45,11 @@ def test_every_option_of_every_command_is_on_its_page(built):
         assert [option for option in shown if option not in page] == []
 
 
+def test_a_bar_in_the_code_of_a_table_is_a_bar(built):
+    """It is written with a backslash, without which other readers of Markdown end the cell."""
+    assert "never|idle|all" in (built[0] / "operations.html").read_text()
+
+
 def test_the_search_works_without_a_server_and_without_another_host(built):
     """What the browser needs instead of a worker is in the site itself."""
     folder = built[0]
