@@ -5,6 +5,7 @@ Every option can come from the environment too, as ``SPIRIT_PY_`` and the option
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,6 +53,32 @@ def warn_of_typed_url(
     return value
 
 
+def _somebody_answers() -> bool:
+    streams = (sys.stdin, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+class AskedOption(click.Option):
+    """An option that is asked for when it is given without a value: on a terminal, or not at all.
+
+    Elsewhere the question would wait for an answer that cannot come.
+    """
+
+    def prompt_for_value(self, ctx: click.Context) -> Any:
+        """Ask.
+
+        Raises:
+            click.UsageError: nobody is there who reads the question and can answer it.
+        """
+        if not _somebody_answers():
+            raise click.UsageError(
+                f"{self.opts[0]} without a value asks for it, and there is no terminal: set"
+                f" SPIRIT_PY_{str(self.name).upper()}, or use an option file or a login path",
+                ctx,
+            )
+        return super().prompt_for_value(ctx)
+
+
 def group(*declared: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Join options to one decorator, in the order in which ``--help`` shows them."""
 
@@ -94,6 +121,7 @@ connection_options = group(
     option("--user", help="User name. [default: the option file's, or the login name]"),
     option(
         "--password",
+        cls=AskedOption,
         envvar=["MYSQL_PWD"],
         prompt=True,
         prompt_required=False,

@@ -105,8 +105,9 @@ def test_the_password_may_come_from_the_environment(configured, variable):
     assert "s3cret" not in repr(config)
 
 
-def test_the_password_is_asked_for_when_the_option_has_no_value(configured):
-    """``--password`` alone prompts."""
+def test_the_password_is_asked_for_when_the_option_has_no_value(configured, monkeypatch):
+    """``--password`` alone prompts, on a terminal."""
+    monkeypatch.setattr("spirit_py.cli.groups._somebody_answers", lambda: True)
     assert configured(*BASE, "--password", input="typed\n").connection.password == "typed"
 
 
