@@ -18,6 +18,7 @@ from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
 from spirit_py.throttle.watched import GRACE
 from tests.kits.background import BackgroundCall
@@ -260,7 +261,10 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     following = changed.keep(cutover_timeout=5.0)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
-        cursor.execute("SELECT * FROM t")
+        cursor.execute("SELECT NOW(6), t.* FROM t")
+        began = cursor.fetchall()[0][0]
+    old = "SELECT NOW(6) > %s + INTERVAL %s SECOND"
+    until(lambda: db.query(old, (began, LockPolicy().wait)) == [(1,)], "an old transaction")
     with pytest.raises(
         SpiritError, match=r"the swap did not happen in 5.0s, 0 tries: the lock was not"
     ) as failed:
