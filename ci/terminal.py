@@ -60,6 +60,10 @@ SVG_FORMAT: Final = _FONT_FACE.sub("", CONSOLE_SVG_FORMAT).replace(
 """Rich's picture of a terminal, without the fonts that it would load from another site."""
 
 
+# It knows no faint text, and nothing here is struck through.
+pyte.graphics.TEXT[2] = "+strikethrough"
+
+
 class ConditionNotMet(AssertionError):
     """What was waited for did not appear; the message has the screen."""
 
@@ -171,9 +175,8 @@ class Terminal:
         """The terminal's settings, as of :func:`termios.tcgetattr`."""
         return termios.tcgetattr(self._master)
 
-    @property
-    def cursor_hidden(self) -> bool:
-        """Whether the cursor is hidden."""
+    def hides_cursor(self) -> bool:
+        """Return whether the cursor is hidden."""
         with self._lock:
             return bool(self._screen.cursor.hidden)
 
@@ -266,6 +269,7 @@ def _spans(cells: Iterable[Any]) -> list[tuple[str, Style]]:
 def _style(cell: Any) -> Style:
     """Return a cell's attributes as rich calls them."""
     return Style(
+        dim=cell.strikethrough,
         color=_colour(cell.fg),
         bgcolor=_colour(cell.bg),
         bold=cell.bold,

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Phase(enum.StrEnum):
@@ -52,6 +56,45 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.DONE: frozenset(),
     Phase.FAILED: frozenset(),
 }
+
+
+_OF_A_COPY = (
+    Phase.CREATE,
+    Phase.COPY,
+    Phase.DRAIN,
+    Phase.ANALYZE,
+    Phase.CHECKSUM,
+    Phase.SENTINEL,
+    Phase.CUTOVER,
+    Phase.KEEP,
+    Phase.GRACE,
+    Phase.CLEANUP,
+)
+
+
+def planned_phases(
+    *, defers: bool, keeps_current: bool, has_grace: bool, rehearses: bool
+) -> tuple[Phase, ...]:
+    """Return the phases of a run that copies; whether indexes are built is decided later."""
+    left_out = set[Phase]()
+    if not defers:
+        left_out.add(Phase.SENTINEL)
+    if not keeps_current:
+        left_out.add(Phase.KEEP)
+    if not has_grace:
+        left_out.add(Phase.GRACE)
+    if rehearses:
+        left_out |= {Phase.CUTOVER, Phase.CLEANUP}
+    return tuple(phase for phase in _OF_A_COPY if phase not in left_out)
+
+
+def with_index_build(planned: Iterable[Phase]) -> tuple[Phase, ...]:
+    """Return planned phases with the build of indexes in its place."""
+    return tuple(
+        each
+        for phase in planned
+        for each in ((phase, Phase.INDEX) if phase is Phase.COPY else (phase,))
+    )
 
 
 class IllegalTransition(RuntimeError):

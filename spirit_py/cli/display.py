@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -34,10 +35,11 @@ def reporters_of(records: RecordOptions) -> Reporters:
 
 def _terminal_or_lines(records: RecordOptions) -> Reporter:
     """Return the live display for a terminal, and log lines for everything else."""
-    if sys.stderr.isatty() and records.log_format == "text":
-        from spirit_py.status.console import ConsoleReporter
+    if records.log_format == "text" and sys.stderr.isatty():
+        from spirit_py.status.display.screen import LiveDisplay, can_show
 
-        return ConsoleReporter()
+        if can_show(sys.stderr, os.environ):
+            return LiveDisplay()
     from spirit_py.status.plain import PlainReporter
 
     return PlainReporter(clock=time.monotonic, as_json=records.log_format == "json")

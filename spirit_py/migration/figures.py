@@ -110,7 +110,7 @@ class Figures:
         now, before = self._clock(), self.phase
         seconds = now - self.phases.entered_at
         self.phases.enter(phase, now)
-        self.waiting_for = ""
+        self._waiting.end()
         self.built = None
         self.phase_entered(before, phase, seconds)
 

@@ -43,7 +43,6 @@ from spirit_py.migration.first_screen import show_plan
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.falling import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
-from spirit_py.migration.now import with_index_build
 from spirit_py.migration.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
@@ -58,7 +57,7 @@ from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
-from spirit_py.phases import Phase
+from spirit_py.phases import Phase, with_index_build
 from spirit_py.preflight.certain import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
 

@@ -23,7 +23,7 @@ from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from spirit_py.checksum.checker import Checker
     from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Phases in which tasks work.
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
+#: Phases in which nothing is slowed down.
+_NO_WORK: Final = frozenset({Phase.CUTOVER, Phase.DRAIN, Phase.ANALYZE})
 #: A wait that goes on after so short a break is the same wait.
 _SAME_WAIT_SECONDS: Final = 2.0
 _HISTORY: Final = 60
@@ -59,6 +61,10 @@ class Waiting:
         if self.what and not what:
             self._ended = now
         self.what = what
+
+    def end(self) -> None:
+        """Note that what comes is another wait."""
+        self.what, self._ended = "", float("-inf")
 
     @property
     def seconds(self) -> float | None:
@@ -160,10 +166,9 @@ class Shown:
         throttles = self._figures.throttles
         if throttles is None:
             return {}
-        shown: dict[str, Any] = {
-            "pace": throttles.described(),
-            "throttled": throttles.waiting_for(),
-        }
+        shown: dict[str, Any] = {"throttled": throttles.waiting_for()}
+        if self._figures.phase not in _NO_WORK:
+            shown["pace"] = throttles.described()
         self._throttled.show(shown["throttled"])
         if self._figures.phase in _AT_WORK:
             shown["tasks_most"] = most = throttles.most_tasks(self._figures.report.threads)
@@ -359,42 +364,3 @@ def backpressure_note(seen: FeedStatistics) -> str:
     if reach.left is None:
         return f"{text}; {unread}, which the server keeps"
     return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"
-
-
-def planned_phases(
-    *, defers: bool, keeps_current: bool, has_grace: bool, rehearses: bool
-) -> tuple[Phase, ...]:
-    """Return the phases of a run that copies; whether indexes are built is decided later."""
-    left_out = set[Phase]()
-    if not defers:
-        left_out.add(Phase.SENTINEL)
-    if not keeps_current:
-        left_out.add(Phase.KEEP)
-    if not has_grace:
-        left_out.add(Phase.GRACE)
-    if rehearses:
-        left_out |= {Phase.CUTOVER, Phase.CLEANUP}
-    return tuple(phase for phase in _OF_A_COPY if phase not in left_out)
-
-
-_OF_A_COPY: Final = (
-    Phase.CREATE,
-    Phase.COPY,
-    Phase.DRAIN,
-    Phase.ANALYZE,
-    Phase.CHECKSUM,
-    Phase.SENTINEL,
-    Phase.CUTOVER,
-    Phase.KEEP,
-    Phase.GRACE,
-    Phase.CLEANUP,
-)
-
-
-def with_index_build(planned: Iterable[Phase]) -> tuple[Phase, ...]:
-    """Return planned phases with the build of indexes in its place."""
-    return tuple(
-        each
-        for phase in planned
-        for each in ((phase, Phase.INDEX) if phase is Phase.COPY else (phase,))
-    )

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
-from spirit_py.migration.now import planned_phases
 from spirit_py.migration.process import Process
 from spirit_py.migration.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
-from spirit_py.phases import Phase
+from spirit_py.phases import Phase, planned_phases
 from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from spirit_py.units import human_seconds

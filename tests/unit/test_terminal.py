@@ -23,13 +23,13 @@ def test_a_command_sees_the_terminal_and_is_seen_in_it():
     """Size, resize, keys, hidden cursor, exit code, and a picture that loads nothing."""
     with Terminal(["sh", "-c", SCRIPT], columns=60, rows=10) as terminal:
         terminal.wait_for("10 60")
-        terminal.wait_for(lambda _: terminal.cursor_hidden)
+        terminal.wait_for(lambda _: terminal.hides_cursor())
         terminal.resize(100, 20)
         terminal.send("keys\n")
         assert terminal.wait(30) == 3
         assert "20 100" in terminal.lines()
         assert "got keys, NO_COLOR=" in terminal.lines()
-        assert not terminal.cursor_hidden
+        assert not terminal.hides_cursor()
         picture = terminal.picture("a title")
     assert "bold" in picture
     assert not re.findall(r"url\(.?http", picture)

@@ -1,0 +1,148 @@
+"""Paints lines at the bottom of a terminal, and later only what differs.
+
+The cursor rests at the beginning of the last line that is painted. Nothing is written into the last
+column, so that no terminal wraps a line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rich.cells import get_character_cell_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.style import Style
+    from rich.text import Text
+
+#: A character and how it looks; the second column of a wide character is an empty text.
+_Cell: TypeAlias = "tuple[str, Style | None]"
+
+CLEAR_BELOW: Final = "\x1b[J"
+CLEAR_LINE: Final = "\x1b[K"
+HIDE_CURSOR: Final = "\x1b[?25l"
+SHOW_CURSOR: Final = "\x1b[?25h"
+
+
+@dataclass
+class Painter:
+    """What is on the screen, and the sequences that change it.
+
+    Args:
+        styled: renders a text in a style.
+        resolve: returns the style of a name.
+    """
+
+    styled: Callable[[str, Style], str]
+    resolve: Callable[[str | Style], Style]
+
+    def __post_init__(self) -> None:
+        self._rows: list[list[_Cell]] = []
+
+    def paint(self, lines: Sequence[Text], width: int) -> str:
+        """Return what turns the painted lines into these; empty where nothing differs.
+
+        Args:
+            width: columns that may be used; what is beyond is cut off.
+        """
+        old, new = self._rows, [self._cells(line, width) for line in lines]
+        out: list[str] = []
+        place = max(0, len(old) - 1)
+        for number, row in enumerate(new):
+            if number < len(old):
+                change = self._change(old[number], row)
+                if change:
+                    out += [_moved(place, number), change]
+                    place = number
+            else:
+                end = len(old) - 1 if number == len(old) and old else place
+                out += [_moved(place, end), "\r\n" if number else "\r", self._run(row)]
+                place = number
+        if len(new) < len(old):
+            out += [_moved(place, len(new)), "\r", CLEAR_BELOW]
+            place = len(new)
+        last = max(0, len(new) - 1)
+        if out:
+            out += [_moved(place, last), "\r"]
+        self._rows = new
+        return "".join(out)
+
+    def clear(self, narrower: int = 0) -> str:
+        """Return what removes the painted lines; the cursor is where the first one was.
+
+        Args:
+            narrower: the columns of a terminal that has broken longer lines when it got narrower;
+                0 for one that has not.
+        """
+        if not self._rows:
+            return ""
+        height = len(self._rows)
+        if narrower:
+            height = sum(max(1, -(-len(row) // narrower)) for row in self._rows)
+        self._rows = []
+        return _moved(height - 1, 0) + "\r" + CLEAR_BELOW
+
+    def _cells(self, line: Text, width: int) -> list[_Cell]:
+        """Return a line as cells, without blanks at its end."""
+        base = self.resolve(line.style) if line.style else None
+        styles: list[Style | None] = [base] * len(line.plain)
+        for span in line.spans:
+            inner = self.resolve(span.style)
+            for place in range(span.start, min(span.end, len(styles))):
+                styles[place] = inner
+        cells: list[_Cell] = []
+        for character, style in zip(line.plain, styles, strict=True):
+            size = get_character_cell_size(character)
+            if len(cells) + size > width:
+                break
+            if size:
+                cells += [(character, style), *[("", style)] * (size - 1)]
+            elif cells:
+                cells[-1] = (cells[-1][0] + character, cells[-1][1])
+        while cells and cells[-1][0] == " ":
+            cells.pop()
+        return cells
+
+    def _change(self, old: list[_Cell], new: list[_Cell]) -> str:
+        """Return what turns a row into another one, from the first cell that differs on."""
+        if old == new:
+            return ""
+        first = next(
+            (
+                place
+                for place, (one, other) in enumerate(zip(old, new, strict=False))
+                if one != other
+            ),
+            min(len(old), len(new)),
+        )
+        end = len(new)
+        if len(old) == len(new):
+            while end > first and old[end - 1] == new[end - 1]:
+                end -= 1
+        while first and (first < len(new) and not new[first][0]):
+            first -= 1
+        while first and first < len(old) and not old[first][0]:
+            first -= 1
+        while end < len(new) and not new[end][0]:
+            end += 1
+        column = "\r" if not first else f"\x1b[{first + 1}G"
+        rest = CLEAR_LINE if len(new) < len(old) else ""
+        return column + self._run(new[first:end]) + rest
+
+    def _run(self, cells: Sequence[_Cell]) -> str:
+        """Return cells as text with its styles."""
+        out = []
+        for style, run in groupby(cells, key=lambda cell: cell[1]):
+            text = "".join(character for character, _ in run)
+            out.append(text if style is None else self.styled(text, style))
+        return "".join(out)
+
+
+def _moved(place: int, to: int) -> str:
+    """Return what moves the cursor from one of the painted lines to another."""
+    if place == to:
+        return ""
+    return f"\x1b[{place - to}A" if place > to else f"\x1b[{to - place}B"

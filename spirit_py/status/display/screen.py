@@ -1,0 +1,289 @@
+"""The live display on a terminal: the panel at the bottom, everything else above it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich.cells import cell_len
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.text import Text
+
+from spirit_py.events import SHOWN_OTHERWISE, EventName
+from spirit_py.status.display.layout import Room, render
+from spirit_py.status.display.painter import HIDE_CURSOR, SHOW_CURSOR, Painter
+from spirit_py.status.display.streams import led_to
+from spirit_py.status.display.words import ASCII, UNICODE, printable
+from spirit_py.threads import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import FrameType
+
+    from rich.style import Style
+
+    from spirit_py.events import Event
+    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 0.5
+_JOIN_SECONDS: Final = 3.0
+#: Lines that wait for a terminal that takes none; older ones are lost.
+_MOST_WAITING: Final = 10_000
+#: The columns of the label in a line of a summary.
+_SUMMARY: Final = 12
+#: The panel is brought up to date once in so many seconds; events are printed at once.
+_REFRESH_SECONDS: Final = 1.0
+_STYLES: Final = {"warning": "yellow", "error": "bold red"}
+_REFLOWING: Final = ("VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TMUX", "KONSOLE_VERSION")
+_REFLOWING_PROGRAMS: Final = frozenset(
+    {"iTerm.app", "vscode", "WezTerm", "ghostty", "Apple_Terminal"}
+)
+
+
+def can_show(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Return whether a stream is a terminal on which the cursor can be moved."""
+    return stream.isatty() and environment.get("TERM", "") not in {"", "dumb", "unknown"}
+
+
+class LiveDisplay:
+    """Shows events above a panel of the figures; leaves the terminal as it was.
+
+    Args:
+        stream: the terminal; by default standard error.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream: TextIO = stream if stream is not None else sys.stderr
+        self._console = Console(file=self._stream, force_terminal=True)
+        unicode = "utf" in (getattr(self._stream, "encoding", None) or "utf-8").lower()
+        self._glyphs = UNICODE if unicode else ASCII
+        self._painter = Painter(styled=self._styled, resolve=self._console.get_style)
+        self._size = (0, 0)
+        #: Size and phase that the panel was painted for last, and when.
+        self._painted: tuple[object, ...] = ()
+        self._painted_at = float("-inf")
+        self._snapshot: MigrationStatus | BatchStatus | None = None
+        self._above: deque[Text] = deque(maxlen=_MOST_WAITING)
+        #: Held while the terminal is written to.
+        self._writing = threading.RLock()
+        self._wanted = threading.Event()
+        self._open = contextlib.ExitStack()
+        self._thread: Background | None = None
+
+    def start(self) -> None:
+        """Begin; from now on the panel is at the bottom of the terminal."""
+        self._open.enter_context(led_to(self._print))
+        self._open.enter_context(self._suspended_in_order())
+        self._write(HIDE_CURSOR)
+        self._thread = Background("display", self._run, failed=self._give_up)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End: the panel is wiped, what was printed above it stays."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        thread.stop()
+        self._wanted.set()
+        ended = thread.wait(_JOIN_SECONDS)
+        self._open.close()
+        if not ended:
+            # The terminal takes nothing: what waits is lost, and the run ends all the same.
+            return
+        with self._writing:
+            self._snapshot = None
+            self._refresh()
+            self._write(self._painter.clear() + SHOW_CURSOR)
+
+    def event(self, event: Event) -> None:
+        """Print one event above the panel, with its time."""
+        if event.name in SHOWN_OTHERWISE:
+            return
+        style = _STYLES.get(event.level, "")
+        moment = event.time.astimezone().strftime("%H:%M:%S ")
+        if event.name is EventName.SUMMARY:
+            self._print_all(Text(printable(event.line), style))
+            return
+        self._print_all(Text.assemble((moment, "dim"), (printable(event.line), style)))
+
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Show these figures from now on."""
+        self._snapshot = snapshot
+        self._wanted.set()
+
+    def _print(self, line: str) -> None:
+        """Print a line of somebody else; its colours stay."""
+        self._print_all(Text.from_ansi(line))
+
+    def _print_all(self, text: Text) -> None:
+        self._above.append(text)
+        if self._thread is None:
+            with self._writing:
+                self._refresh()
+        else:
+            self._wanted.set()
+
+    # -- the thread that writes
+
+    def _run(self, stopping: threading.Event) -> None:
+        """Bring the screen up to date whenever there is something new."""
+        while not stopping.is_set():
+            self._wanted.wait(_LOOK_SECONDS)
+            self._wanted.clear()
+            if self._above or self._is_time():
+                with self._writing:
+                    self._refresh()
+
+    def _is_time(self) -> bool:
+        """Return whether the panel is to be brought up to date."""
+        seen, size = self._snapshot, _size(self._stream)
+        if seen is None:
+            return False
+        known = (size, getattr(seen, "phase", None))
+        now = time.monotonic()
+        if known == self._painted and now - self._painted_at < _REFRESH_SECONDS - 0.05:
+            return False
+        self._painted, self._painted_at = known, now
+        return True
+
+    def _give_up(self, error: BaseException) -> None:
+        """Show nothing more: the terminal is gone, or the screen has a defect."""
+        _log.debug("the display has ended", exc_info=error)
+        self._above.clear()
+
+    def _refresh(self) -> None:
+        """Print what waits, then the panel, in one write; nothing where nothing differs."""
+        columns, rows = _size(self._stream)
+        out = []
+        if self._size != (columns, rows):
+            narrower = columns if columns < self._size[0] and _reflows(os.environ) else 0
+            out.append(self._painter.clear(narrower))
+            self._size = (columns, rows)
+        if self._above:
+            out.append(self._painter.clear())
+            while self._above:
+                out += [self._as_printed(self._above.popleft(), columns - 1), "\r\n"]
+        elif not out and not self._takes_more():
+            # A slow terminal gets the newest figures later, not all of them.
+            return
+        snapshot = self._snapshot
+        if snapshot is not None:
+            page = Room(width=columns - 1, height=rows - 1, glyphs=self._glyphs)
+            out.append(self._painter.paint(render(snapshot, page), columns - 1))
+        self._write("".join(out))
+
+    def _takes_more(self) -> bool:
+        """Return whether the terminal takes more without a wait."""
+        try:
+            return bool(select.select([], [self._stream.fileno()], [], 0)[1])
+        except (OSError, ValueError):
+            return True
+
+    def _as_printed(self, text: Text, width: int) -> str:
+        """Return a line for the scrollback; the lines of a summary are broken at blanks."""
+        plain = text.plain
+        if cell_len(plain) <= width or not plain.startswith("  "):
+            return self._run_of(text)
+        hang = _SUMMARY if plain[_SUMMARY - 1 : _SUMMARY] == " " else 4
+        broken = Text(plain[hang:], text.style).wrap(
+            self._console, max(20, width - hang), tab_size=8
+        )
+        lines = [Text(plain[:hang], text.style).append_text(broken[0])] if broken else [text]
+        lines += [Text(" " * hang).append_text(line) for line in broken[1:]]
+        return "\r\n".join(self._run_of(line).rstrip() for line in lines)
+
+    def _run_of(self, text: Text) -> str:
+        """Return a text with its styles."""
+        segments = text.render(self._console)
+        return "".join(
+            self._styled(one.text, one.style) if one.style else one.text for one in segments
+        )
+
+    def _styled(self, text: str, style: Style) -> str:
+        """Return a text in a style, as far as the terminal has colours and they are wanted."""
+        console = self._console
+        if console.no_color:
+            style = style.without_color
+        system = _SYSTEMS.get(console.color_system or "", ColorSystem.STANDARD)
+        return style.render(text, color_system=system)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._stream.write(text)
+            self._stream.flush()
+
+    # -- Ctrl-Z
+
+    @contextlib.contextmanager
+    def _suspended_in_order(self) -> Iterator[None]:
+        """Leave the terminal to the shell while Ctrl-Z stops the process; draw anew after it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            signal.SIGTSTP: signal.signal(signal.SIGTSTP, self._suspend),
+            signal.SIGCONT: signal.signal(signal.SIGCONT, self._resume),
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _suspend(self, _number: int, _frame: FrameType | None) -> None:
+        with self._held():
+            self._write(self._painter.clear() + SHOW_CURSOR)
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _resume(self, _number: int, _frame: FrameType | None) -> None:
+        with self._held():
+            # What stands there now belongs to the shell.
+            self._painter = Painter(styled=self._styled, resolve=self._console.get_style)
+            self._write("\r" + HIDE_CURSOR)
+            self._painted = ()
+        self._wanted.set()
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the terminal, unless the thread that writes waits for it."""
+        got = self._writing.acquire(timeout=1.0)
+        try:
+            yield
+        finally:
+            if got:
+                self._writing.release()
+
+
+_SYSTEMS: Final = {
+    "standard": ColorSystem.STANDARD,
+    "256": ColorSystem.EIGHT_BIT,
+    "truecolor": ColorSystem.TRUECOLOR,
+    "windows": ColorSystem.WINDOWS,
+}
+
+
+def _size(stream: TextIO) -> tuple[int, int]:
+    """Return columns and rows of a terminal; 80 and 24 where it does not know."""
+    try:
+        found = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return found.columns or 80, found.lines or 24
+
+
+def _reflows(environment: Mapping[str, str]) -> bool:
+    """Return whether a terminal breaks longer lines when it gets narrower, as most do by now."""
+    if any(name in environment for name in _REFLOWING):
+        return True
+    return environment.get("TERM_PROGRAM", "") in _REFLOWING_PROGRAMS
