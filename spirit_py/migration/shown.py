@@ -205,13 +205,18 @@ def live_lines(live: LiveFigures) -> list[str]:
         ),
         "chunks": _chunks(live),
         "changes": _changes(live),
+        "parked": live.parked,
+        "throttle": live.throttled,
         "paused": live.paused,
-        "waiting": live.waiting_for or "for nothing",
+        "waiting": _waiting(live),
         "note": live.note,
         "settings": ", ".join(f"{name}={text}" for name, text in live.settings.items()),
         "binlog": _known(
             live.binlog_left,
             f"kept for {human_seconds(live.binlog_left)} more from where a stopped run carries on",
+        ),
+        "checkpoint": _known(
+            live.checkpoint_age, f"written {human_seconds(live.checkpoint_age)} ago"
         ),
     }
     return [f"  {name:<10} {text}" for name, text in shown.items() if text]
@@ -229,16 +234,30 @@ def _phase(live: LiveFigures) -> str:
 def _rows(live: LiveFigures) -> str:
     total = f" of ~{human_count(live.rows_total)}" if live.rows_total else ""
     part = _known(live.fraction, f" ({human_percent(live.fraction)})")
-    return _known(live.rows, f"{human_count(live.rows)}{total}{part}")
+    unknown = "" if live.fraction is not None else ", how many there are is not known"
+    return _known(live.rows, f"{human_count(live.rows)}{total}{part}{unknown}")
 
 
 def _chunks(live: LiveFigures) -> str:
-    tasks = _known(live.tasks, f", {live.tasks} at a time")
+    most = _known(live.tasks_most, f" of {live.tasks_most}")
+    tasks = _known(live.tasks, f", {live.tasks}{most} at a time")
     seconds = human_seconds(live.chunk_seconds)
     return _known(live.chunk_rows, f"{human_count(live.chunk_rows)} rows in {seconds}{tasks}")
+
+
+def _waiting(live: LiveFigures) -> str:
+    since = _known(live.waited, f" (for {human_seconds(live.waited)})")
+    return f"{live.waiting_for}{since}" if live.waiting_for else "for nothing"
 
 
 def _changes(live: LiveFigures) -> str:
     behind = _known(live.feed_lag, f", {human_seconds(live.feed_lag)} behind the server")
     waiting = f"{human_count(live.pending)} pending ({human_bytes(live.buffered_bytes)})"
-    return _known(live.pending, f"{waiting}{behind}")
+    known = live.received_rate is not None and live.applied_rate is not None
+    rates = (
+        f", {human_count(live.received_rate)}/s in, {human_count(live.applied_rate)}/s applied"
+        if known
+        else ""
+    )
+    part = _known(live.deduplicated_part, f", {human_percent(live.deduplicated_part)} deduplicated")
+    return _known(live.pending, f"{waiting}{behind}{rates}{part}")
