@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from spirit_py.compare.entry import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import Refusal
 from spirit_py.migration import migrate
-from spirit_py.spark import choice, gateway
+from spirit_py.spark import choice, gateway, runtime
 from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter
@@ -45,11 +47,13 @@ class Java:
 
 @pytest.fixture(name="java")
 def _java(tmp_path, monkeypatch):
-    """Take a Java of the test's."""
+    """Take a Java of the test's, as if this process had no other Spark."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
 
     def make(start: str = f'exec {REAL} "$@"') -> Java:
+        monkeypatch.setattr(runtime, "_IN_USE", threading.Lock())
+        monkeypatch.setattr(SparkContext, "_active_spark_context", None)
         home = tmp_path / "java"
         monkeypatch.setenv("JAVA_HOME", str(home))
         return Java(home, start)
