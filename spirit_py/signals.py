@@ -86,8 +86,12 @@ def _shown(
         except Exception:
             _log.debug("no snapshot", exc_info=True)
 
-    with Background("status", every(_SHOW_SECONDS, show), join_seconds=_SHOW_JOIN_SECONDS):
-        yield
+    try:
+        with Background("status", every(_SHOW_SECONDS, show), join_seconds=_SHOW_JOIN_SECONDS):
+            yield
+    finally:
+        # What the work has done in the end, for records.
+        show()
 
 
 @contextlib.contextmanager

@@ -102,7 +102,7 @@ def _missing(target: Any, *, known: set[str]) -> bool:
 
 
 _AWAITED = {
-    "plan.md", "display.md", "events.md", "metrics.md", "report-html.md", "python-api.md",
+    "plan.md", "display.md", "events.md", "python-api.md",
     "alembic.md", "django.md", "other-tools.md", "commands/plan.md",
     "quick-start.md", "safety.md", "comparison.md", "replicas.md", "rds-and-aurora.md",
     "trouble.md",

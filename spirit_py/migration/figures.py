@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.migration.now import Shown, Waiting
+from spirit_py.migration.totals import totals_of
 from spirit_py.phases import Phase, PhaseLog
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class Figures:
 
     def snapshot(self) -> MigrationStatus:
         """Take a snapshot of all parts. No I/O; any thread may ask."""
-        return self._shown.snapshot()
+        return replace(self._shown.snapshot(), totals=totals_of(self))
 
     def complete(self) -> None:
         """Fill the report from the parts as they are now."""

@@ -76,6 +76,8 @@ class History:
             self.facts[event.name] = event.fields
         if event.name is EventName.TABLE_ENDED:
             self._table_ended(event)
+        if event.name is EventName.PHASE_ENTERED:
+            self._phase_entered(event)
         if event.name not in _NOT_NOTED:
             at = (event.time - self.began).total_seconds()
             noted = Noted(
@@ -93,6 +95,14 @@ class History:
             self.tables_left_out += 1
             return
         self.ended_tables[event.table] = _small(event.fields)
+
+    def _phase_entered(self, event: Event) -> None:
+        """Note a phase at the time at which it began, which snapshots show later."""
+        lanes = self.timeline.lanes
+        lane = event.table if self.batch is not None else next(iter(lanes), event.table)
+        if lane not in lanes:
+            self.timeline.stage(lane, str(event.fields.get("before")), 0.0)
+        self.timeline.stage(lane, str(event.fields.get("phase")), self.now)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Keep the figures of now."""
@@ -133,7 +143,8 @@ def figures(tables: Iterable[MigrationStatus]) -> dict[str, float | None]:
         "rate": joined(lambda one: one.rate, sum),
         "pending": joined(lambda one: one.pending, sum),
         "buffered": joined(lambda one: one.buffered_bytes, sum),
-        "tasks": joined(lambda one: one.totals.tasks if one.totals else None, sum),
+        "bytes": joined(lambda one: one.byte_rate, sum),
+        "tasks": joined(lambda one: one.tasks, sum),
         "lag": joined(lambda one: one.feed_lag, max),
         "chunk": joined(lambda one: one.chunk_seconds, max),
         "fraction": seen[0].fraction if len(seen) == 1 else None,

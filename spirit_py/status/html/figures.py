@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A gap of so many times the usual length of a span interrupts a curve.
 _GAP = 4.0
+#: Plots that are left out where all is zero: another one shows that already.
+_IF_ANY = frozenset({"buffered", "changes"})
 
 
 def plots(history: History) -> list[Plot]:
@@ -31,15 +33,18 @@ def plots(history: History) -> list[Plot]:
             name="rows",
             title="Rows a second",
             curves=_known(
-                _rate("copied", spans, "rows"),
-                _gauge("compared", _comparing(history, spans), "rate"),
+                _rate("copied", _within(history, spans, {"copy"}), "rows"),
+                _gauge("compared", _within(history, spans, {"checksum", "sentinel"}), "rate"),
             ),
             shown=_short,
         ),
         Plot(
             name="bytes",
-            title="Binlog received, bytes a second",
-            curves=_known(_rate("received", spans, "feed")),
+            title="Bytes a second",
+            curves=_known(
+                _gauge("table, copied or compared", spans, "bytes"),
+                _rate("binlog received", spans, "feed"),
+            ),
             shown=human_bytes,
             binary=True,
         ),
@@ -87,7 +92,7 @@ def plots(history: History) -> list[Plot]:
         ),
         Plot(
             name="tasks",
-            title="Tasks at work, rests counted",
+            title="Tasks that may work at a time",
             curves=_known(_gauge("tasks", spans, "tasks")),
             shown=lambda value: f"{value:g}",
             least_top=1.0,
@@ -96,8 +101,12 @@ def plots(history: History) -> list[Plot]:
     return [
         replace(plot, shades=() if plot.filled else shades, moments=moments)
         for plot in found
-        if plot.curves
+        if plot.curves and not (plot.name in _IF_ANY and _flat(plot))
     ]
+
+
+def _flat(plot: Plot) -> bool:
+    return not any(point.most for one in plot.curves for piece in one.pieces for point in piece)
 
 
 def _known(*curves: Curve) -> list[Curve]:
@@ -119,8 +128,11 @@ def _rate(label: str, spans: Sequence[Span], name: str) -> Curve:
     found = list(rates(spans, name))
     if not any(value for _, value in found):
         return Curve(label, ())
+    first = found[0][0].began
     smoothed = _smoothed([(span.ended, span.ended - span.began, value) for span, value in found])
-    return Curve(label, _pieces(smoothed, spans))
+    # The first speed is that of its whole span.
+    began = Point(first, smoothed[0].value, smoothed[0].value, smoothed[0].value)
+    return Curve(label, _pieces([began, *smoothed], spans))
 
 
 def _smoothed(rated: Sequence[tuple[float, float, float]]) -> list[Point]:
@@ -147,18 +159,16 @@ def _pieces(points: Iterable[Point], spans: Sequence[Span]) -> list[list[Point]]
     return [thinned(piece) for piece in pieces]
 
 
-def _comparing(history: History, spans: Sequence[Span]) -> list[Span]:
-    """Return the spans of a comparison; the speed is that of the copy otherwise."""
-    stages = [
-        stage
-        for lane in history.timeline.lanes.values()
-        for stage in lane
-        if stage.name in {"checksum", "sentinel"}
-    ]
+def _within(history: History, spans: Sequence[Span], phases: set[str]) -> list[Span]:
+    """Return the spans of some phases of the one migration; of a batch, all where it copies."""
     if len(history.timeline.lanes) != 1:
-        return []
+        return list(spans) if "copy" in phases else []
+    (lane,) = history.timeline.lanes.values()
+    times = [(stage.began, stage.ended) for stage in lane if stage.name in phases]
     return [
-        span for span in spans if any(stage.began < span.ended <= stage.ended for stage in stages)
+        span
+        for span in spans
+        if any(span.ended > began and span.began < end for began, end in times)
     ]
 
 

@@ -10,13 +10,13 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from spirit_py.events import EventName
 from spirit_py.status.history import THROTTLED
 from spirit_py.status.html.figures import plots
-from spirit_py.status.html.plots import drawn
+from spirit_py.status.html.plots import drawn, time_ticks
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SHOWN_EVENTS: Final = 600
 _GOOD: Final = frozenset({"done", "rehearsed"})
 _LEAST_SHARE: Final = 0.4
+_ENDS: Final = frozenset({"done", "failed"})
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,9 @@ def page(history: History, *, ended: datetime) -> str:
         "tables_left_out": history.tables_left_out,
         "tries": [one for one in events if one.name == EventName.CUTOVER_TRY_FAILED.value],
         "swap": facts.get(EventName.SWAP_DONE),
+        "swapped_at": next(
+            (one.at for one in reversed(events) if one.name == EventName.SWAP_DONE.value), None
+        ),
         "waits": _waits(history),
         "warnings": [one for one in events if one.name == EventName.WARNING.value],
         "events": events[-SHOWN_EVENTS:],
@@ -100,7 +104,6 @@ def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader("spirit_py.status.html", "templates"),
         autoescape=True,
-        undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -193,7 +196,7 @@ def _ms(value: object) -> str:
 
 def _bars(stages: Iterable[Stage], seconds: float) -> list[Bar]:
     bars = []
-    for stage in stages:
+    for stage in (one for one in stages if one.name not in _ENDS):
         left = min(100.0, 100 * stage.began / seconds)
         width = max(_LEAST_SHARE, 100 * (stage.ended - stage.began) / seconds)
         text = (
@@ -206,13 +209,15 @@ def _bars(stages: Iterable[Stage], seconds: float) -> list[Bar]:
 def _phases(stages: Iterable[Stage]) -> dict[str, float]:
     """Return the seconds of each phase, in the order in which they were seen first."""
     spent: dict[str, float] = {}
-    for stage in stages:
+    for stage in (one for one in stages if one.name not in _ENDS):
         spent[stage.name] = spent.get(stage.name, 0.0) + stage.ended - stage.began
     return spent
 
 
 def _ticks(seconds: float) -> list[tuple[float, str]]:
-    return [(25.0 * quarter, clock(round(seconds * quarter / 4, 1))) for quarter in range(5)]
+    """Return where round times are, in percent; none so near to the end that it is cut off."""
+    found = ((100 * at / seconds, clock(at)) for at in time_ticks(seconds))
+    return [(round(left, 2), text) for left, text in found if left < 97]
 
 
 def _waits(history: History) -> list[tuple[str, float]]:

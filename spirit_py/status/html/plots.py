@@ -145,7 +145,7 @@ def drawn(plot: Plot, *, seconds: float, clock: Callable[[float], str]) -> str:
         title=None,
         stroke_style={"width": 1.8},
     )
-    chart.x_labels = _time_ticks(seconds)
+    chart.x_labels = time_ticks(seconds)
     chart.y_labels = ticks
     for line in plot.curves:
         chart.add(line.label, _with_gaps(line))
@@ -182,7 +182,7 @@ def _with_gaps(line: Curve) -> list[tuple[float | None, float | None]]:
 # -- ticks
 
 
-def _time_ticks(seconds: float) -> list[float]:
+def time_ticks(seconds: float) -> list[float]:
     """Return round times from 0 to the end."""
     step = next((one for one in _STEPS if seconds / one <= _X_LABELS), seconds / _X_LABELS)
     return [step * number for number in range(math.floor(seconds / step) + 1)]

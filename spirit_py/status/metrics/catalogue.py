@@ -80,6 +80,14 @@ THROTTLED: Final = MetricSpec(
     name=PREFIX + "throttled_seconds_total", kind="counter", labels=("reason",),
     help="Seconds for which work has waited, by what it waited for.",
 )  # fmt: skip
+CUTOVER_TRIES: Final = MetricSpec(
+    name=PREFIX + "cutover_tries_total", kind="counter",
+    help="Tries of the swap that have ended, the one that swapped included.",
+)  # fmt: skip
+LOCK_HELD: Final = MetricSpec(
+    name=PREFIX + "lock_held_seconds", kind="gauge",
+    help="For how long the swap held its lock; absent before the swap.",
+)  # fmt: skip
 OUTCOME: Final = MetricSpec(
     name=PREFIX + "outcome", kind="gauge", labels=("outcome",),
     help="1 once the run has ended, by how: done, failed, refused, unknown, interrupted.",
@@ -101,7 +109,9 @@ FIGURES: Final[tuple[FigureSpec, ...]] = (
     _gauge("progress_ratio", "Part of the phase's own work that is done, 0 to 1.",
            lambda s: s.fraction),
     _gauge("rows_per_second", "Rows that are copied or compared each second.", lambda s: s.rate),
-    _gauge("eta_seconds", "Seconds until the phase's own work ends.", lambda s: s.eta),
+    _gauge("bytes_per_second", "The same in bytes of the table.", lambda s: s.byte_rate),
+    _gauge("eta_seconds", "Seconds until the phase's own work ends and the changes that wait are"
+           " applied.", lambda s: s.eta),
     _counter("copied_rows", "Rows that this process has copied.",
              _total(lambda t: t.rows_copied)),
     _gauge("earlier_copied_rows", "Rows that earlier runs of the migration had copied.",
@@ -112,11 +122,17 @@ FIGURES: Final[tuple[FigureSpec, ...]] = (
     _gauge("chunk_seconds", "Seconds of a chunk, 90th percentile of the last ones.",
            lambda s: s.chunk_seconds),
     _gauge("chunk_rows", "Rows at which the next chunk aims.", lambda s: s.chunk_rows),
-    _gauge("tasks", "Tasks that work now on average, rests counted; absent where no other user of"
-           " the server is spared.", _total(lambda t: t.tasks)),
-    _gauge("tasks_limit", "Tasks that work at most.", _total(lambda t: t.most_tasks)),
+    _gauge("tasks", "Tasks that may work at a time now.", lambda s: s.tasks),
+    _gauge("tasks_limit", "Tasks that may work at a time at most.", lambda s: s.tasks_most),
     _gauge("feed_lag_seconds", "Seconds between a change on the server and its receipt.",
            lambda s: s.feed_lag),
+    _gauge("binlog_left_seconds", "For how long the server keeps the place of the binlog at which a"
+           " stopped run would carry on; absent where it keeps it for ever.",
+           lambda s: s.binlog_left),
+    _gauge("binlog_unread_bytes", "Bytes of the binlog after what was read last.",
+           lambda s: s.binlog_unread),
+    _gauge("checkpoint_age_seconds", "Seconds since the last checkpoint.",
+           lambda s: s.checkpoint_age),
     _counter("received_changes", "Changes of rows that the feed has received.",
              lambda s: s.received),
     _counter("applied_changes", "Changes that are applied to the new table.", lambda s: s.applied),
@@ -138,13 +154,10 @@ FIGURES: Final[tuple[FigureSpec, ...]] = (
     _counter("differences", "Rows in which the tables differed.", _total(lambda t: t.differences)),
     _counter("repaired_chunks", "Chunks with a difference that was repaired.",
              _total(lambda t: t.chunks_repaired)),
-    _counter("cutover_tries", "Tries of the swap that have failed, and the one that did not.",
-             _total(lambda t: t.cutover_tries)),
-    _gauge("lock_held_seconds", "For how long the swap held its lock; absent before.",
-           _total(lambda t: t.lock_held)),
 )  # fmt: skip
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
-    BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES, THROTTLED, OUTCOME, ENDED, BATCH_TABLES,
+    BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES, THROTTLED, CUTOVER_TRIES, LOCK_HELD,
+    OUTCOME, ENDED, BATCH_TABLES,
 )  # fmt: skip
 """All of them, in the order in which they are exposed."""

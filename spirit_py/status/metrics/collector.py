@@ -20,8 +20,10 @@ from spirit_py.status.growth import Growth
 from spirit_py.status.metrics.catalogue import (
     BATCH_TABLES,
     BUILD,
+    CUTOVER_TRIES,
     ENDED,
     FIGURES,
+    LOCK_HELD,
     METRICS,
     OUTCOME,
     PHASE,
@@ -57,6 +59,8 @@ class _Table:
     growth: Growth = field(default_factory=Growth)
     moved: tuple[object, ...] = ()
     progressed_at: float = 0.0
+    tries: int | None = None
+    lock_held: float | None = None
 
 
 class StatusCollector(Collector):
@@ -111,6 +115,21 @@ class StatusCollector(Collector):
         moved = (seen.phase, seen.rows, seen.fraction, seen.applied, seen.table)
         if moved != table.moved:
             table.moved, table.progressed_at = moved, self._clock()
+
+    def tried(self, table: str, tries: int, lock_held: float | None) -> None:
+        """Note a try of the swap.
+
+        Args:
+            table: of several that are swapped at once, any.
+            lock_held: seconds for which the swap held its lock; None where it did not happen.
+        """
+        with self._lock:
+            self._revision += 1
+            alone = next(iter(self._tables.values()), None) if self._batch is None else None
+            found = self._tables.get(table, alone)
+            if found is not None:
+                found.tries = tries
+                found.lock_held = lock_held
 
     def ended(self, table: str, outcome: str) -> None:
         """Note how a table's migration has ended."""
@@ -171,6 +190,10 @@ def _table_rows(name: str, table: _Table) -> Iterator[Row]:
         value = grown.get(figure.name) if figure.kind == "counter" else figure.value(seen)
         if value is not None:
             yield figure, labels, float(value)
+    if table.tries is not None:
+        yield CUTOVER_TRIES, labels, float(table.tries)
+    if table.lock_held is not None:
+        yield LOCK_HELD, labels, table.lock_held
     for key, seconds in grown.items():
         if key.startswith(_THROTTLED):
             yield THROTTLED, labels | {"reason": key.removeprefix(_THROTTLED)}, seconds

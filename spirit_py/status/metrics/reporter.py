@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 FILE_SECONDS: Final = 15.0
 """Seconds between two writes of the file."""
 
+_TRIES: Final = frozenset({EventName.CUTOVER_TRY_FAILED, EventName.SWAP_DONE})
+
 
 class MetricsReporter:
     """Passes snapshots and outcomes on to a collector.
@@ -80,9 +82,19 @@ class MetricsReporter:
         """Note how the run, or a table of a batch, has ended."""
         if event.name is EventName.TABLE_ENDED:
             self._collector.ended(event.table, str(event.fields["outcome"]))
+        elif event.name in _TRIES:
+            self._tried(event)
         elif event.name is EventName.RUN_ENDED:
             self._collector.run_ended(str(event.fields["outcome"]))
             self._write()
+
+    def _tried(self, event: Event) -> None:
+        """Note a try of the swap."""
+        number = event.fields.get("number", event.fields.get("tries"))
+        held = event.fields.get("lock_held_ms")
+        if isinstance(number, int):
+            seconds = held / 1000 if isinstance(held, int | float) else None
+            self._collector.tried(event.table, number, seconds)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Hand the figures of now over."""

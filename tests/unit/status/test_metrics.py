@@ -35,11 +35,12 @@ def everything():
         rows=5, rows_total=100, fraction=0.05, rate=10.0, eta=9.0, chunk_rows=100,
         chunk_seconds=0.2, pending=7, buffered_bytes=70, feed_lag=0.1, received=20, applied=10,
         deduplicated=3, dropped=4, waiting_for="a lock",
+        byte_rate=1000.0, tasks=2, tasks_most=4, binlog_left=99.0, binlog_unread=5,
+        checkpoint_age=4.0,
         totals=RunTotals(
             tables=("shop.orders",), rows_copied=5, rows_copied_before=2, chunks=1,
-            chunks_replaced=0, throttled={"pause": 2.5}, tasks=1.5, most_tasks=4,
-            backpressure_seconds=0.5, feed_reconnects=1, feed_bytes=99, checksum_passes=1,
-            checksum_rows=9, differences=0, chunks_repaired=0, cutover_tries=2, lock_held=0.02,
+            chunks_replaced=0, throttled={"pause": 2.5}, backpressure_seconds=0.5,
+            feed_reconnects=1, feed_bytes=99, checksum_passes=1, differences=0, chunks_repaired=0,
         ),
     )  # fmt: skip
 
@@ -89,6 +90,7 @@ def test_every_metric_is_exposed_as_it_is_declared(collector):
     collector.update(
         BatchStatus(described="", elapsed=1.0, tables=(everything(),), counts={"done": 1})
     )
+    collector.tried("shop.orders", 2, 0.02)
     collector.ended("shop.items", "done")
     registry = CollectorRegistry()
     registry.register(collector)

@@ -1,0 +1,300 @@
+"""The report as a page: complete, without network and scripts, safe with hostile names."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from spirit_py.events import Event, EventName
+from spirit_py.phases import Phase
+from spirit_py.status.html.page import page
+from spirit_py.status.html.reporter import PageReporter
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+from spirit_py.status.totals import RunTotals
+
+BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+HOSTILE = "</style></svg><script>alert('x')</script><img src=http://evil.example/x onerror=y>"
+#: Elements without an end.
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+RESOURCES = {"src", "href", "xlink:href", "srcset", "data", "poster", "action"}
+
+
+class Seen(HTMLParser):
+    """What a page has, and that its elements end in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.said: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        """Note an element, which is open then."""
+        self.tags.append(tag)
+        self.attributes += [(tag, *one) for one in attributes]
+        self.ids += [value for name, value in attributes if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        """Note an element that ends at once."""
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        """Require that it is the one that began last."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        """Note a text."""
+        self.said.append(data)
+
+
+class Run:
+    """A run whose page is made; its clock is moved by hand."""
+
+    def __init__(self, tmp_path):
+        self.at = 0.0
+        self.path = tmp_path / "report.html"
+        self.reporter = PageReporter(self.path, clock=lambda: self.at)
+        self.tell(
+            EventName.RUN_BEGUN, "begins", command="migrate", server="db1:3306", program="1.0"
+        )
+
+    def tell(self, name, text, *, table="shop.orders", level="info", **fields):
+        """Report an event at the time of the clock."""
+        time = BEGAN + timedelta(seconds=self.at)
+        self.reporter.event(
+            Event(name=name, text=text, time=time, table=table, level=level, fields=fields)
+        )
+
+    def look(self, phase, table="shop.orders", **known):
+        """Take a snapshot."""
+        self.reporter.progress(status(phase, self.at, table, **known))
+
+    def end(self, outcome="done", **fields):
+        """End the run; return its page."""
+        known = {"exit_code": 0, "seconds": self.at, "error": "", "code": None, "hint": ""}
+        fields = {**known, "details": [], **fields}
+        self.tell(EventName.RUN_ENDED, f"ended: {outcome}", outcome=outcome, **fields)
+        return self.path.read_text()
+
+
+def status(phase, at, table="shop.orders", **known):
+    """Return a snapshot of a run that began at 0."""
+    totals = {"tables": (table,), **known.pop("totals", {})}
+    return MigrationStatus(
+        table=table, phase=phase, elapsed=at, phase_elapsed=at, totals=RunTotals(**totals), **known
+    )
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a run that has begun."""
+    return Run(tmp_path)
+
+
+def busy(run, seconds=300.0, step=0.5):
+    """Let a run copy under load, wait, compare, and try to swap."""
+    chance = random.Random(1)
+    rows = received = applied = waited = 0.0
+    while run.at < seconds:
+        part = run.at / seconds
+        waits = 0.3 < part < 0.4
+        waited += step if waits else 0
+        rows += 0 if waits or part > 0.7 else step * chance.randint(500, 1500)
+        received += step * 50
+        applied = received if chance.random() < 0.1 else applied
+        phase = Phase.COPY if part < 0.7 else Phase.CHECKSUM if part < 0.95 else Phase.CUTOVER
+        run.look(
+            phase, rate=1000.0 + chance.random(), received=int(received), applied=int(applied),
+            pending=int(received - applied), buffered_bytes=int(received - applied) * 200,
+            feed_lag=chance.random(), chunk_seconds=0.4 + chance.random(), tasks=2, byte_rate=5e6,
+            totals={"rows_copied": int(rows), "throttled": {"pause": waited}, "feed_bytes": 9},
+        )  # fmt: skip
+        run.at += step
+    run.tell(
+        EventName.CUTOVER_TRY_FAILED, "try 1 failed", level="warning", number=1,
+        reason="somebody was in front", lock_wait_ms=1500.0,
+    )  # fmt: skip
+    run.tell(
+        EventName.SWAP_DONE, "swapped", tries=2, lock_wait_ms=3.0, lock_held_ms=12.5,
+        steps_ms={"flush": 2.0},
+    )  # fmt: skip
+
+
+def require_self_contained(text):
+    """Raise AssertionError where the page has a script, or names anything outside of it."""
+    seen = Seen(text)
+    assert {"script", "iframe", "object", "embed", "img"} & set(seen.tags) == set()
+    outside = [one for one in seen.attributes if one[1] in RESOURCES and one[2] != "data:,"]
+    assert outside == []
+    assert [one for one in seen.attributes if one[1].startswith("on")] == []
+    assert re.findall(r"url\(|@import|@font-face", text) == []
+    places = set(re.findall(r"https?://[^\s\"'<]+", text)) - {"http://www.w3.org/2000/svg"}
+    assert places == set()
+
+
+def test_a_page_needs_no_network_and_has_no_script(run):
+    """Neither scripts, nor pictures, nor styles, nor fonts of elsewhere."""
+    busy(run)
+    require_self_contained(run.end())
+
+
+def test_a_page_of_a_busy_run_shows_every_figure_as_a_plot(run):
+    """Rows, bytes, changes, chunks, lag, backlog, waits and tasks."""
+    busy(run)
+    text = run.end()
+    plots = {one for one in Seen(text).ids if one.startswith("plot-")}
+    names = (
+        "rows",
+        "bytes",
+        "changes",
+        "chunk",
+        "lag",
+        "pending",
+        "buffered",
+        "throttled",
+        "tasks",
+    )
+    assert plots == {f"plot-{name}" for name in names}
+    assert text.count('class="line reactive nofill"') >= len(names)
+    assert "nan" not in text.lower().replace("tenant", "")
+    assert "somebody was in front" in text
+    assert "12 ms" in text or "13 ms" in text
+
+
+def test_a_figure_that_was_never_known_has_no_plot(run):
+    """A change that was made in place has neither a feed nor chunks."""
+    run.look(Phase.SHORTCUT)
+    run.at = 1.0
+    run.look(Phase.SHORTCUT)
+    seen = Seen(run.end())
+    assert [one for one in seen.ids if one.startswith("plot-")] == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "refused", "interrupted", "unknown"])
+def test_a_run_that_failed_has_a_page_with_the_cause_and_the_remedy(run, outcome):
+    """Whatever ended it."""
+    run.look(Phase.COPY)
+    run.at = 2.0
+    run.tell(EventName.WARNING, "something odd", level="warning", code=None)
+    text = run.end(
+        outcome, exit_code=1, error="the copy broke", code="copy-failed", hint="run again",
+        details=["chunk 7"],
+    )  # fmt: skip
+    said = " ".join(Seen(text).said)
+    for part in (outcome, "the copy broke", "copy-failed", "run again", "chunk 7", "something odd"):
+        assert part in said
+
+
+def test_a_run_that_ended_before_it_began_to_work_has_a_page(run):
+    """A refusal has neither snapshots nor phases."""
+    text = run.end("refused", error="the table is not there", exit_code=2)
+    require_self_contained(text)
+    assert "the table is not there" in text
+
+
+def test_hostile_names_and_texts_are_escaped_everywhere(run):
+    """Table, statement, error, reasons of waits and of failed tries, events and fields."""
+    table = f"shop.{HOSTILE}"
+    for at in range(40):
+        run.at = at / 2
+        totals = {"rows_copied": at, "throttled": {HOSTILE: at / 4}}
+        run.look(Phase.COPY, table, pending=at, feed_lag=1.0, totals=totals)
+    run.tell(
+        EventName.STATEMENT_READ, HOSTILE, table=table, statement=HOSTILE, tables=[table],
+        server=HOSTILE, mysql=HOSTILE,
+    )  # fmt: skip
+    run.tell(EventName.ALGORITHM_CHOSEN, HOSTILE, algorithm="copy", reason=HOSTILE)
+    run.tell(EventName.WARNING, HOSTILE, level="warning", code=None)
+    run.tell(EventName.CUTOVER_TRY_FAILED, HOSTILE, number=1, reason=HOSTILE, lock_wait_ms=None)
+    run.tell(
+        EventName.SWAP_DONE, HOSTILE, tries=1, lock_wait_ms=1.0, lock_held_ms=1.0,
+        steps_ms={HOSTILE: 1.0},
+    )  # fmt: skip
+    text = run.end("failed", error=HOSTILE, hint=HOSTILE, details=[HOSTILE], code=HOSTILE)
+    seen = Seen(text)
+    assert {"script", "img"} & set(seen.tags) == set()
+    assert [one for one in seen.attributes if one[1] in RESOURCES and one[2] != "data:,"] == []
+    assert "<script" not in text.lower()
+    assert "<img" not in text.lower()
+    assert HOSTILE in " ".join(seen.said)
+
+
+def test_a_page_of_a_run_of_days_is_small(run):
+    """Three days of snapshots and thousands of events make less than half a megabyte."""
+    busy(run, 3 * 86400.0, step=15.0)
+    for number in range(5000):
+        run.tell(EventName.WARNING, f"warning {number} " + "x" * 100, level="warning", code=None)
+    text = run.end()
+    assert len(text.encode()) < 500_000
+
+
+def test_a_page_of_a_batch_has_every_table(run):
+    """Each has a lane and a row with its outcome, and their figures are added up."""
+    for at in range(20):
+        run.at = float(at)
+        run.reporter.progress(
+            BatchStatus(
+                described="", elapsed=run.at, counts={"running": 2},
+                tables=tuple(
+                    status(Phase.COPY, run.at, f"shop.t{number}", totals={"rows_copied": at * 10})
+                    for number in (1, 2)
+                ),
+            )
+        )  # fmt: skip
+    common: dict[str, Any] = {
+        "exit_code": 0,
+        "seconds": 19.0,
+        "code": None,
+        "hint": "",
+        "details": [],
+    }
+    run.tell(EventName.TABLE_ENDED, "", table="shop.t1", outcome="done", error="", **common)
+    run.tell(EventName.TABLE_ENDED, "", table="shop.t2", outcome="failed", error="no", **common)
+    said = Seen(run.end("failed", error="1 table failed")).said
+    assert "2 tables" in " ".join(said)
+    assert said.count("shop.t1") >= 2
+    assert "380" in said
+
+
+def test_a_page_that_cannot_be_written_does_not_end_the_run(tmp_path, caplog):
+    """It is reported."""
+    (tmp_path / "report.html").mkdir()
+    run = Run(tmp_path)
+    run.look(Phase.COPY)
+    with pytest.raises(IsADirectoryError):
+        run.end()
+    assert "could not be written" in caplog.text
+
+
+def test_a_second_run_in_the_same_process_begins_its_history_anew(run):
+    """A migration that was asked about and begun again shows the second run alone."""
+    run.look(Phase.COPY, totals={"rows_copied": 12345})
+    run.end("refused", error="earlier trouble")
+    run.at = 50.0
+    run.tell(EventName.RUN_BEGUN, "", command="migrate", server="s", program="1")
+    run.at = 51.0
+    run.look(Phase.COPY, totals={"rows_copied": 7})
+    text = run.end()
+    assert "earlier trouble" not in text
+    assert "12 345" not in text
+
+
+def test_an_empty_history_makes_a_page(run):
+    """Nothing is known; nothing is claimed."""
+    text = page(run.reporter._history, ended=BEGAN)
+    require_self_contained(text)
+    assert "unknown" in text
