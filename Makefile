@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo docs test lint bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -57,6 +57,9 @@ ci-large: ## lane: huge transactions and tables in bounded memory
 
 ci-faults: ## lane: lost executors, limits of the server, planted bugs
 	@ci/lane-faults
+
+ci-pages: ## lane: pages of real runs in a headless Chromium
+	@ci/lane-pages
 
 ci-wheel-bare: ## lane: the wheel on a clean Debian names what is missing, then migrates
 	@ci/lane-wheel-bare

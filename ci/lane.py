@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ COMPOSE_FILE = "docker-compose.semisync.yml"
 FILE_SERVER_VARIABLE = "SPIRIT_PY_TEST_MYSQL_FILE"
 SEMISYNC_VARIABLE = "SPIRIT_PY_SEMISYNC"
 START_SECONDS = 300
+#: Programs that the lane of pages can use.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: Markers of tests about what servers before 9.0 and before 9.6 have not.
 NEWER = ("vector", "logged_cascades")
 #: Files with tests of which the usual run draws some.
@@ -184,6 +187,24 @@ class Lane:
         finally:
             self.run([*compose, "down", "--volumes", "--timeout", "5"], environ)
 
+    def pages(self) -> int:
+        """Open pages of real runs in a browser, which is installed where there is none.
+
+        Raises:
+            LaneLacks: when it cannot be installed.
+        """
+        if not any(shutil.which(name, path=self.environ.get("PATH")) for name in BROWSERS):
+            root = [] if os.geteuid() == 0 else ["sudo"]
+            apt = [*root, "apt-get", "--quiet", "--yes"]
+            environ = {**self.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            install = [*apt, "install", "--no-install-recommends", "chromium", "fonts-dejavu-core"]
+            if self.run([*apt, "update"], environ) or self.run(install, environ):
+                raise LaneLacks(
+                    f"this lane needs a browser ({', '.join(BROWSERS)}), and Chromium cannot be"
+                    " installed from this machine's archive: see above"
+                )
+        return self.tests("tests/pages/browser.py")
+
     def wheel_bare(self) -> int:
         """Install the wheel on a clean system, and migrate a table from there."""
         # chroot and mount are for root alone.
@@ -200,6 +221,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "gentle": Lane.gentle,
     "large": Lane.large,
     "faults": Lane.faults,
+    "pages": Lane.pages,
     "wheel-bare": Lane.wheel_bare,
     "mysql80": lambda lane: lane.mysql("8.0", "mysql:8.0", without=NEWER),
     "mysql84": lambda lane: lane.mysql("8.4", "mysql:8.4", without=NEWER),

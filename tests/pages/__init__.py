@@ -1,0 +1,1 @@
+"""Pages in a browser: what `make ci-pages` runs."""
