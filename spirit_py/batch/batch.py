@@ -302,6 +302,12 @@ class Batch:
             described=f"{counts}, {failed} failed" if failed else counts,
             elapsed=time.monotonic() - self._began,
             tables=tuple(worker.run.snapshot() for worker in workers),
+            counts={
+                "done": done,
+                "running": len(workers),
+                "failed": failed,
+                "left": len(records) - done - len(workers) - failed,
+            },
         )
 
     @property

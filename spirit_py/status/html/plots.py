@@ -9,6 +9,7 @@ a span, the times in which a phase went on or work had to wait, and single momen
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
@@ -18,6 +19,10 @@ from pygal.style import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+# pygal adds a finder of its plugins, of a kind that Python 3.12 does not know any more and 3.11
+# warns of at every later import. None of its plugins is used here.
+sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__ != "pygal"]
 
 WIDTH: Final = 560
 HEIGHT: Final = 230
@@ -274,6 +279,6 @@ _STYLE: Final = Style(
     background="transparent",
     plot_background="transparent",
     font_family="inherit",
-    label_font_size=11,
+    label_font_size=16,
     colors=("currentColor",) * 6,
 )

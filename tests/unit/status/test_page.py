@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
@@ -291,6 +292,11 @@ def test_a_second_run_in_the_same_process_begins_its_history_anew(run):
     text = run.end()
     assert "earlier trouble" not in text
     assert "12 345" not in text
+
+
+def test_drawing_leaves_no_import_hook_behind():
+    """Pygal adds one of an old kind, of which Python warns at every import after it."""
+    assert [one for one in sys.meta_path if "pygal" in type(one).__module__] == []
 
 
 def test_an_empty_history_makes_a_page(run):
