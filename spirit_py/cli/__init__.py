@@ -29,7 +29,10 @@ from spirit_py.cli.wrong_lines import JsonAwareGroup
 
 
 @click.group(
-    cls=JsonAwareGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES
+    "spirit-py",
+    cls=JsonAwareGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
 )
 @click.option(
     "--config",

@@ -45,8 +45,8 @@ _VERBS: Final = (
 @option("--json", "as_json", is_flag=True, help="With status: JSON for programs, one list.")
 @docs_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
-@click.argument("verb", type=click.Choice(_VERBS))
-@click.argument("values", nargs=-1)
+@click.argument("verb", type=click.Choice(_VERBS), metavar="VERB")
+@click.argument("values", nargs=-1, metavar="[VALUE]...")
 def ctl(**options: Any) -> None:
     """Control a migration while it runs, from any machine that reaches the server.
 

@@ -1,26 +1,28 @@
-"""A wrong command line as a JSON line, for whoever asked for JSON lines."""
+"""A wrong command line, shown as every other error is: cause, remedy, page; or as a JSON line."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from spirit_py.cli.outcome import say, show
+from spirit_py.cli.outcome import say, say_more, show
 from spirit_py.codes import ErrorCode
 from spirit_py.events import Event, EventName
 from spirit_py.status.report import OutcomeReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _VARIABLE: Final = "SPIRIT_PY_LOG_FORMAT"
 _GIVEN: Final = "spirit_py.given"
+_NAMES: Final = (click.NoSuchOption, click.exceptions.NoSuchCommand)
 
 
 class JsonAwareGroup(click.Group):
-    """A group whose commands refuse a wrong command line as they log: in text or in JSON.
+    """A group that refuses a wrong command line as its commands log: in text or in JSON.
 
     Such a line is refused before any command has read its options, ``--log-format`` among them:
     so this looks for it among the arguments, in the environment and in the configuration file.
@@ -33,13 +35,18 @@ class JsonAwareGroup(click.Group):
         ctx.meta[_GIVEN] = list(args)
         return super().parse_args(ctx, args)
 
+    def make_context(self, *arguments: Any, **more: Any) -> click.Context:
+        """Read the options before the command's name; a wrong one ends with exit code 2."""
+        try:
+            return super().make_context(*arguments, **more)
+        except click.UsageError as error:
+            _refuse(error, error.ctx)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong command line ends with exit code 2."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            if not asked_for_json(ctx.meta[_GIVEN], ctx.default_map or {}):
-                raise
             _refuse(error, ctx)
 
 
@@ -73,13 +80,49 @@ def asked_for_json(arguments: Sequence[str], defaults: Any) -> bool:
     return found == "json"
 
 
-def _refuse(error: click.ClickException, ctx: click.Context) -> NoReturn:
-    report = OutcomeReport(
-        outcome="refused",
-        exit_code=error.exit_code,
-        error_code=ErrorCode.WRONG_OPTIONS,
-        error=error.format_message(),
-        hint="see --help",
-    )
-    show(report.ended(EventName.RUN_ENDED))
-    ctx.exit(error.exit_code)
+def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
+    """End with the cause; a program without a command shows its help."""
+    root = ctx.find_root() if ctx else None
+    hint = " ".join(_remedy(error, root))
+    cause = error.message if isinstance(error, _NAMES) else error.format_message()
+    cause = f"{cause[:1].lower()}{cause[1:].removesuffix('.')}"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+    elif root and asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
+        report = OutcomeReport(
+            outcome="refused",
+            exit_code=error.exit_code,
+            error_code=ErrorCode.WRONG_OPTIONS,
+            error=cause,
+            hint=hint,
+        )
+        show(report.ended(EventName.RUN_ENDED))
+    else:
+        say(f"error: {cause}")
+        say(f"hint: {hint}")
+        say_more([ErrorCode.WRONG_OPTIONS])
+    raise click.exceptions.Exit(error.exit_code)
+
+
+def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator[str]:
+    """Yield what to do: what may be meant, and the command that shows what there is."""
+    if near := ", ".join(_near(error)):
+        yield f"did you mean {near}?"
+    if "unexpected extra argument" in error.format_message():
+        yield 'write a value with spaces in quotes: --alter "ADD COLUMN x INT";'
+    if context := getattr(error, "ctx", None):
+        where = context.command_path
+    else:
+        where = f"spirit-py {(root and root.invoked_subcommand) or ''}".rstrip()
+    yield f"{where} --help shows what there is"
+
+
+def _near(error: click.ClickException) -> list[str]:
+    """Return the names that are spelled like the refused one, or like the refused value."""
+    if isinstance(error, _NAMES):
+        return list(error.possibilities or ())
+    kind = getattr(getattr(error, "param", None), "type", None)
+    refused = error.message.split("'")[1:2]
+    if not isinstance(kind, click.Choice) or not refused:
+        return []
+    return difflib.get_close_matches(refused[0].lower(), map(str, kind.choices), n=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, UsageFault
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import refused
 from spirit_py.statement.clauses import read_clauses
@@ -73,12 +73,13 @@ def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> Al
     """Read the clauses that follow ``ALTER TABLE t``.
 
     Raises:
-        Refusal: as :func:`parse_statement`; also when a whole statement was given.
+        UsageFault: a whole statement was given.
+        Refusal: as :func:`parse_statement`.
     """
     tokens = tokenize(clauses, SqlMode.of(sql_mode))
     cursor = Cursor(clauses, tokens)
     if cursor.starts_with("ALTER", "TABLE") or cursor.keyword() == "CREATE":
-        raise Refusal(
+        raise UsageFault(
             f"the clauses begin with a whole statement: {cursor.excerpt()!r}",
             hint="give only what follows the table's name, or use --statement",
             error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
@@ -103,10 +104,10 @@ def _one(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStatement:
             return _create_index(cursor, kind, default_schema, mode)
     elif cursor.take("DROP", "INDEX"):
         return _drop_index(cursor, default_schema, mode)
-    raise Refusal(
+    raise UsageFault(
         "the statement is neither ALTER TABLE nor CREATE INDEX nor DROP INDEX:"
         f" {cursor.excerpt()!r}",
-        hint="write it as ALTER TABLE ...",
+        hint="write it as ALTER TABLE ...; clauses alone go with --table and --alter",
         error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
     )
 

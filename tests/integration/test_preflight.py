@@ -12,7 +12,7 @@ from spirit_py.checkpoint.proofs import note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig
-from spirit_py.errors import Interrupted, Refusal
+from spirit_py.errors import Interrupted, Refusal, UsageFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.ownwrites import new_run
@@ -22,6 +22,7 @@ from spirit_py.preflight import scan
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.checks import disk_space, drop_of_old_table
 from spirit_py.preflight.checks.leftovers import is_ours
+from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.preflight import (
     check_after_create,
     check_before_create,
@@ -58,6 +59,25 @@ def test_an_ordinary_table_passes_without_a_finding(desk):
     assert desk.before("ADD c INT") == ()
     mapping, warnings = desk.after("ADD c INT")
     assert (mapping.key.name, warnings) == ("PRIMARY", ())
+
+
+@pytest.mark.parametrize(
+    ("change", "cause", "remedy"),
+    [
+        ({"alter": "ALTER TABLE t ADD c INT"}, "a whole statement", "or use --statement"),
+        ({"alter": "create index i on t (a)"}, "a whole statement", "or use --statement"),
+        ({"statement": "ADD c INT"}, "neither ALTER TABLE nor", "with --table and --alter"),
+        ({"statement": "ALTR TABLE t ADD c INT"}, "neither ALTER TABLE nor", "ALTER TABLE ..."),
+    ],
+)
+def test_a_text_in_the_wrong_option_is_not_answered_with_the_servers_syntax_error(
+    desk, change, cause, remedy
+):
+    """The server cannot read it either, and knows nothing of the options."""
+    with pytest.raises(UsageFault) as refused:
+        read_intent(desk.session, replace(desk.config(""), **change), "")
+    assert cause in refused.value.message
+    assert remedy in refused.value.hint
 
 
 def test_a_server_that_rounds_json_doubles_is_warned_of(db, desk):

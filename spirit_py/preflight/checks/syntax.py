@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import Refusal, ServerFault, UsageFault
 from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table, string_literal
@@ -37,12 +37,15 @@ def read_intent(
         sql_mode: The server's own.
 
     Raises:
+        UsageFault: clauses stand where a statement belongs, or the other way round.
         Refusal: with the server's own message where the syntax is wrong.
     """
     try:
         if config.statement:
             return parse_statement(config.statement, config.database, sql_mode=sql_mode)
         return (alter_of(config.database, config.table, config.alter, sql_mode=sql_mode),)
+    except UsageFault:
+        raise
     except Refusal as error:
         table = quote_table(config.database, config.table)
         sql = config.statement or f"ALTER TABLE {table} {config.alter}"

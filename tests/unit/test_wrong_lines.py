@@ -1,0 +1,62 @@
+"""A wrong command line is refused as everything else: cause, what is meant, where to read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from spirit_py.cli import main
+
+ALTER = ["migrate", "--host", "db1", "--alter"]
+
+
+def refused(*arguments: str) -> list[str]:
+    """Return the lines to standard error; exit code 2, and nothing on standard output."""
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exit_code == 2
+    assert not result.stdout
+    return result.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause", "remedy"),
+    [
+        (["migrat"], "no such command 'migrat'", "did you mean migrate? spirit-py --help"),
+        (["help", "migrat"], "no such command 'migrat'", "did you mean migrate? spirit-py --help"),
+        (["--verzion"], "no such option '--verzion'", "did you mean --version? spirit-py --help"),
+        (["migrate", "--alterr", "x"], "no such option '--alterr'", "did you mean --alter"),
+        (["migrate", "--table"], "option '--table' requires", "spirit-py migrate --help"),
+        (["migrate", "--kill-blockers", "alle"], "'alle' is not one of", "did you mean all?"),
+        (["migrate", "--max-lag", "5x"], "'5x' is no duration", "spirit-py migrate --help"),
+        (["ctl", "paus"], "invalid value for 'VERB'", "did you mean pause? spirit-py ctl --help"),
+        (["--config", "/no/such", "status"], "'/no/such' does not exist", "spirit-py --help"),
+        ([*ALTER, "ADD", "x", "INT"], "unexpected extra arguments (x INT)", "spaces in quotes"),
+    ],
+)
+def test_a_wrong_line_names_cause_remedy_and_page(arguments, cause, remedy):
+    """Whatever is wrong about it, and wherever on the line it stands."""
+    error, hint, more = refused(*arguments)
+    assert error.startswith("error: ")
+    assert cause in error
+    assert hint.startswith("hint: ")
+    assert remedy in hint
+    assert more == "more: spirit-py explain wrong-options"
+
+
+def test_in_json_it_is_one_line_with_the_same_words():
+    """Whoever reads JSON lines gets the remedy, too."""
+    (line,) = refused("migrate", "--log-format", "json", "--kill-blockers", "alle")
+    ended = json.loads(line)
+    assert ended["event"] == "run.ended"
+    assert ended["code"] == "wrong-options"
+    assert ended["hint"] == "did you mean all? spirit-py migrate --help shows what there is"
+
+
+def test_without_a_command_the_help_is_shown():
+    """A first look at the program ends in its commands, not in an error."""
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 2
+    assert "\nCommands:\n" in result.output
+    assert "hint:" not in result.output
