@@ -26,6 +26,7 @@ _KEPT: Final = frozenset(
         EventName.RUN_BEGUN,
         EventName.RUN_ENDED,
         EventName.STATEMENT_READ,
+        EventName.PLAN_MADE,
         EventName.ALGORITHM_CHOSEN,
         EventName.RESUME_DECIDED,
         EventName.CHECKSUM_DONE,
@@ -45,7 +46,8 @@ class History:
         began: the time of the first event.
         facts: the fields of the last event of each kind of which they are shown.
         ended_tables: those of a batch, by name: the fields of the event of their end.
-        last: the last snapshot of each table, while few tables are under way.
+        compared: rows and differences of the last comparison of each table.
+        swaps: how many there were; ``lock_held_ms`` is the longest lock of one.
     """
 
     clock: Clock
@@ -54,7 +56,9 @@ class History:
     facts: dict[EventName, Mapping[str, object]] = field(default_factory=dict)
     ended_tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
     tables_left_out: int = 0
-    last: MigrationStatus | None = None
+    compared: dict[str, tuple[object, object]] = field(default_factory=dict)
+    swaps: int = 0
+    lock_held_ms: float = 0.0
     batch: BatchStatus | None = None
     growth: Growth = field(default_factory=Growth)
     began_at: float = field(init=False)
@@ -74,6 +78,11 @@ class History:
             self.began = event.time
         if event.name in _KEPT:
             self.facts[event.name] = event.fields
+        if event.name is EventName.CHECKSUM_DONE:
+            self.compared[event.table] = (event.fields.get("rows"), event.fields.get("differences"))
+        if event.name is EventName.SWAP_DONE:
+            self.swaps += 1
+            self.lock_held_ms = max(self.lock_held_ms, _number(event.fields.get("lock_held_ms")))
         if event.name is EventName.TABLE_ENDED:
             self._table_ended(event)
         if event.name is EventName.PHASE_ENTERED:
@@ -111,7 +120,7 @@ class History:
             self.batch = snapshot
             tables = snapshot.tables
         else:
-            self.last, tables = snapshot, (snapshot,)
+            tables = (snapshot,)
         for one in tables:
             self._stage(one, now)
             self.growth.add(_lane(one), dict(_counters(one)))
@@ -170,10 +179,17 @@ def _lane(seen: MigrationStatus) -> str:
 
 
 def _small(fields: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields with long texts cut: memory stays flat."""
+    """Return numbers, and texts, the long ones cut: memory stays flat."""
+    kept = (str, int, float, type(None))
     return {
-        name: _cut(value) if isinstance(value, str) else value for name, value in fields.items()
+        name: _cut(value) if isinstance(value, str) else value
+        for name, value in fields.items()
+        if isinstance(value, kept)
     }
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _cut(text: str) -> str:

@@ -6,6 +6,7 @@ may hold markup. Only the plots are put in as they are; their texts are escaped 
 
 from __future__ import annotations
 
+import difflib
 import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 SHOWN_EVENTS: Final = 600
 _GOOD: Final = frozenset({"done", "rehearsed"})
+_KINDS: Final = {"+": "added", "-": "removed"}
+_DIFF_LINES: Final = 400
 _LEAST_SHARE: Final = 0.4
 _ENDS: Final = frozenset({"done", "failed"})
 
@@ -64,6 +67,7 @@ def page(history: History, *, ended: datetime) -> str:
     end = facts.get(EventName.RUN_ENDED, {})
     lanes = list(history.timeline.lanes.items())
     events = history.timeline.events
+    several = history.batch is not None or bool(history.ended_tables)
     context = {
         "title": _title(history),
         "command": facts.get(EventName.RUN_BEGUN, {}).get("command") or "migrate",
@@ -75,7 +79,8 @@ def page(history: History, *, ended: datetime) -> str:
         "outcome": end.get("outcome") or "unknown",
         "good": end.get("outcome") in _GOOD,
         "end": end,
-        "statement": facts.get(EventName.STATEMENT_READ, {}).get("statement"),
+        "statement": None if several else facts.get(EventName.STATEMENT_READ, {}).get("statement"),
+        "diff": [] if several else _diff(facts.get(EventName.PLAN_MADE, {}).get("plan")),
         "algorithm": facts.get(EventName.ALGORITHM_CHOSEN, {}),
         "resumed": facts.get(EventName.RESUME_DECIDED),
         "tiles": _tiles(history, seconds),
@@ -87,7 +92,7 @@ def page(history: History, *, ended: datetime) -> str:
         "tables": history.ended_tables,
         "tables_left_out": history.tables_left_out,
         "tries": [one for one in events if one.name == EventName.CUTOVER_TRY_FAILED.value],
-        "swap": facts.get(EventName.SWAP_DONE),
+        "swap": None if several else facts.get(EventName.SWAP_DONE),
         "swapped_at": next(
             (one.at for one in reversed(events) if one.name == EventName.SWAP_DONE.value), None
         ),
@@ -148,8 +153,6 @@ def _shown(plot: Plot, seconds: float) -> Mapping[str, object]:
 def _tiles(history: History, seconds: float) -> list[Tile]:
     """Return the figures of the head, as far as they are known."""
     totals = history.growth.totals
-    checked = history.facts.get(EventName.CHECKSUM_DONE)
-    swap = history.facts.get(EventName.SWAP_DONE)
     waited = sum(spent for _, spent in _waits(history))
     tiles = [Tile("duration", human_seconds(seconds))]
     if "rows" in totals:
@@ -164,20 +167,17 @@ def _tiles(history: History, seconds: float) -> list[Tile]:
     if "applied" in totals:
         received = f"of {human_count(totals['received'])} received" if "received" in totals else ""
         tiles.append(Tile("changes applied", human_count(totals["applied"]), received))
-    if checked is not None:
-        found = checked.get("differences")
-        verdict = "no differences" if found == 0 else f"{found} differences"
-        tiles.append(Tile("rows compared", _count(checked.get("rows")), verdict))
-    if swap is not None:
-        tries = swap.get("tries")
-        tiles.append(
-            Tile(
-                "lock held by the swap",
-                _ms(swap.get("lock_held_ms")),
-                f"{tries} try" if tries == 1 else f"{tries} tries",
-            )
-        )
-    tiles.append(Tile("waited", human_seconds(waited) if waited else "not at all", "for others"))
+    if history.compared:
+        rows = [rows for rows, _ in history.compared.values()]
+        found = [count for _, count in history.compared.values()]
+        verdict = f"{human_count(_sum(found))} differences" if _sum(found) else "no differences"
+        tiles.append(Tile("rows compared", human_count(_sum(rows)), verdict))
+    if history.swaps:
+        held = f"{history.lock_held_ms:.0f} ms"
+        tries = history.facts[EventName.SWAP_DONE].get("tries")
+        note = f"of {history.swaps} swaps, the longest" if history.swaps > 1 else f"try {tries}"
+        tiles.append(Tile("lock held by the swap", held, note))
+    tiles.append(Tile("throttled", human_seconds(waited) if waited else "not at all"))
     peak = [
         one.figures["buffered"].most for one in history.timeline.spans if "buffered" in one.figures
     ]
@@ -186,12 +186,21 @@ def _tiles(history: History, seconds: float) -> list[Tile]:
     return tiles
 
 
-def _count(value: object) -> str:
-    return human_count(value) if isinstance(value, int | float) else "?"
+def _sum(values: Iterable[object]) -> float:
+    return sum(value for value in values if isinstance(value, int | float))
 
 
-def _ms(value: object) -> str:
-    return f"{value:.0f} ms" if isinstance(value, int | float) else "?"
+def _diff(plan: object) -> list[tuple[str, str]]:
+    """Return the lines of each definition's diff with their kind, where the plan knows both."""
+    tables = plan.get("tables", ()) if isinstance(plan, dict) else ()
+    lines: list[tuple[str, str]] = []
+    for table in tables:
+        known = table.get("definition") or {}
+        old, new = known.get("old"), known.get("new")
+        if old and new and old != new:
+            changed = difflib.unified_diff(old.splitlines(), new.splitlines(), n=3, lineterm="")
+            lines += [(_KINDS.get(one[0], ""), one) for one in list(changed)[3:] if one]
+    return lines[:_DIFF_LINES]
 
 
 def _bars(stages: Iterable[Stage], seconds: float) -> list[Bar]:
