@@ -3,6 +3,10 @@
 A row is a frozen dataclass. What is read must have exactly its fields, each of its own type; a
 dataclass refuses impossible values itself, with a ValueError. A text of another format, or with
 other fields, is refused (R17).
+
+Rows that processes only show each other, perhaps of different versions, are read by
+:func:`message_from_text`: nothing is carried on from them, so that another version's fields harm
+nothing.
 """
 
 from __future__ import annotations
@@ -42,6 +46,49 @@ def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any
     Raises:
         UnreadableCheckpoint: for anything that is not a whole row of the known format.
     """
+    found = _loaded(text)
+    if other is not None and set(found) == set(get_type_hints(other)):
+        return _object(other, found)
+    return _object(kind, found)
+
+
+@overload
+def message_from_text(text: str, kind: type[_Row]) -> _Row: ...
+@overload
+def message_from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other: ...
+def message_from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
+    """Read a row that a process of another version may have written.
+
+    Fields that this version does not know are passed over; one that is not there has its default.
+
+    Args:
+        other: what it may be instead of ``kind``: where fields of that are there without which it
+            cannot be.
+
+    Raises:
+        UnreadableCheckpoint: for another format, or where a field is missing that has no default.
+    """
+    found: dict[str, Any] = _loaded(text)
+    chosen = other if other is not None and _needed(other) <= set(found) else kind
+    known = {each.name for each in dataclasses.fields(chosen)}
+    values = {name: value for name, value in found.items() if name in known}
+    if missing := sorted(_needed(chosen) - set(values)):
+        raise UnreadableCheckpoint(f"a {chosen.__name__} is without {', '.join(missing)}")
+    return _made(chosen, values)
+
+
+def _needed(kind: type[Any]) -> set[str]:
+    """Return the fields that have no default."""
+    absent = dataclasses.MISSING
+    return {
+        each.name
+        for each in dataclasses.fields(kind)
+        if each.default is absent and each.default_factory is absent
+    }
+
+
+def _loaded(text: str) -> Any:
+    """Return the object of a row of the known format, without the format."""
     try:
         found: Any = json.loads(text)
     except ValueError as error:
@@ -49,9 +96,7 @@ def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any
     version = found.pop("format", None) if isinstance(found, dict) else None
     if type(version) is not int or version != FORMAT:
         raise UnreadableCheckpoint(f"it has format {version!r}; this version reads {FORMAT}")
-    if other is not None and set(found) == set(get_type_hints(other)):
-        return _object(other, found)
-    return _object(kind, found)
+    return found
 
 
 def _object(kind: type[_Row], found: Any) -> _Row:
@@ -62,9 +107,15 @@ def _object(kind: type[_Row], found: Any) -> _Row:
     if set(found) != set(hints):
         differ = sorted(set(found) ^ set(hints))
         raise UnreadableCheckpoint(f"the fields of a {kind.__name__} differ: {differ}")
+    return _made(kind, found)
+
+
+def _made(kind: type[_Row], found: dict[str, Any]) -> _Row:
+    """Make a dataclass of the fields that are there."""
+    hints = get_type_hints(kind)
     values = {
-        name: _value(hint, found[name], f"{name} of a {kind.__name__}")
-        for name, hint in hints.items()
+        name: _value(hints[name], value, f"{name} of a {kind.__name__}")
+        for name, value in found.items()
     }
     try:
         return kind(**values)

@@ -18,9 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, to_text
 from spirit_py.checkpoint.requests import FIRST_ID, Answer, Request
-from spirit_py.errors import ServerFault
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.sql import string_literal
@@ -74,9 +75,21 @@ class RequestQueue:
         return int(session.query("SELECT LAST_INSERT_ID()")[0][0])
 
     def answer_to(self, session: SqlSession, number: int, token: str) -> Answer | None:
-        """Return the answer to a request; None before there is one, and without the table."""
+        """Return the answer to a request; None before there is one, and without the table.
+
+        Raises:
+            MigrationFailure: it cannot be read; a process of another version has written it.
+        """
         found = self._rows(session, f"id = {number}")
-        answer = _read(found[0][1]) if found else None
+        try:
+            answer = _read(found[0][1]) if found else None
+        except UnreadableCheckpoint as error:
+            raise MigrationFailure(
+                f"the answer of the process cannot be read: {error}",
+                hint="see with spirit-py status whether it did what was asked; use the version of"
+                " spirit-py that runs there",
+                error_code=ErrorCode.NO_ANSWER,
+            ) from error
         return answer if isinstance(answer, Answer) and answer.token == token else None
 
     def withdraw(self, session: SqlSession, number: int) -> bool:
@@ -138,4 +151,4 @@ class RequestQueue:
 
 
 def _read(text: str) -> Request | Answer:
-    return from_text(text, Answer, Request)
+    return message_from_text(text, Request, Answer)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py import points
 from spirit_py.attached.record import Attachments
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, message_from_text, to_text
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
@@ -75,6 +75,8 @@ _IDS: Final[dict[type[Row], int]] = {
     StandingOrders: 7,
     OldTableRecord: 9,
 }
+#: Rows that processes of other versions look at, and carry nothing on from.
+_SHOWN: Final[frozenset[type[Row]]] = frozenset({LiveFigures})
 HEARTBEAT_ID: Final = 3
 """Its ``written_at`` shows on a replica how far that has come."""
 _COMMENT: Final = """
@@ -153,7 +155,10 @@ class CheckpointTable:
             UnreadableCheckpoint: when it cannot be read.
         """
         found = self._value(session, "record", kind)
-        return None if found is None else from_text(str(found), kind)
+        if found is None:
+            return None
+        read = message_from_text if kind in _SHOWN else from_text
+        return read(str(found), kind)
 
     def has(self, session: SqlSession, kind: type[Row]) -> bool:
         """Return whether there is a row of that kind, readable or not."""
