@@ -16,7 +16,7 @@ from spirit_py.cli import main
 from spirit_py.cli.explain import PHASES, read_page
 from spirit_py.cli.more import more_about
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, SpiritError
+from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, SpiritError
 from spirit_py.preflight.check import Severity, refusal_of, refuse
 from spirit_py.preflight.registry import CHECKS
 from spirit_py.status.report import OutcomeReport
@@ -177,3 +177,11 @@ def test_help_of_a_command_can_be_asked_for_by_a_word():
     by_word = CliRunner().invoke(main, ["help", "migrate"])
     assert by_word.output == CliRunner().invoke(main, ["migrate", "--help"]).output
     assert CliRunner().invoke(main, ["help"]).output.startswith("Usage:")
+
+
+def test_a_page_says_that_the_copy_is_dropped_where_the_class_of_the_error_drops_it():
+    """Whoever reads that a copy stays does not look for it in vain."""
+    for kind in classes():
+        if issubclass(kind, FeedFailure) and not kind.resumable:
+            text = " ".join(read_page(kind.error_code).text.split())
+            assert "because it can no longer be used" in text, kind
