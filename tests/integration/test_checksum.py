@@ -588,7 +588,7 @@ def test_a_pause_shows_the_blocker_of_the_request_before_it(db, monkeypatch, end
     asked = policy(old=BLIND, wait=1.0, longest_pause=0.3)
     pair.checker(on_progress=look, locking=asked).run()
     pauses = list(dict.fromkeys(text for text in shown if "pause" in text))
-    assert "(a pause for writers after request 1)" in pauses[0]
+    assert "(a pause for writers after request 1, the next in " in pauses[0]
     assert f"; blocked at the request by: {who}" in pauses[-1]
     assert not any("interrupted" in text for text in pauses)
     assert shown[-1] == ""
