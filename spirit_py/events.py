@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 Level = Literal["info", "warning", "error"]
 
@@ -116,6 +116,8 @@ class Event:
         time: in UTC.
         table: ``schema.table``; empty where it concerns the whole run.
         fields: JSON values, under the names of :data:`FIELDS`.
+        screen: what a live display prints instead of the text: lines, each with a style as rich
+            reads it; empty for the text. It is in no other record.
     """
 
     name: EventName
@@ -124,6 +126,7 @@ class Event:
     table: str = ""
     level: Level = "info"
     fields: Mapping[str, object] = field(default_factory=dict)
+    screen: Sequence[tuple[str, str]] = ()
 
     @property
     def line(self) -> str:

@@ -43,7 +43,7 @@ class NamedReporter:
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
         table, text = event.table or self._name, f"{self._name}: {event.text}"
-        self._reporter.event(replace(event, table=table, text=text))
+        self._reporter.event(replace(event, table=table, text=text, screen=()))
 
     def progress(self, snapshot: Any) -> None:
         """Do nothing: the batch shows the progress."""

@@ -26,14 +26,6 @@ Exit codes:
   1  the server stopped answering
   2  refused: the change could not be made as it is; the plan says why"""
 
-_STYLES: Final = {
-    "heading": "bold",
-    "removed": "red",
-    "added": "green",
-    "warning": "yellow",
-    "refusal": "bold red",
-    "dim": "dim",
-}
 _HANGING: Final = " " * 14
 _NARROWEST: Final = 40
 
@@ -91,6 +83,8 @@ def show(lines: Iterable[PlanLine]) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from spirit_py.plan.text import STYLES
+
     console = Console(highlight=False, soft_wrap=True)
     for text, style in lines:
         whole = one_line(text)
@@ -104,4 +98,4 @@ def show(lines: Iterable[PlanLine]) -> None:
                 break_on_hyphens=False,
             )
         for part in parts or [""]:
-            console.print(Text(part, style=_STYLES.get(style, "")))
+            console.print(Text(part, style=STYLES[style]))

@@ -117,7 +117,7 @@ def _run_phases(run: Run) -> None:
     new: NewTables | None = None
     with run.first_session("driver") as session:
         contexts, decision = open_migration(run, session)
-        show_plan(run, session, contexts, decision)
+        show_plan(run, contexts, decision)
         if isinstance(decision, Afresh):
             new = _begin(run, session, contexts, decision.abandoned)
         elif not decision.cleanup:

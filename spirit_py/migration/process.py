@@ -194,8 +194,12 @@ class Process:
     ) -> None:
         """Report that something happened (:class:`spirit_py.events.Tell`)."""
         event = Event(name=name, text=text, table=table or self.table, level=level, fields=fields)
+        self.send(event)
+
+    def send(self, event: Event) -> None:
+        """Pass on what happened."""
         self._reporter.event(event)
-        if self.relay is not None and name not in SHOWN_OTHERWISE:
+        if self.relay is not None and event.name not in SHOWN_OTHERWISE:
             self.relay(event.line)
 
     def warn(self, text: str, *, code: str | None = None) -> None:

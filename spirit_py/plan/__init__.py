@@ -3,9 +3,10 @@
 ::
 
     plan = make_plan(config, stop=switch)          everything, with a sample
-    plan = brief_plan(session, config, contexts, decision, warnings)    the first screen of migrate
+    plan = brief_plan(config, contexts, decision, warnings)    the first screen of migrate
     plan.to_dict()                                 JSON
-    text_of(plan)                                  lines for a terminal
+    text_of(plan), screen_of(plan)                 lines for a terminal: all, or in short
+    brief_text(plan)                               one line for a log
 
 Nothing is written: no table, no row, no binlog event, no lock that outlives a read. What the server
 makes of the statement is tried on temporary tables of two sessions, which it does not log. A sample
@@ -20,7 +21,7 @@ of the rows is copied into such a table, and hashed, for a few seconds at most.
 ``around``      disk, binlog, replicas, pace, triggers, foreign keys, locks
 ``earlier``     what an earlier run left, and what becomes of it
 ``sample``      measures; ``estimate`` makes times of that
-``diff``        two definitions as a diff; ``text`` makes the lines
+``diff``        two definitions as a diff; ``text`` and ``screen`` make the lines
 ==============  ==================================================================================
 
 A refusal does not hide the rest: all that is found is in the plan, each with its remedy.
@@ -28,6 +29,7 @@ A refusal does not hide the rest: all that is found is in the plan, each with it
 
 from spirit_py.plan.make import brief_plan, make_plan
 from spirit_py.plan.model import Plan
+from spirit_py.plan.screen import screen_of
 from spirit_py.plan.text import PlanLine, brief_text, text_of
 
-__all__ = ["Plan", "PlanLine", "brief_plan", "brief_text", "make_plan", "text_of"]
+__all__ = ["Plan", "PlanLine", "brief_plan", "brief_text", "make_plan", "screen_of", "text_of"]

@@ -91,20 +91,21 @@ def make_plan(
 
 
 def brief_plan(
-    session: Session,
-    config: MigrationConfig,
-    contexts: Contexts,
-    decision: Decision,
-    warnings: Sequence[str],
+    config: MigrationConfig, contexts: Contexts, decision: Decision, warnings: Sequence[str]
 ) -> Plan:
-    """Return the plan of a migration that begins now: as much as costs next to nothing.
+    """Return the plan of a migration that begins now, without what reads rows.
+
+    It has a session of its own: a temporary table of the migration's would hide a real one from it.
 
     Args:
-        session: of the migration.
         warnings: those of preflight, which has refused nothing.
+
+    Raises:
+        SpiritError: the server could not be asked.
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
-    return _Maker(session, config, contexts, decision, noted, brief=True).plan(None)
+    with connect(config.connection, role="plan") as session:
+        return _Maker(session, config, contexts, decision, noted, brief=True).plan(None)
 
 
 def _timed(session: Session, contexts: Contexts, stop: StopSwitch) -> Contexts:
@@ -172,7 +173,7 @@ class _Maker:
 
     Args:
         session: with the program's settings.
-        brief: leave out what costs statements that a migration does not send.
+        brief: refuse nothing, and leave out what reads rows: the migration does it next.
     """
 
     def __init__(
@@ -220,7 +221,7 @@ class _Maker:
         if not self._contexts:
             return
         with contextlib.ExitStack() as stack:
-            native = None if self._brief else self._native(stack)
+            native = self._native(stack)
             for context in self._contexts:
                 yield self._table(context, native, sampling)
 
@@ -231,7 +232,7 @@ class _Maker:
         return native
 
     def _table(
-        self, context: PreflightContext, native: Session | None, sampling: StopSwitch | None
+        self, context: PreflightContext, native: Session, sampling: StopSwitch | None
     ) -> TablePlan:
         source = context.source
         plain = TablePlan(
@@ -247,8 +248,6 @@ class _Maker:
         )
         if isinstance(self._decision, Resume) and self._decision.cleanup:
             return plain
-        if native is None:
-            return self._completed(context, plain, None, None)
         with contextlib.ExitStack() as stack:
             tried = try_definition(self._session, native, source, context.statement)
             stack.callback(self._drop, tried)
@@ -283,22 +282,23 @@ class _Maker:
         sampling: StopSwitch | None,
     ) -> TablePlan:
         """Add what the new definition shows."""
-        if tried.refusal is not None:
+        if tried.refusal is not None and not self._brief:
             self._noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
         if tried.target is None:
             return self._completed(context, plain, None, None)
         method = self._going_on() or method_of(context, tried.target, len(self._contexts))
         plain = replace(plain, method=method)
         mapping: TableMapping | None = None
-        if method.algorithm == "copy":
+        if method.algorithm == "copy" and not self._brief:
             with self._noted.refusing(plain.name):
                 mapping = mapping_of(context, tried.target)
         else:
-            # In place the server needs no key and no mapping; the columns are shown all the same.
+            # In place the server needs no mapping, and the migration says what it refuses itself.
             with contextlib.suppress(Refusal):
                 mapping = mapping_of(context, tried.target)
         if (
             mapping is not None
+            and not self._brief
             and method.algorithm == "copy"
             and isinstance(self._decision, Afresh)
         ):

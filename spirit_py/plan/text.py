@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from spirit_py.plan.model import ColumnPlan, Note, Plan, TablePlan, TimePlan
 
 Style = Literal["", "heading", "removed", "added", "warning", "refusal", "dim"]
+STYLES: Final[dict[Style, str]] = {
+    "": "",
+    "heading": "bold",
+    "removed": "red",
+    "added": "green",
+    "warning": "yellow",
+    "refusal": "bold red",
+    "dim": "dim",
+}
+"""The styles as rich reads them."""
 _WIDTH: Final = 10
 _METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
@@ -44,10 +54,10 @@ def text_of(plan: Plan) -> list[PlanLine]:
 
 
 def brief_text(plan: Plan) -> str:
-    """Return the first screen of a migration: one line."""
+    """Return the plan of a migration that begins in one line, for a log."""
     parts = [part for table in plan.tables for part in _brief(table)]
     if plan.earlier.action != "none":
-        parts.append(_earlier(plan))
+        parts.append(earlier_line(plan))
     if plan.replicas:
         parts.append(f"replicas: {', '.join(plan.replicas)}")
     return f"plan: {'; '.join(parts)}"
@@ -55,50 +65,52 @@ def brief_text(plan: Plan) -> str:
 
 def _brief(table: TablePlan) -> Iterator[str]:
     """Yield what matters most of one table."""
-    yield _headline(table)
-    yield _size(table)
+    yield headline(table)
+    yield size_line(table)
     counts = Counter(one.kind for one in table.attached)
     if counts:
         listed = ", ".join(f"{count} {kind}(s)" for kind, count in counts.items())
         yield f"attached: {listed}"
     if table.space is not None:
-        yield f"disk: {_disk(table)}"
+        yield f"disk: {disk_line(table)}"
 
 
-def _headline(table: TablePlan) -> str:
+def headline(table: TablePlan) -> str:
+    """Return which table is changed, and how."""
     method = table.method
     expected = "" if method.certain or method.algorithm == "unknown" else " (expected)"
     return f"{table.name}: {_METHODS[method.algorithm]}{expected}"
 
 
 def _table(table: TablePlan) -> Iterator[PlanLine]:
-    yield PlanLine(_headline(table), "heading")
-    yield from _listed("why", [table.method.why])
-    yield from _definition(table)
+    yield PlanLine(headline(table), "heading")
+    yield from listed("why", [table.method.why])
+    yield from definition_lines(table)
     yield from _columns(table.columns)
     if table.key is not None:
         key = table.key
         how = "changes of one row are applied as one" if key.deduplicates else "changes are applied"
         how += "" if key.deduplicates else " one by one, first in first out"
-        yield from _listed("key", [f"{key.name} ({', '.join(key.columns)}); {how}: {key.why}"])
-    yield from _listed("size", [_size(table)])
+        yield from listed("key", [f"{key.name} ({', '.join(key.columns)}); {how}: {key.why}"])
+    yield from listed("size", [size_line(table)])
     if table.indexes is not None:
-        yield from _listed("indexes", [_indexes(table)])
-    yield from _listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
-    yield from _listed("time", list(_time(table.time)))
+        yield from listed("indexes", [indexes_line(table)])
+    yield from listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
+    yield from listed("time", list(_time(table.time)))
     if table.space is not None:
-        yield from _listed("disk", [_disk(table)])
+        yield from listed("disk", [disk_line(table)])
         size = table.space.binlog_bytes
         binlog = f"about {human_bytes(size)}" if size else "none: the server writes none"
-        yield from _listed("binlog", [binlog])
+        yield from listed("binlog", [binlog])
     for n, lock in enumerate(table.locks):
         yield PlanLine(f"  {'locks' if not n else '':<{_WIDTH}}{lock.name}: {lock.on}; {lock.held}")
         if lock.waits:
             yield PlanLine(f"  {'':<{_WIDTH}}  {lock.waits}", "dim")
-    yield from _listed("differs", list(table.differs))
+    yield from listed("differs", list(table.differs))
 
 
-def _definition(table: TablePlan) -> Iterator[PlanLine]:
+def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
+    """Yield the definition as a diff, and what is not known of it."""
     definition = table.definition
     if definition is None:
         return
@@ -106,11 +118,11 @@ def _definition(table: TablePlan) -> Iterator[PlanLine]:
         lines = diff_of(definition.old, definition.new)
         marks = {"removed": "-", "added": "+", "same": " ", "gap": " "}
         if not lines:
-            yield from _listed("change", ["the definition stays the same"])
+            yield from listed("change", ["the definition stays the same"])
         for n, (mark, text) in enumerate(lines):
             style: Style = mark if mark in {"removed", "added"} else "dim"
             yield PlanLine(f"  {'change' if not n else '':<{_WIDTH}}{marks[mark]} {text}", style)
-    yield from _listed("not known", list(definition.unknown))
+    yield from listed("not known", list(definition.unknown))
 
 
 def _columns(columns: Iterable[ColumnPlan]) -> Iterator[PlanLine]:
@@ -119,11 +131,12 @@ def _columns(columns: Iterable[ColumnPlan]) -> Iterator[PlanLine]:
         return
     kept = sum(one.change == "kept" for one in columns)
     lines = [f"{kept} kept as they are"] if kept else []
-    lines += [_column(one) for one in columns if one.change != "kept"]
-    yield from _listed("columns", lines)
+    lines += [column_line(one) for one in columns if one.change != "kept"]
+    yield from listed("columns", lines)
 
 
-def _column(column: ColumnPlan) -> str:
+def column_line(column: ColumnPlan) -> str:
+    """Return what happens to a column."""
     names = column.new or column.old
     if column.old and column.new and column.old != column.new:
         names = f"{column.old} -> {column.new}"
@@ -134,7 +147,8 @@ def _column(column: ColumnPlan) -> str:
     return f"{column.change} {names}: {types}{note}"
 
 
-def _size(table: TablePlan) -> str:
+def size_line(table: TablePlan) -> str:
+    """Return the size of a table."""
     size = table.size
     return (
         f"~{human_count(size.rows)} rows, {human_bytes(size.data_bytes)} of rows,"
@@ -142,7 +156,8 @@ def _size(table: TablePlan) -> str:
     )
 
 
-def _indexes(table: TablePlan) -> str:
+def indexes_line(table: TablePlan) -> str:
+    """Return which indexes are built after the copy."""
     plan = table.indexes
     if plan is None:
         return ""
@@ -167,7 +182,8 @@ def _time(time: TimePlan) -> Iterator[str]:
         yield time.how
 
 
-def _disk(table: TablePlan) -> str:
+def disk_line(table: TablePlan) -> str:
+    """Return what is written, and what is free."""
     space = table.space
     if space is None:
         return ""
@@ -183,12 +199,12 @@ def _totals(plan: Plan) -> Iterator[PlanLine]:
     how = "swapped at one moment" if plan.together else "one after the other"
     yield PlanLine(f"{totals.tables} tables, {how}", "heading")
     size = f"~{human_count(totals.rows)} rows, {human_bytes(totals.data_bytes)} of rows"
-    yield from _listed("size", [f"{size}, {human_bytes(totals.index_bytes)} of indexes"])
+    yield from listed("size", [f"{size}, {human_bytes(totals.index_bytes)} of indexes"])
     if totals.seconds is not None:
         between = f" ({human_seconds(totals.least)} to {human_seconds(totals.most)})"
-        yield from _listed("time", [f"about {human_seconds(totals.seconds)}{between}"])
+        yield from listed("time", [f"about {human_seconds(totals.seconds)}{between}"])
     writes = f"about {human_bytes(totals.table_bytes)} of tables"
-    yield from _listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
+    yield from listed("disk", [f"{writes}, {human_bytes(totals.binlog_bytes)} of binary log"])
 
 
 def _around(plan: Plan) -> Iterator[PlanLine]:
@@ -196,13 +212,14 @@ def _around(plan: Plan) -> Iterator[PlanLine]:
         f"server {plan.server}{f', MySQL {plan.version}' if plan.version else ''}", "heading"
     )
     if plan.version:
-        yield from _listed("earlier", [_earlier(plan)])
-        yield from _listed("replicas", plan.replicas or ["none found"])
-    yield from _listed("pace", plan.pace)
-    yield from _listed("batch", plan.batch)
+        yield from listed("earlier", [earlier_line(plan)])
+        yield from listed("replicas", plan.replicas or ["none found"])
+    yield from listed("pace", plan.pace)
+    yield from listed("batch", plan.batch)
 
 
-def _earlier(plan: Plan) -> str:
+def earlier_line(plan: Plan) -> str:
+    """Return what becomes of what an earlier run left."""
     earlier = plan.earlier
     rows = ""
     if earlier.rows_copied:
@@ -234,7 +251,7 @@ def _verdict(plan: Plan) -> PlanLine:
     return PlanLine(done, "heading")
 
 
-def _listed(title: str, entries: Iterable[str]) -> list[PlanLine]:
+def listed(title: str, entries: Iterable[str]) -> list[PlanLine]:
     """Put entries under one title."""
     return [
         PlanLine(f"  {title if n == 0 else '':<{_WIDTH}}{entry}") for n, entry in enumerate(entries)

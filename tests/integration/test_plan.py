@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kits.command import run
+from terminal import Terminal
+from tests.kits.command import command_line, environment, run
 from tests.oracle.load import global_variables
 
 if TYPE_CHECKING:
@@ -141,8 +142,6 @@ def run_batch(db: Database, *more: str) -> dict[str, Any]:
     """Plan a batch over two tables; return its JSON."""
     import subprocess
 
-    from tests.kits.command import command_line, environment
-
     db.execute("CREATE TABLE t2 LIKE t")
     done = subprocess.run(
         command_line(db, "plan", *more, "--format", "json"),
@@ -166,13 +165,31 @@ def test_the_text_has_a_diff_and_the_verdict(table: Database) -> None:
     assert "nothing was written" in done.stdout
 
 
-def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
-    """It comes before anything is decided, as one event that has the whole tree."""
+def test_a_migration_logs_its_plan_before_it_begins(table: Database) -> None:
+    """One event has the whole tree, with the definition; without a terminal it is one line."""
     done = run(table, "migrate", "--alter", "ADD COLUMN z INT", "--log-format", "json")
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stderr.splitlines()]
     names = [event["event"] for event in events]
     made = events[names.index("plan.made")]
     assert names.index("plan.made") < names.index("algorithm.chosen")
-    assert "changed in place if the server can" in made["text"]
+    assert "changed INSTANT, without copying a row (expected)" in made["text"]
+    assert "\n" not in made["text"]
+    assert "`z` int" in made["plan"]["tables"][0]["definition"]["new"]
     assert made["plan"]["tables"][0]["size"]["data_bytes"] > 0
+
+
+def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
+    """A terminal of 80 columns shows the diff in colour, and no line is broken within a word."""
+    command = command_line(table, "migrate", "--table", "t", "--alter", "MODIFY note VARCHAR(30)")
+    password = {"SPIRIT_PY_PASSWORD": table.server.password}
+    with Terminal(command, columns=80, rows=50, environment=password) as terminal:
+        assert terminal.wait(60) == 0
+        shown = terminal.everything()
+    written = b"".join(piece for _, piece in terminal.written).decode()
+    assert re.search(r"^  change .*`a` int", shown, re.MULTILINE)
+    assert re.search(r"^            -   `note` varchar\(20\)", shown, re.MULTILINE)
+    assert re.search(r"\x1b\[[0-9;]*31m[^\x1b]*-   `note`", written)
+    assert re.search(r"\x1b\[[0-9;]*32m[^\x1b]*\+   `note`", written)
+    assert "attached  trigger noted" in shown
+    assert "TEMPORARY" not in shown

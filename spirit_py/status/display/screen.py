@@ -110,6 +110,10 @@ class LiveDisplay:
         """Print one event above the panel, with its time."""
         if event.name in SHOWN_OTHERWISE:
             return
+        for line, its_style in event.screen:
+            self._print_all(Text(printable(line), its_style))
+        if event.screen:
+            return
         style = _STYLES.get(event.level, "")
         moment = event.time.astimezone().strftime("%H:%M:%S ")
         if event.name is EventName.SUMMARY:
@@ -205,10 +209,10 @@ class LiveDisplay:
 
     def _run_of(self, text: Text) -> str:
         """Return a text with its styles."""
-        segments = text.render(self._console)
-        return "".join(
-            self._styled(one.text, one.style) if one.style else one.text for one in segments
-        )
+        # Rich leaves the style of the whole out where no part has one of its own.
+        whole = self._console.get_style(text.style) if text.style else None
+        styled = [(one.text, one.style or whole) for one in text.render(self._console)]
+        return "".join(self._styled(part, style) if style else part for part, style in styled)
 
     def _styled(self, text: str, style: Style) -> str:
         """Return a text in a style, as far as the terminal has colours and they are wanted."""
