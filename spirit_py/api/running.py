@@ -67,7 +67,7 @@ class Running(Generic[R]):
         self._told = _Told()
         self._reporter = Reporters([self._told, *recorders(records, self._told.event), *others])
         self._handle_signals = handle_signals
-        self._thread = Background("run", self._run, failed=self._fail)
+        self._thread = Background("run", self._run)
         self._report: list[R] = []
         self._error: BaseException | None = None
         self._error_raised = False
@@ -154,11 +154,11 @@ class Running(Generic[R]):
     def _run(self, _stopping: threading.Event) -> None:
         try:
             self._report.append(self._work(self._reporter, self._stop))
+        except BaseException as error:
+            # Before the last reader is woken: it may ask for the report at once.
+            self._error = error
         finally:
             self._told.end()
-
-    def _fail(self, error: BaseException) -> None:
-        self._error = error
 
     def _raise(self) -> None:
         self._error_raised = True

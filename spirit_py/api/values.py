@@ -66,7 +66,7 @@ def _value(
     """Return the value of one option: given, or by default."""
     try:
         if name in asked:
-            return option.type_cast_value(context, _plain(option, name, asked[name]))
+            return _cast(context, option, name, asked[name])
         default = option.get_default(context)
         missing = option.value_is_missing(default)
         return option.type_cast_value(context, None if missing else default)
@@ -77,10 +77,24 @@ def _value(
         ) from None
 
 
-def _plain(option: click.Option, name: str, value: Any) -> Any:
-    """Return what stands for a Python value on the command line."""
+def _cast(context: click.Context, option: click.Option, name: str, value: Any) -> Any:
+    """Return a given value as the option's type reads it.
+
+    Raises:
+        BadParameter: it has a wrong value, or a type that stands for nothing on the command line.
+    """
     if name in _SECRETS:
-        return value() if callable(value) else value
+        return option.type_cast_value(context, value() if callable(value) else value)
+    try:
+        return option.type_cast_value(context, _plain(option, value))
+    except (TypeError, ValueError, AttributeError, OverflowError):
+        raise click.BadParameter(
+            f"a value of type {type(value).__name__} does not fit here, or something in it does not"
+        ) from None
+
+
+def _plain(option: click.Option, value: Any) -> Any:
+    """Return what stands for a Python value on the command line."""
     if option.multiple:
         return [_word(option, part) for part in _parts(value)]
     return _word(option, value)
@@ -96,6 +110,8 @@ def _parts(value: Any) -> list[Any]:
 
 def _word(option: click.Option, value: Any) -> Any:
     """Return one value as the option's type reads it."""
+    if value is None:
+        raise TypeError("None stands for an option that is left out, not for a part of one")
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(option.type, Duration) and isinstance(value, (int, float)):

@@ -112,6 +112,13 @@ def test_nothing_given_means_the_defaults_of_the_command_line():
         ({"min_free_disk": -5}, "min_free_disk"),
         ({"triggers": "drop"}, "triggers"),
         ({"max_load": {"a b": 1}}, "max_load"),
+        ({"max_load": {"a": None}}, "max_load"),
+        ({"no_shortcut": 1}, "no_shortcut: a value of type int"),
+        ({"threads": [2]}, "threads: a value of type list"),
+        ({"replica": 5}, "replica: a value of type int"),
+        ({"allow": [None]}, "allow: a value of type list"),
+        ({"ssl_ca": "\0"}, "ssl_ca"),
+        ({"max_checkpoint_age": 10**400}, "max_checkpoint_age: a value of type int"),
         ({"alter": ""}, "--table and --alter"),
         ({"dsn": "postgres://u:geheim@h/"}, "dsn"),
         ({"throttle_http": "ftp://u:geheim@h/"}, "throttle_http"),
@@ -124,6 +131,16 @@ def test_a_wrong_value_is_refused_when_the_function_is_called(given, said):
     with pytest.raises(UsageFault, match=said) as refused:
         spirit_py.start_migration(**{**BASE, **given})
     assert "geheim" not in f"{refused.value}{refused.value.hint}"
+
+
+def test_what_a_password_function_raises_is_raised_as_it_is():
+    """It is the caller's own error, and no wrong option."""
+
+    def token() -> str:
+        raise ValueError("the vault is sealed")
+
+    with pytest.raises(ValueError, match="sealed"):
+        spirit_py.start_migration(**BASE, password=token)
 
 
 def test_an_unknown_argument_is_a_type_error():
