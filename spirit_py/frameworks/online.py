@@ -13,21 +13,34 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import migration_config_of, run_of
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError
-from spirit_py.sql import quote_table
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.statement import ClauseKind, parse_statement
 from spirit_py.status.plain import describe
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from spirit_py.api.running import Running
     from spirit_py.config import MigrationConfig
+    from spirit_py.statement import Clause
     from spirit_py.status.report import MigrationReport
 
 _ALIVE_SECONDS: Final = 20.0
 _SIZE: Final = (
     "SELECT COALESCE(TABLE_ROWS, 0), COALESCE(DATA_LENGTH + INDEX_LENGTH, 0)"
     " FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
+
+_CHECKS: Final = (
+    "SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS"
+    " WHERE CONSTRAINT_TYPE = 'CHECK' AND TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
+_NAMING_CHECKS: Final = (
+    ClauseKind.DROP_CHECK,
+    ClauseKind.DROP_CONSTRAINT,
+    ClauseKind.ALTER_CHECK,
+    ClauseKind.ALTER_CONSTRAINT,
 )
 
 
@@ -119,7 +132,9 @@ def size_of(session: FrameworkSession, schema: str, table: str) -> tuple[int, in
     return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
 
 
-def prepared(arguments: Mapping[str, Any], around: SessionFacts, statement: str) -> MigrationConfig:
+def prepared(
+    session: FrameworkSession, arguments: Mapping[str, Any], around: SessionFacts, statement: str
+) -> MigrationConfig:
     """Return the configuration of a change, on the server of the framework's session.
 
     Raises:
@@ -128,8 +143,35 @@ def prepared(arguments: Mapping[str, Any], around: SessionFacts, statement: str)
     options = dict(arguments)
     if around.chosen_mode is not None and not options.get("allow_zero_dates"):
         options.setdefault("sql_mode", around.chosen_mode)
+    statement = _with_present_names(session, around, statement)
     config = migration_config_of(**(options | {"statement": statement, "database": around.schema}))
     return replace(config, connection=replace(config.connection, server_uuid=around.server_uuid))
+
+
+def _with_present_names(session: FrameworkSession, around: SessionFacts, statement: str) -> str:
+    """Return the statement with the names that CHECK constraints have by now.
+
+    A copy gives them other names, with an underscore more or less, because names are unique in a
+    schema. A migration has the name of the table that nothing has copied, such as a test's.
+    """
+    try:
+        (alter,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
+    except (Refusal, ValueError):
+        return statement
+    if not alter.of_kind(*_NAMING_CHECKS):
+        return statement
+    rows = session.query(_CHECKS, (alter.schema, alter.table))
+    present = {str(name).lower() for (name,) in rows}
+    return replace(alter, clauses=", ".join(_named(one, present) for one in alter.parsed)).sql
+
+
+def _named(clause: Clause, present: Collection[str]) -> str:
+    """Return a clause's text; of a CHECK constraint that is not present, with its other name."""
+    other = clause.name[1:] if clause.name.startswith("_") else f"_{clause.name}"
+    named = clause.kind in _NAMING_CHECKS and clause.name.lower() not in present
+    if not named or other.lower() not in present:
+        return clause.text
+    return f"{clause.kind.value.upper()} {quote_identifier(other)} {clause.body}".rstrip()
 
 
 def change(

@@ -116,6 +116,50 @@ def test_the_settings_choose_the_tables_that_go_online_unasked(db, orders, caplo
     assert tables(db) == ["more", "none", "orders", "smaller"]
 
 
+def test_a_text_is_a_change_too_and_an_empty_block_is_none(db, orders, caplog):
+    """As op.execute has it, with the signs that SQLAlchemy's text() escapes."""
+    with connected(db) as connection, migration(connection, tables="orders") as op:
+        op.execute(sa.text("ALTER TABLE orders ADD b TIME DEFAULT '12:30' COMMENT '5% \\:x'"))
+        op.execute("ALTER TABLE orders ADD c INT")
+        op.execute(sa.text("UPDATE orders SET a = :a WHERE id = 1").bindparams(a=7))
+        with online_alter_table(op, "orders"):
+            pass
+    assert len([line for line in caplog.messages if "changed (" in line]) == 2
+    assert "COMMENT '5% :x'" in db.query("SHOW CREATE TABLE orders")[0][1]
+    assert db.query("SELECT a FROM orders WHERE id = 1") == [(7,)]
+
+
+def test_a_check_constraint_is_dropped_by_the_name_it_was_given(db, orders):
+    """A copy gives it another name; the migrations, which others run on small tables, do not."""
+    db.execute(
+        "ALTER TABLE orders ADD CONSTRAINT `c k` CHECK (a > 0), ADD CONSTRAINT d CHECK (a < 9999)"
+    )
+    with connected(db) as connection, migration(connection, tables="orders") as op:
+        op.alter_column("orders", "a", type_=sa.BigInteger, existing_nullable=False)
+        assert "`_c k`" in db.query("SHOW CREATE TABLE orders")[0][1]
+        op.execute("ALTER TABLE orders ALTER CHECK d NOT ENFORCED")
+        op.drop_constraint("c k", "orders", type_="check")
+        with pytest.raises(Refusal, match="'e' is not found"):
+            op.drop_constraint("e", "orders", type_="check")
+    definition = db.query("SHOW CREATE TABLE orders")[0][1]
+    assert "c k" not in definition
+    assert "NOT ENFORCED" in definition
+
+
+def test_a_block_is_read_by_the_rules_of_the_session(db, orders):
+    """SQLAlchemy quotes by the session's sql_mode, and so is what it has made read."""
+    args = {"init_command": "SET SESSION sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'"}
+    column: sa.Column[str] = sa.Column('od"d `n', sa.String(9), server_default="it's \\")
+    with connected(db, connect_args=args) as connection, migration(connection) as op:
+        _add(op, column)
+    assert db.query('SELECT DISTINCT `od"d ``n` FROM orders') == [("it's \\",)]
+
+
+def _add(op, column):
+    with online_alter_table(op, "orders") as table:
+        table.add_column(column)
+
+
 def test_without_settings_alembic_is_as_ever(db, orders, monkeypatch):
     """Importing the package changes nothing but what it adds."""
     monkeypatch.setattr(changing, "change", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django.conf import settings
 from django.db import models, transaction
 from django.db.migrations import AddField, AlterField, CreateModel, Migration, RemoveField, RunSQL
+from django.db.migrations.optimizer import MigrationOptimizer
 from django.db.migrations.state import ProjectState
 from django.db.migrations.writer import MigrationWriter
 from django.db.utils import ConnectionHandler
@@ -166,6 +168,32 @@ def test_clauses_are_carried_out_with_what_they_mean_for_the_models(db, shop):
     assert "note" not in shop.definition()
     assert len(shop.changed()) == 2
     assert (alter.reversible, SpiritAlter("t", "ADD x INT").reversible) == (True, False)
+
+
+def test_values_beside_a_statement_reach_the_server_whatever_their_type(db, shop, monkeypatch):
+    """Bytes are no text; names for values are understood, where nothing goes online too."""
+    blob: Any = models.BinaryField(default=b"\x00\xff%'")
+    shop.apply(shop.connection(), Online(AddField("order", "blob", blob)))
+    assert db.query("SELECT DISTINCT HEX(`blob`) FROM shop_order") == [("00FF2527",)]
+    named = "ALTER TABLE shop_order ADD n{} VARCHAR(9) DEFAULT %(word)s"
+    for number, policy in enumerate([{}, {"tables": ["shop_order"]}]):
+        monkeypatch.setattr(settings, "SPIRIT_PY", policy)
+        connection = shop.connection()
+        with contextlib.closing(connection), connection.schema_editor(atomic=False) as editor:
+            editor.execute(named.format(number), {"word": "5%"})
+    assert db.query("SELECT DISTINCT n0, n1 FROM shop_order") == [("5%", "5%")]
+    assert len(shop.changed()) == 2
+
+
+def test_squashing_moves_nothing_across_clauses():
+    """What the clauses need is not known: a column that they index stays until then."""
+    fields: Any = [("id", models.AutoField(primary_key=True)), ("a", models.IntegerField())]
+    operations = [
+        CreateModel("Order", fields),
+        SpiritAlter("shop_order", "ADD INDEX i (a)", reverse="DROP INDEX i"),
+        RemoveField("order", "a"),
+    ]
+    assert MigrationOptimizer().optimize(operations, "shop") == operations
 
 
 def test_a_foreign_key_is_refused_with_its_remedy(shop):

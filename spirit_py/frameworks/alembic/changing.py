@@ -52,7 +52,7 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
     around = look_around(session)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
     if table is not None and is_empty(session, *table):
-        connection.exec_driver_sql(statement.replace("%", "%%"))
+        session.query(statement)
         return
     _, settings = split_settings(_settings(impl))
     arguments = (
@@ -61,7 +61,15 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
         | {name: value for name, value in options.items() if value is not None}
     )
     signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
-    change(session, prepared(arguments, around, statement), _log, handle_signals=signals)
+    config = prepared(session, arguments, around, statement)
+    change(session, config, _log, handle_signals=signals)
+
+
+def sql_mode_of(impl: DefaultImpl) -> str:
+    """Return the mode by whose rules statements are quoted; empty in offline mode."""
+    if impl.as_sql:
+        return ""
+    return look_around(FrameworkSession(_connection(impl).connection.dbapi_connection)).sql_mode
 
 
 def goes_online(impl: DefaultImpl, statement: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 from alembic.operations import BatchOperations, MigrateOperation, Operations
 from alembic.operations.batch import BatchOperationsImpl
 
-from spirit_py.frameworks.alembic.changing import change_online
+from spirit_py.frameworks.alembic.changing import change_online, sql_mode_of
 from spirit_py.frameworks.alembic.text import joined, text_of
 from spirit_py.sql import quote_identifier
 
@@ -120,7 +120,8 @@ def online_alter_table(
             table.add_column(sa.Column("note", sa.String(200)))
             table.drop_column("remark")
 
-    The SQL is that of SQLAlchemy's compiler for MySQL. After an exception nothing is changed.
+    The SQL is that of SQLAlchemy's compiler for MySQL. After an exception nothing is
+    changed, nor after an empty block.
 
     Args:
         operations: Alembic's ``op``.
@@ -142,7 +143,9 @@ def online_alter_table(
     yield BatchOperations(migration, impl=collected)
     for name, arguments, settings in collected.batch:
         getattr(recorder, name)(*arguments, **settings)
-    change_online(impl, joined(recorded, schema or "", table_name), options)
+    if recorded:
+        mode = sql_mode_of(impl)
+        change_online(impl, joined(recorded, schema or "", table_name, sql_mode=mode), options)
 
 
 class _Collected(BatchOperationsImpl):

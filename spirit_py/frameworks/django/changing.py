@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from django.conf import settings
 from django.db.transaction import TransactionManagementError
@@ -21,11 +22,12 @@ from spirit_py.frameworks.policy import split_settings
 from spirit_py.statement import changed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
     Execute = Callable[..., None]
+    _Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _log: Final = logging.getLogger(__name__)
 _NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
@@ -35,7 +37,7 @@ def execute_online(
     editor: BaseDatabaseSchemaEditor,
     plainly: Execute,
     sql: object,
-    params: Sequence[Any] | None = (),
+    params: _Params = (),
     *,
     asked: Mapping[str, Any] | None = None,
 ) -> None:
@@ -49,8 +51,7 @@ def execute_online(
         SpiritError: it has failed; ``manage.py migrate`` again carries on.
     """
     connection: Any = editor.connection
-    statement = _text(editor, sql, params)
-    table = _goes_online(editor, statement, asked=asked is not None)
+    table = _goes_online(editor, str(sql), asked=asked is not None)
     if table is None:
         plainly(sql, params)
         return
@@ -68,7 +69,7 @@ def execute_online(
     arguments = arguments_of("mysqldb", connection.get_connection_params()) | options
     arguments |= {name: value for name, value in (asked or {}).items() if value is not None}
     signals = bool(arguments.pop("handle_signals", False))
-    config = prepared(arguments, look_around(session), statement)
+    config = prepared(session, arguments, look_around(session), _text(editor, sql, params))
     change(session, config, _log, handle_signals=signals)
 
 
@@ -94,11 +95,20 @@ def _goes_online(
     return table if policy.chooses(*table, rows=rows, size=size) else None
 
 
-def _text(editor: BaseDatabaseSchemaEditor, sql: object, params: Sequence[Any] | None) -> str:
+def _text(editor: BaseDatabaseSchemaEditor, sql: object, params: _Params) -> str:
     """Return the statement that the server would get."""
-    text = str(sql)
-    quoted: Any = editor
-    return text if params is None else text % tuple(map(quoted.quote_value, params))
+    quote_value = cast("Any", editor).quote_value
+
+    def literal(value: object) -> object:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return f"X'{bytes(value).hex()}'"
+        return quote_value(value)
+
+    if params is None:
+        return str(sql)
+    if isinstance(params, Mapping):
+        return str(sql) % {name: literal(value) for name, value in params.items()}
+    return str(sql) % tuple(map(literal, params))
 
 
 def _settings() -> dict[str, Any]:
