@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure
+
 OLDEST_JAVA: Final = 17
 """Spark 4 runs on Java 17 and 21 (Spark documentation, Overview)."""
 
@@ -63,6 +66,21 @@ def install_command(prefix: str, python: str) -> str:
     """Return the command that adds a Python package to this installation."""
     by_pipx = _PIPX.search(prefix)
     return f"pipx inject {by_pipx[1]}" if by_pipx else f"{python} -m pip install"
+
+
+def broken_library(error: BaseException) -> BaseException:
+    """Return an error that names a library that cannot be loaded; any other as it is.
+
+    Such an ImportError is no defect of this program, unless one of its own modules is not there.
+    """
+    if not isinstance(error, ImportError) or (error.name or "").startswith("spirit_py"):
+        return error
+    return MigrationFailure(
+        f"a library of this installation cannot be loaded: {error}",
+        hint="install the package that the message names again, or all of spirit-py; a libssl or"
+        " libcrypto of another version is the system's",
+        error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+    )
 
 
 def _commands(packages: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from spirit_py.cli.groups import connection_options, docs_option, option
+from spirit_py.cli.lines import show_lines
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
@@ -70,7 +71,7 @@ def ctl(**options: Any) -> None:
                 table=options["table"],
                 verb=verb,
                 arguments=arguments,
-                say=click.echo,
+                say=lambda line: show_lines([line]),
             )
         leave_with(0)
 
@@ -126,8 +127,8 @@ def _show(options: dict[str, Any]) -> NoReturn:
     )
     if options["as_json"]:
         click.echo(json.dumps([one.to_dict() for one in shown], indent=2, ensure_ascii=False))
-    for line in () if options["as_json"] else (line for one in shown for line in one.lines()):
-        click.echo(line)
+    else:
+        show_lines(line for one in shown for line in one.lines())
     if not shown:
         click.echo("no migration has left a checkpoint here", err=True)
     leave_with(0 if shown else 1)

@@ -78,7 +78,12 @@ def read_page(code: ErrorCode) -> Page:
 
 
 @click.command(cls=SectionedCommand)
-@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=lambda *_: list(ErrorCode))
+@click.argument(
+    "codes",
+    nargs=-1,
+    metavar="[CODE]...",
+    shell_complete=lambda _c, _p, begun: [str(one) for one in ErrorCode if one.startswith(begun)],
+)
 @docs_option
 def explain(codes: tuple[str, ...]) -> None:
     """Explain an error: what it means, what is left on the server, what to do.

@@ -13,6 +13,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events import Event, EventName
 from spirit_py.status.lines import json_line, one_line
+from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,6 +66,7 @@ class ErrorsShown:
         if isinstance(error, KeyboardInterrupt):
             # While the work goes on, a SIGINT is a stop request; this one came before or after it.
             error = Interrupted(signal.SIGINT)
+        error = broken_library(error)
         if self._json:
             self._leave_in_json(error)
         if self._verbose:

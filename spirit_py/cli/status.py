@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spirit_py.cli.groups import connection_options, docs_option, option
+from spirit_py.cli.lines import show_lines
 from spirit_py.cli.outcome import ErrorsShown, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import Duration, complete, connection_of
@@ -65,8 +66,7 @@ def status(**options: Any) -> None:
             listed = [one.to_dict() for one in found]
             click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
         else:
-            for line in (line for one in found for line in one.lines()):
-                click.echo(line)
+            show_lines(line for one in found for line in one.lines())
         if not found:
             click.echo("no migration has left a checkpoint here", err=True)
         leave_with(0 if found else 1)

@@ -25,7 +25,8 @@ def load_driver() -> Any:
         if error.name != "MySQLdb":
             raise _unusable(error) from error
         raise _not_installed() from error
-    except ImportError as error:
+    except (ImportError, AttributeError, OSError, SystemError) as error:
+        # A driver of two versions, or one whose library was replaced, fails in any of these ways.
         raise _unusable(error) from error
     return MySQLdb
 
@@ -51,7 +52,7 @@ def _not_installed() -> Refusal:
     )
 
 
-def _unusable(error: ImportError) -> Refusal:
+def _unusable(error: Exception) -> Refusal:
     return Refusal(
         f"the MySQL client library cannot be loaded: {error}",
         hint=CLIENT_LIBRARY,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 from spirit_py.events import Event, EventName
+from spirit_py.system_packages import broken_library
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class OutcomeReport:
 
     def note_failure(self, error: BaseException) -> None:
         """Keep outcome, exit code, cause and remedy."""
+        error = broken_library(error)
         if isinstance(error, SpiritError):
             self.outcome, self.exit_code, self.error = error.outcome, error.exit_code, error.message
             self.error_code = error.error_code

@@ -8,12 +8,14 @@ import sys
 import pytest
 
 from spirit_py import system_packages
+from spirit_py.cli.outcome import ErrorsShown
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql import client_library
+from spirit_py.status.report import OutcomeReport
 
 
-def _without(monkeypatch, error: ImportError) -> None:
+def _without(monkeypatch, error: Exception) -> None:
     real = builtins.__import__
 
     def importing(name, *arguments, **named):
@@ -49,6 +51,46 @@ def test_a_missing_library_names_the_library_alone(monkeypatch):
         client_library.load_driver()
     assert "Debian, Ubuntu: apt-get install -y libmariadb3" in caught.value.details
     assert not any("gcc" in line for line in caught.value.details)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ImportError("this is MySQLdb version (2, 2, 7), but _mysql is version (2, 1, 0)"),
+        AttributeError("module 'MySQLdb._mysql' has no attribute 'connection'"),
+        OSError("libssl.so.3: version `OPENSSL_3.2.0' not found"),
+        SystemError("initialization of _mysql failed without raising an exception"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_broken_driver_is_named_with_the_package_that_mends_it(monkeypatch, error):
+    """Whichever way it breaks."""
+    _without(monkeypatch, error)
+    with pytest.raises(Refusal, match="client library cannot be loaded") as caught:
+        client_library.load_driver()
+    assert caught.value.error_code is ErrorCode.CLIENT_LIBRARY_MISSING
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ImportError("libssl.so.3: version `OPENSSL_3.2.0' not found"), "client-library-missing"),
+        (ModuleNotFoundError("no", name="cryptography.hazmat"), "client-library-missing"),
+        (ModuleNotFoundError("no", name="spirit_py.gone"), "defect"),
+        (ValueError("libssl"), "defect"),
+    ],
+)
+def test_a_library_that_cannot_be_loaded_is_no_defect_of_this_program(capsys, error, code):
+    """In the message and in the report; a module of its own that is missing is one."""
+    report = OutcomeReport()
+    report.note_failure(error)
+    assert report.error_code == code
+    with pytest.raises(SystemExit) as ended, ErrorsShown(verbose=False):
+        raise error
+    shown = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert f"more: spirit-py explain {code}\n" in shown
+    assert ("defect of spirit-py" in shown) == (code == "defect")
 
 
 @pytest.mark.parametrize(
