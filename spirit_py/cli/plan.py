@@ -26,6 +26,9 @@ Exit codes:
   1  the server stopped answering
   2  refused: the change could not be made as it is; the plan says why"""
 
+_OF_A_RUN: Final = frozenset(
+    {"report_json", "report_html", "metrics_listen", "metrics_file", "on_event", "hook_veto"}
+)
 _HANGING: Final = " " * 14
 _NARROWEST: Final = 40
 
@@ -52,6 +55,8 @@ def plan(**options: Any) -> None:
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"]):
+        if unused := _unused(options):
+            click.echo(f"not used by plan, which runs nothing: {', '.join(unused)}", err=True)
         made = _made(options)
         if options["format"] == "json":
             click.echo(json.dumps(made.to_dict(), indent=2, ensure_ascii=False, default=str))
@@ -64,6 +69,12 @@ def plan(**options: Any) -> None:
 
 # The words behind `migrate` are those behind `plan`.
 plan.params[:0] = [one for one in migrate.params if one.name not in {"yes", "help"}]
+
+
+def _unused(options: dict[str, Any]) -> list[str]:
+    """Return the options that are given and record a run, of which there is none."""
+    given = (one for one in plan.params if one.name in _OF_A_RUN and options[one.name])
+    return [one.opts[0] for one in given]
 
 
 def _made(options: dict[str, Any]) -> Plan:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan.model import Method
 from spirit_py.preflight.certain import certainly_copied, why_copied
@@ -51,9 +53,17 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
 
 
 def _referenced(context: PreflightContext) -> frozenset[str]:
-    """Return the columns that foreign keys of other tables refer to, in lower case."""
+    """Return the columns that foreign keys of other tables refer to, in lower case.
+
+    None is known to an account that may not read them, which the plan refuses for that.
+    """
     table = (context.schema, context.table)
-    keys = keys_around(context.session, *table)
+    try:
+        keys = keys_around(context.session, *table)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return frozenset()
     return frozenset(
         column.lower() for key in keys if key.parent == table for column in key.parent_columns
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal, ServerFault, SpiritError
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.faults import access_denied, connection_lost
 from spirit_py.plan.model import Note
 from spirit_py.preflight.check import Severity
 
@@ -60,9 +60,12 @@ class Remarks:
     @staticmethod
     def of_error(error: SpiritError, table: str = "") -> Note:
         """Return the note of an error."""
+        remedy = error.hint
+        if not remedy and access_denied(error):
+            remedy = "give the account the privileges that the README lists"
         return Note(
             cause=error.message,
-            remedy=error.hint,
+            remedy=remedy,
             table=table,
             code=error.error_code,
             details=error.details,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.kits.command import command_line, environment, run
 from tests.oracle.load import global_variables
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.fixtures.mysql import Database
 
 ROWS = 3000
@@ -140,8 +143,6 @@ def test_a_batch_shows_each_of_its_tables_with_totals(table: Database) -> None:
 
 def run_batch(db: Database, *more: str) -> dict[str, Any]:
     """Plan a batch over two tables; return its JSON."""
-    import subprocess
-
     db.execute("CREATE TABLE t2 LIKE t")
     done = subprocess.run(
         command_line(db, "plan", *more, "--format", "json"),
@@ -193,3 +194,38 @@ def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
     assert re.search(r"\x1b\[[0-9;]*32m[^\x1b]*\+   `note`", written)
     assert "attached  trigger noted" in shown
     assert "TEMPORARY" not in shown
+
+
+def test_a_missing_grant_hides_nothing_else(table: Database) -> None:
+    """Without PROCESS the definition is shown all the same, and each refusal has a remedy."""
+    user = f"low_{table.name}"[:32]
+    table.execute(f"CREATE USER {user} IDENTIFIED BY 'x'")
+    try:
+        table.execute(
+            "GRANT SELECT, ALTER, INSERT, DELETE, CREATE, DROP, CREATE TEMPORARY TABLES"
+            f" ON `{table.name}`.* TO {user}"
+        )
+        words = ("--table", "t", "--alter", "ADD COLUMN z INT", "--format", "json")
+        done = subprocess.run(
+            [*command_line(table, "plan", *words), "--user", user],
+            env=environment(table, SPIRIT_PY_PASSWORD="x"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        table.execute(f"DROP USER {user}")
+    assert done.returncode == 2, done.stderr
+    plan = json.loads(done.stdout)
+    assert "`z` int" in plan["tables"][0]["definition"]["new"]
+    assert "PROCESS" in "".join(note["cause"] for note in plan["refusals"])
+    assert all(note["remedy"] for note in plan["refusals"])
+
+
+def test_options_that_record_a_run_are_said_to_be_unused(table: Database, tmp_path: Path) -> None:
+    """A plan runs nothing: no report is written, and that is said beside the plan."""
+    report = tmp_path / "report.json"
+    done = run(table, "plan", "--alter", "ADD COLUMN z INT", "--report-json", str(report))
+    assert done.returncode == 0
+    assert "not used by plan, which runs nothing: --report-json" in done.stderr
+    assert not report.exists()
