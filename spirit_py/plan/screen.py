@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.plan.text import (
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
 _MOST_LINES: Final = 24
 """Of one definition's diff."""
-_LONGEST: Final = 140
+_LONGEST: Final = 240
 """Letters of one line: a list of members, a comment."""
+_LONGEST_TYPE: Final = 60
+"""Letters of a column's type, behind which stands what happens to its values."""
 
 
 def screen_of(plan: Plan) -> list[PlanLine]:
@@ -69,7 +72,8 @@ def _columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:
         if one.change in {"renamed", "converted", "dropped"} or (
             one.change == "changed" and (one.note or one.old != one.new)
         ):
-            yield column_line(one)
+            types = _cut(one.old_type, _LONGEST_TYPE), _cut(one.new_type, _LONGEST_TYPE)
+            yield column_line(replace(one, old_type=types[0], new_type=types[1]))
 
 
 def _locks(locks: Iterable[Lock]) -> Iterator[str]:
@@ -80,5 +84,5 @@ def _locks(locks: Iterable[Lock]) -> Iterator[str]:
         yield "; ".join([*held, *waits[-1:]])
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def _cut(text: str, most: int = _LONGEST) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."

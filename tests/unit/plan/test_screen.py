@@ -76,9 +76,23 @@ def test_a_huge_definition_does_not_fill_the_scrollback() -> None:
     new = f"CREATE TABLE `t` (\n  `e` enum('{members}'),{many}\n)"
     lines = [one.text for one in screen_of(plan(definition=Definition(old=OLD, new=new)))]
     assert len(lines) < 40
-    assert max(map(len, lines)) <= 140
+    assert max(map(len, lines)) <= 240
     assert any("lines more" in line for line in lines)
     assert any(line.endswith("...") for line in lines)
+
+
+def test_what_happens_to_values_is_never_cut_off() -> None:
+    """A long type is shortened; behind it stands what stops the run."""
+    column = ColumnPlan(
+        change="converted",
+        old="e",
+        new="e",
+        old_type="enum('" + "','".join(map(str, range(999))) + "')",
+        new_type="varchar(100) utf8mb4_0900_ai_ci NOT NULL",
+        note="a value that does not fit stops the run; a NULL stops the run",
+    )
+    (line,) = (one.text for one in screen_of(plan(columns=(column,))) if "converted" in one.text)
+    assert line.endswith("(a value that does not fit stops the run; a NULL stops the run)")
 
 
 def test_changes_that_cannot_be_deduplicated_are_named() -> None:
