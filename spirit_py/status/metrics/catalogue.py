@@ -90,7 +90,12 @@ LOCK_HELD: Final = MetricSpec(
 )  # fmt: skip
 OUTCOME: Final = MetricSpec(
     name=PREFIX + "outcome", kind="gauge", labels=("outcome",),
-    help="1 once the run has ended, by how: done, failed, refused, unknown, interrupted.",
+    help="1 once the table's run has ended, by how: done, rehearsed, failed, refused, unknown,"
+    " interrupted; of checksum also equal, repaired, different.",
+)  # fmt: skip
+RUN_OUTCOME: Final = MetricSpec(
+    name=PREFIX + "run_outcome", kind="gauge", labels=("outcome",), of_process=True,
+    help="The same of the whole command, also where it was refused before a table was known.",
 )  # fmt: skip
 ENDED: Final = MetricSpec(
     name=PREFIX + "end_timestamp_seconds", kind="gauge",
@@ -158,6 +163,6 @@ FIGURES: Final[tuple[FigureSpec, ...]] = (
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
     BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES, THROTTLED, CUTOVER_TRIES, LOCK_HELD,
-    OUTCOME, ENDED, BATCH_TABLES,
+    OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES,
 )  # fmt: skip
 """All of them, in the order in which they are exposed."""

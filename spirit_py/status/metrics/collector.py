@@ -28,6 +28,7 @@ from spirit_py.status.metrics.catalogue import (
     OUTCOME,
     PHASE,
     PROGRESSED,
+    RUN_OUTCOME,
     STARTED,
     THROTTLED,
     WAITING,
@@ -79,6 +80,7 @@ class StatusCollector(Collector):
         self._tables: dict[str, _Table] = {}
         self._ended: dict[str, tuple[str, float]] = {}
         self._batch: dict[str, int] | None = None
+        self._outcome = ""
         self._revision = 0
 
     @property
@@ -141,12 +143,13 @@ class StatusCollector(Collector):
                 del self._ended[next(iter(self._ended))]
 
     def run_ended(self, outcome: str) -> None:
-        """Note how a run of one migration has ended; its last figures stay."""
+        """Note how the run has ended; the last figures of one migration stay."""
         with self._lock:
-            names = [*self._tables] or ([] if self._batch is not None else [""])
-        if self._batch is None:
-            for name in names:
-                self.ended(name, outcome)
+            self._revision += 1
+            self._outcome = outcome
+            names = [*self._tables] if self._batch is None else []
+        for name in names:
+            self.ended(name, outcome)
 
     def collect(self) -> Iterable[Metric]:
         """Return all metrics that have a value."""
@@ -164,6 +167,8 @@ class StatusCollector(Collector):
     def _rows(self) -> Iterator[Row]:
         yield BUILD, {"version": self._version}, 1.0
         yield STARTED, {}, self._began
+        if self._outcome:
+            yield RUN_OUTCOME, {"outcome": self._outcome}, 1.0
         for state, count in (self._batch or {}).items():
             yield BATCH_TABLES, {"state": state}, float(count)
         for name, table in self._tables.items():

@@ -92,6 +92,7 @@ def test_every_metric_is_exposed_as_it_is_declared(collector):
     )
     collector.tried("shop.orders", 2, 0.02)
     collector.ended("shop.items", "done")
+    collector.run_ended("done")
     registry = CollectorRegistry()
     registry.register(collector)
     found = {}
@@ -179,6 +180,15 @@ def test_a_finished_run_keeps_its_figures_and_its_outcome(collector):
     }
     assert named(found, "spirit_py_end_timestamp_seconds")
     assert named(found, "spirit_py_copied_rows_total")
+
+
+def test_a_run_without_a_known_table_has_an_outcome_and_no_empty_label(collector):
+    """As when a statement or a batch is refused before anything is looked at."""
+    collector.run_ended("refused")
+    found = samples(collector)
+    assert named(found, "spirit_py_run_outcome") == {(("outcome", "refused"),): 1.0}
+    assert named(found, "spirit_py_outcome") == {}
+    assert not [name for name in found if ("table", "") in name]
 
 
 def test_a_table_of_a_batch_that_is_done_keeps_its_outcome_alone(collector):
