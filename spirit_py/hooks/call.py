@@ -19,8 +19,10 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from spirit_py.records import run_token
@@ -38,6 +40,7 @@ _LOOK_SECONDS: Final = 0.05
 #: Between the request to end and the end of a call whose time is over.
 _GRACE_SECONDS: Final = 1.0
 _NOT_FOUND: Final = 127
+_PROCESSES: Final = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,20 @@ def call(command: str, event: Event, *, seconds: float) -> CallResult:
     return _answer(process.returncode, kept, seconds, in_time=in_time)
 
 
-def environment(given: Mapping[str, str], event: Event) -> dict[str, str]:
-    """Return the environment of a call: ours without what configures us, and the event's names."""
+def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
+    """Return the environment of a call: ours without what configures us, and the event's names.
+
+    In bytes, the names in UTF-8: a table may be named what the locale has no characters for.
+    """
     ours = ("SPIRIT_PY_", "MYSQL_PWD")
     kept = {name: value for name, value in given.items() if not name.startswith(ours)}
-    return kept | {
+    ours_now = {
         "SPIRIT_PY_EVENT": event.name.value,
-        "SPIRIT_PY_TABLE": event.table,
+        "SPIRIT_PY_TABLE": one_line(event.table),
         "SPIRIT_PY_RUN": run_token(),
+    }
+    return {os.fsencode(name): os.fsencode(value) for name, value in kept.items()} | {
+        name.encode(): value.encode() for name, value in ours_now.items()
     }
 
 
@@ -151,14 +160,46 @@ def _available(descriptor: int, *, whole: bool) -> tuple[bytes, bool]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a command and what it has begun in its session."""
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, how)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_SECONDS)
-            return
+    """End a command and what it has begun in its session; what ignores SIGTERM gets SIGKILL."""
+    _signal(process, signal.SIGTERM)
+    until = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < until and _lives(process):
+        # Nothing is waited for longer than the grace, whatever is asked of the run meanwhile.
+        threading.Event().wait(_LOOK_SECONDS)
+    _signal(process, signal.SIGKILL)
     process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """Send a signal to all processes of the command's session, in whatever group they are.
+
+    The command itself is not waited for before, so that its id names no other process.
+    """
+    for member in _session(process.pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(member, how)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, how)
+
+
+def _lives(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process of the command's session has not ended."""
+    if _PROCESSES.is_dir():
+        return bool(_session(process.pid))
+    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return ended is None
+
+
+def _session(leader: int) -> list[int]:
+    """Return the processes of a session that have not ended; none where there is no ``/proc``."""
+    found = []
+    for file in _PROCESSES.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # "pid (name) state parent group session ...", and the name may hold anything.
+            state, _, _, session = file.read_bytes().rpartition(b")")[2].split()[:4]
+            if int(session) == leader and state != b"Z":
+                found.append(int(file.parent.name))
+    return found
 
 
 def _answer(code: int, kept: bytes, seconds: float, *, in_time: bool) -> CallResult:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import queue
 import threading
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -55,10 +56,13 @@ class Hook:
         self._command = command
         self._seconds = seconds
         self._tell = tell
-        self._waiting: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._waiting: deque[_Item] = deque()
+        #: Set when something waits, or the end was asked for.
+        self._woken = threading.Event()
         self._thread = Background("hook", self._work)
         self._starting = threading.Lock()
         self._warned: set[str] = set()
+        self._passed_over = 0
 
     def start(self) -> None:
         """Do nothing: the first event starts the thread."""
@@ -73,13 +77,18 @@ class Hook:
         """
         if event.name in _UNHANDED:
             return
-        if self._waiting.qsize() >= _MOST_WAITING and event.name is not EventName.RUN_ENDED:
+        if len(self._waiting) >= _MOST_WAITING and event.name is not EventName.RUN_ENDED:
+            self._passed_over += 1
             self._warn("slow", f"{_MOST_WAITING} events wait for it: others are passed over", event)
             return
-        self._put(_Item(event))
+        self._waiting.append(_Item(event))
+        self._wake()
 
     def ask(self, event: Event, check: Callable[[], None]) -> str:
         """Have the command called with an event, and wait for its answer.
+
+        It is called before it is called with events that wait: the swap waits for the answer, and
+        need not wait for all that was to be told before.
 
         Args:
             check: called meanwhile; what it raises ends the wait, not the call.
@@ -88,9 +97,16 @@ class Hook:
             Why it does not agree, its first line of output; empty where its exit code is 0.
         """
         item = _Item(event)
-        self._put(item)
+        self._waiting.appendleft(item)
+        self._wake()
         while not item.answered.wait(_LOOK_SECONDS):
-            check()
+            try:
+                check()
+            except BaseException:
+                # Nobody waits for the answer of a call that has not begun.
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(item)
+                raise
             if not self._thread.running:
                 return "the hook is not called any more"
         answer = item.answer
@@ -102,21 +118,30 @@ class Hook:
         """Wait until the last events were handed over, for as long as one call may take."""
         # The thread ends when nothing waits any more.
         self._thread.stop()
+        self._woken.set()
         if not self._thread.wait(self._seconds):
-            _log.warning("the hook was not waited for any longer; events are left")
+            _log.warning(
+                "the hook is not waited for any longer: %d events wait", len(self._waiting)
+            )
+        if self._passed_over:
+            _log.warning("the hook was not called with %d events", self._passed_over)
 
-    def _put(self, item: _Item) -> None:
-        self._waiting.put(item)
+    def _wake(self) -> None:
+        self._woken.set()
         with self._starting:
             if not self._thread.running:
                 self._thread = Background("hook", self._work)
                 self._thread.start()
 
     def _work(self, stopping: threading.Event) -> None:
-        while not (stopping.is_set() and self._waiting.empty()):
+        while True:
+            self._woken.clear()
             try:
-                item = self._waiting.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
+                item = self._waiting.popleft()
+            except IndexError:
+                if stopping.is_set():
+                    return
+                self._woken.wait(_LOOK_SECONDS)
                 continue
             try:
                 item.answer = call(self._command, item.event, seconds=self._seconds)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -64,6 +67,37 @@ def test_one_that_hangs_is_ended_with_what_it_has_begun(tmp_path, first):
     until(lambda: not alive(child), "the end of the child")
 
 
+@pytest.mark.parametrize("apart", ["", "set -m;"])
+def test_what_it_has_begun_is_ended_even_where_it_ignores_sigterm(tmp_path, apart):
+    """The command itself ends at SIGTERM, and its child does not; also in a group of its own."""
+    file = tmp_path / "pid"
+    stubborn = f"sh -c 'trap \"\" TERM; echo $$ > {file}; while :; do sleep 0.1; done'"
+    done = call(f"{apart} {stubborn} & sleep 600", EVENT, seconds=0.5)
+    assert done.trouble == "too long"
+    until(lambda: not alive(int(file.read_text())), "the end of the child")
+
+
+def test_a_table_may_be_named_what_the_locale_cannot_write():
+    """The environment has UTF-8, and escapes for what that cannot have either."""
+    code = (
+        "from spirit_py.events import Event, EventName;"
+        "from spirit_py.hooks.call import call;"
+        "event = Event(name=EventName.SWAP_DONE, text='x', table='s.\\u65e5\\ud800');"
+        """done = call('printf %s "$SPIRIT_PY_TABLE" | od -An -tx1', event, seconds=30);"""
+        "print(done.code, *done.lines)"
+    )
+    settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    text = bytes.fromhex(done.stdout.split(maxsplit=1)[1]).decode()
+    assert text == "s.\u65e5\\ud800"
+
+
 def test_a_daemon_that_it_leaves_is_not_waited_for(tmp_path):
     """The end of the command counts, not that of its output; the daemon lives on."""
     file = tmp_path / "pid"
@@ -80,7 +114,7 @@ def test_it_inherits_no_password_and_no_descriptor():
     """Not what configures us, and no file or socket beside the three standard streams."""
     given = {"PATH": "/bin", "MYSQL_PWD": "a", "SPIRIT_PY_PASSWORD": "b", "SPIRIT_PY_DSN": "c"}
     made = environment(given, EVENT)
-    assert made.keys() == {"PATH", "SPIRIT_PY_EVENT", "SPIRIT_PY_TABLE", "SPIRIT_PY_RUN"}
+    assert made.keys() == {b"PATH", b"SPIRIT_PY_EVENT", b"SPIRIT_PY_TABLE", b"SPIRIT_PY_RUN"}
     with Path(os.devnull).open() as file:
         os.set_inheritable(file.fileno(), True)
         done = call("ls /proc/$$/fd", EVENT, seconds=30)
@@ -90,6 +124,8 @@ def test_it_inherits_no_password_and_no_descriptor():
 
 def test_a_call_leaks_no_descriptor_and_no_zombie():
     """Of many calls, hanging ones too, nothing is left in this process."""
+    # What other tests have left to the garbage collector.
+    gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for command in ("true", "exit 1", "cat", "sleep 5"):
         call(command, EVENT, seconds=0.2)

@@ -11,6 +11,7 @@ from spirit_py.errors import Interrupted
 from spirit_py.events import Event, EventName
 from spirit_py.hooks import hook as module
 from spirit_py.hooks.hook import Hook
+from spirit_py.threads import Background
 from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import until
 
@@ -111,6 +112,39 @@ def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatc
     found = [json.loads(line)["event"] for line in out.read_text().splitlines()]
     assert found[-1] == "run.ended"
     assert len(found) <= 5
+
+
+def test_a_question_is_not_asked_after_all_that_waits(make, tmp_path):
+    """Slow calls about other events keep nobody waiting who waits for an answer."""
+    out, go = tmp_path / "out", tmp_path / "go"
+    hook = make(f'while [ ! -e {go} ]; do sleep 0.05; done; echo "$SPIRIT_PY_EVENT" >> {out}')
+    for number in range(5):
+        hook.event(throttled(number))
+    asked = Background("asks", lambda _: hook.ask(READY, lambda: None) and None)
+    with asked:
+        until(lambda: len(hook._waiting) >= 5, "the question")
+        go.touch()
+    hook.stop()
+    found = out.read_text().splitlines()
+    assert len(found) == 6
+    assert "cutover.ready" in found[:2]
+
+
+def test_a_question_that_nobody_waits_for_is_not_asked(make, tmp_path):
+    """A stop request ends the wait before the call has begun."""
+    out, go = tmp_path / "out", tmp_path / "go"
+    hook = make(f'echo "$SPIRIT_PY_EVENT" >> {out}; while [ ! -e {go} ]; do sleep 0.05; done')
+    hook.event(throttled(1))
+    until(out.exists, "the first call")
+
+    def check() -> None:
+        raise Interrupted(2)
+
+    with pytest.raises(Interrupted):
+        hook.ask(READY, check)
+    go.touch()
+    hook.stop()
+    assert out.read_text().split() == ["throttle.begun"]
 
 
 @pytest.mark.parametrize(
