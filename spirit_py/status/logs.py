@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.events import Event, EventName
 from spirit_py.status.lines import json_line
+from spirit_py.status.writer import STANDARD_ERROR
 
 if TYPE_CHECKING:
     from spirit_py.events import Level
@@ -50,9 +51,20 @@ class JsonFormatter(logging.Formatter):
         return json_line(Event(name=EventName.LOG_WRITTEN, text=text, level=level, fields=fields))
 
 
+class _Handler(logging.Handler):
+    """Writes to standard error, between the lines of events, and waits for no reader."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; one that cannot be written is lost."""
+        try:
+            STANDARD_ERROR.write(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+
 def to_terminal(*, verbose: bool, as_json: bool = False) -> None:
     """Send warnings to standard error, and everything of the program with ``verbose``."""
-    handler = logging.StreamHandler()
+    handler = _Handler()
     kind = JsonFormatter if as_json else LineFormatter
     handler.setFormatter(kind(verbose=verbose))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

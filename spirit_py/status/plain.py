@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-import threading
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
 from spirit_py.status.lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
+from spirit_py.status.writer import STANDARD_ERROR, LineWriter
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import MigrationStatus
 
 PROGRESS_SECONDS = 5.0
+_LAST_SECONDS: Final = 1.0
 #: The table is a key of every line, and speeds of the past are in earlier lines.
 _NO_FIGURES = frozenset({"table", "history"})
 
@@ -32,10 +32,9 @@ class PlainReporter:
     def __init__(
         self, *, clock: Clock, as_json: bool = False, stream: TextIO | None = None
     ) -> None:
-        self._stream = stream if stream is not None else sys.stderr
+        self._writer = STANDARD_ERROR if stream is None else LineWriter(stream)
         self._json = as_json
         self._clock = clock
-        self._lock = threading.Lock()
         #: Phase and time of the last progress line of each table, while it is under way.
         self._last: dict[str, tuple[str, float]] = {}
 
@@ -43,7 +42,8 @@ class PlainReporter:
         """Do nothing."""
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Wait for a moment until the last lines are read, where nobody reads them."""
+        self._writer.drain(_LAST_SECONDS)
 
     def event(self, event: Event) -> None:
         """Write one event."""
@@ -82,8 +82,16 @@ class PlainReporter:
         )
 
     def _write(self, line: str) -> None:
-        with self._lock:
-            print(line, file=self._stream, flush=True)
+        self._writer.write(line, lost=self._lost)
+
+    def _lost(self, lines: int) -> str:
+        event = Event(
+            name=EventName.LOG_LOST,
+            text=f"{lines} lines are missing here: nobody read them, or there was no room",
+            level="warning",
+            fields={"lines": lines},
+        )
+        return json_line(event) if self._json else text_line(event)
 
 
 def describe(snapshot: MigrationStatus) -> str:
