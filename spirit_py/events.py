@@ -38,10 +38,16 @@ class EventName(enum.StrEnum):
     SUMMARY = "summary"
     WARNING = "warning"
     LOG_WRITTEN = "log.written"
+    LOG_LOST = "log.lost"
     HOOK_FAILED = "hook.failed"
 
     DUPLICATES_SEARCHED = "duplicates.searched"
     FEED_BEGUN = "feed.begun"
+    FEED_LOST = "feed.lost"
+    FEED_RECONNECTED = "feed.reconnected"
+    BACKPRESSURE_BEGUN = "backpressure.begun"
+    BACKPRESSURE_ENDED = "backpressure.ended"
+    BINLOG_EXPIRES = "binlog.expires"
     COPY_BEGUN = "copy.begun"
     COPY_DONE = "copy.done"
     THROTTLE_BEGUN = "throttle.begun"
@@ -240,10 +246,16 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     EventName.PHASE_ENTERED: {"phase": str, "before": str, "seconds": float},
     EventName.WARNING: {"code": str},
     EventName.LOG_WRITTEN: {"logger": str, "trace": str},
+    EventName.LOG_LOST: {"lines": int},
     EventName.SUMMARY: {},
     EventName.DUPLICATES_SEARCHED: {"index": str, "rows": int},
     EventName.HOOK_FAILED: {"at": str, "kind": str, "reason": str, "exit_code": int},
     EventName.FEED_BEGUN: {"position": str},
+    EventName.FEED_LOST: {"reason": str},
+    EventName.FEED_RECONNECTED: {"seconds": float},
+    EventName.BACKPRESSURE_BEGUN: {"buffered_bytes": int},
+    EventName.BACKPRESSURE_ENDED: {"seconds": float},
+    EventName.BINLOG_EXPIRES: {"seconds_left": float, "seconds": float},
     EventName.COPY_BEGUN: {"rows_estimated": int, "bytes": int},
     EventName.COPY_DONE: {"rows": int, "chunks": int, "seconds": float},
     EventName.THROTTLE_BEGUN: {"throttler": str, "reason": str},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Place
 
 
-def reach(place: Place, files: Sequence[tuple[str, int]], *, kept: int, now: int) -> Retention:
+def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
     """Compute the reach.
 
     Args:

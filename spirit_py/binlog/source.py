@@ -30,11 +30,12 @@ from spirit_py.binlog.undecided import missed, not_decided, recoverable, undecid
 from spirit_py.binlog.weights import ServerWeights
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import BinlogUnreadable, FeedBroken, FeedFailure, FeedSilent, ServerFault
+from spirit_py.events import untold
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
-from spirit_py.mysql.replication import binlog_files, binlog_status
+from spirit_py.mysql.replication import binlog_status, kept_binlog
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.undecided import Undecided
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.events import Tell
     from spirit_py.mysql.session import Session
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
@@ -62,9 +64,10 @@ _HEARTBEAT: Final = 5.0
 class BinlogSource:
     """Implements :class:`spirit_py.binlog.stream.Stream` over a MySQL server's binlog."""
 
-    def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
-        self._connection = connection
-        self._options = options
+    def __init__(
+        self, connection: ConnectionOptions, options: FeedOptions, *, tell: Tell = untold
+    ) -> None:
+        self._connection, self._options, self._tell = connection, options, tell
         self._closing = threading.Event()
         answer_within = math.ceil(options.wait_timeout) + 1
         # Proofs wait while commits stall, so they have a session of their own.
@@ -201,6 +204,7 @@ class BinlogSource:
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
         )
+        self._reader.tell = self._tell
         try:
             self._reader.open()
         except StreamLost as error:
@@ -339,11 +343,7 @@ class BinlogSource:
         """Ask how far the binlog reaches from the event that was read last."""
         place = self._opened().parser.place
         with self._asking(self._control, "how long it keeps its binlog") as session:
-            files = binlog_files(session)
-            now, kept = session.query(
-                "SELECT UNIX_TIMESTAMP(), @@GLOBAL.binlog_expire_logs_seconds"
-            )[0]
-        return reach(place, files, kept=kept, now=now)
+            return reach(place, *kept_binlog(session))
 
     @property
     def reconnects(self) -> int:

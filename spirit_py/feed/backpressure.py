@@ -9,12 +9,16 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.events import EventName, untold
+from spirit_py.units import human_bytes, human_seconds
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
     from spirit_py.binlog.events import Event
     from spirit_py.contracts import Clock, Retention
+    from spirit_py.events import Tell
     from spirit_py.feed.store import EventStore
     from spirit_py.feed.subscription import Subscriptions
 
@@ -23,6 +27,7 @@ _log = logging.getLogger(__name__)
 ASK_EVERY: Final = 5.0
 """Seconds between two queries of the source's retention while the reader waits."""
 _ASK_SELDOM: Final = 30.0
+_TELL_AFTER: Final = 1.0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,6 +40,7 @@ class Backpressure:
         store: the event store before the buffers; once it is closed, nothing waits any more.
         press: set when changes must be applied to make room.
         ask: asks the source how far its history reaches; may block and fail.
+        tell: reports a wait that lasts.
 
     Attributes:
         peak: bytes in buffers and store at most.
@@ -48,6 +54,7 @@ class Backpressure:
     press: threading.Event
     ask: Callable[[], Retention | None]
     clock: Clock
+    tell: Tell = untold
     peak: int = field(default=0, init=False)
     retention: Retention | None = field(default=None, init=False)
     _since: float | None = field(default=None, init=False)
@@ -77,12 +84,41 @@ class Backpressure:
                 self.press.set()
             if self.subscriptions.bytes < self.limit:
                 return
-            self._since = self.clock()
-            while self.subscriptions.bytes >= self.limit and not self.store.closed:
+            self._since = began = self.clock()
+        told = False
+        while not self._has_room():
+            if not told and self.clock() - began >= _TELL_AFTER:
+                told = True
+                self._tell_begun()
+        if told:
+            self._tell_ended(self.clock() - began)
+
+    def _has_room(self) -> bool:
+        """Return whether there is room, or nothing is waited for any more; waits for a moment."""
+        with self.lock:
+            if self.subscriptions.bytes >= self.limit and not self.store.closed:
                 self.press.set()
-                self.lock.wait(1.0)
+                self.lock.wait(_TELL_AFTER)
+                return False
             self._seconds = self.seconds
             self._since = None
+            return True
+
+    def _tell_begun(self) -> None:
+        held = self.subscriptions.bytes
+        self.tell(
+            EventName.BACKPRESSURE_BEGUN,
+            f"{human_bytes(held)} of changes wait to be applied: the binlog is read no further"
+            " until there is room",
+            buffered_bytes=held,
+        )
+
+    def _tell_ended(self, seconds: float) -> None:
+        self.tell(
+            EventName.BACKPRESSURE_ENDED,
+            f"the binlog is read again, after {human_seconds(seconds)}",
+            seconds=round(seconds, 3),
+        )
 
     def ask_retention(self) -> None:
         """Ask how far the source's history reaches: seldom, unless the reader waits."""

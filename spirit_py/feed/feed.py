@@ -24,6 +24,7 @@ from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import Rest
 from spirit_py.errors import ChangesNotFlushed, FeedBroken, SpiritError
+from spirit_py.events import untold
 from spirit_py.feed.apply import BatchApplier
 from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
 from spirit_py.feed.catchup import TRIVIAL_BACKLOG, catch_up, flush_backlog
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.stream import Stream
     from spirit_py.config import FeedOptions
     from spirit_py.contracts import Applier, Clock, FeedStatistics, SqlSession
+    from spirit_py.events import Tell
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
@@ -73,6 +75,7 @@ class ChangeFeed:
         options: FeedOptions,
         stop: StopSwitch,
         clock: Clock = time.monotonic,
+        tell: Tell = untold,
     ) -> None:
         self._stream = stream
         self._options = options
@@ -99,6 +102,7 @@ class ChangeFeed:
             press=self._flush_wanted,
             ask=stream.retention,
             clock=clock,
+            tell=tell,
         )
         self._weigher = Weigher(
             mutex=self._mutex,

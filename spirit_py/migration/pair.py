@@ -53,8 +53,8 @@ def open_feed(
         judge_first=judge_first,
     )
     stack.callback(quietly, "the applier", applier.close)
-    source = BinlogSource(connection, options)
-    feed = ChangeFeed(source, applier, options=options, stop=stop)
+    source = BinlogSource(connection, options, tell=process.tell)
+    feed = ChangeFeed(source, applier, options=options, stop=stop, tell=process.tell)
     stack.callback(quietly, "the change feed", feed.close)
     return feed, applier
 

@@ -114,6 +114,17 @@ def readers_of_binlog(session: SqlSession) -> int:
     return len(found - ours(session, found))
 
 
+def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:
+    """Return the binlog files as :func:`binlog_files`, the seconds they are kept for, and now.
+
+    The seconds are 0 for ever; now is the server's clock, Unix time.
+    """
+    files = binlog_files(session)
+    sql = "SELECT @@GLOBAL.binlog_expire_logs_seconds, UNIX_TIMESTAMP()"
+    kept, now = session.query(sql)[0]
+    return files, int(kept), int(now)
+
+
 def binlog_files(session: SqlSession) -> list[tuple[str, int]]:
     """Return name and size of every binlog file (REPLICATION CLIENT)."""
     return [(str(row[0]), int(row[1])) for row in session.query("SHOW BINARY LOGS")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
+from spirit_py.events import EventName
 from spirit_py.migration.control.settings import shown
 from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.run_label import token_of
@@ -71,12 +72,23 @@ class PositionReach:
         self.left = max(0.0, self._kept - (now - self._moved_at))
         if self.left < _WARN_PART * self._kept and not self._warned:
             self._warned = True
-            self._run.warn(
-                "the position from which a stopped run would carry on has not moved for"
-                f" {human_seconds(now - self._moved_at)}; the server keeps its binlog for"
-                f" {human_seconds(self.left)} more (binlog_expire_logs_seconds, or the hours of"
-                " RDS): raise that, or see what changes wait for"
-            )
+            self._warn(now - self._moved_at, self.left)
+
+    def _warn(self, stood: float, left: float) -> None:
+        text = (
+            "the position from which a stopped run would carry on has not moved for"
+            f" {human_seconds(stood)}; the server keeps its binlog for {human_seconds(left)} more"
+            " (binlog_expire_logs_seconds, or the hours of RDS): raise that, or see what changes"
+            " wait for"
+        )
+        self._run.report.warnings.append(text)
+        self._run.tell(
+            EventName.BINLOG_EXPIRES,
+            text,
+            level="warning",
+            seconds_left=round(left, 1),
+            seconds=round(stood, 1),
+        )
 
 
 def live_figures(run: Run) -> LiveFigures:

@@ -9,6 +9,8 @@ import pytest
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.errors import FeedFailure
+from spirit_py.events import EventName, teller
+from tests.kits.reporter import RecordingReporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,12 +80,17 @@ def test_an_event_that_always_breaks_the_stream_makes_no_loop_without_pauses() -
     stop = Stop()
     parser = Parser(lambda number: number == 5)
     reader = reader_of(stop, parser)
+    told = RecordingReporter()
+    reader.tell = teller(told.event)
     reader.connect = lambda: Connection(3)  # type: ignore[assignment,return-value]
     with pytest.raises(FeedFailure, match="wrong checksum"):
         reader.run(lambda: None)
     assert len(stop.pauses) < 100
     assert stop.pauses[8] > 10 * stop.pauses[0]
     assert stop.now > 600.0
+    lost = [event.fields["reason"] for event in told.named(EventName.FEED_LOST)]
+    assert len(lost) == len(told.named(EventName.FEED_RECONNECTED)) + 1
+    assert set(lost) == {"a wrong checksum"}
 
 
 def test_a_stream_that_comes_on_is_not_given_up() -> None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.events import is_boundary, weight
 from spirit_py.contracts import Retention
+from spirit_py.events import EventName, teller
 from spirit_py.feed.backpressure import Backpressure
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions
 from spirit_py.threads import Background
+from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ def test_an_answer_that_cannot_be_read_ends_no_feed() -> None:
         ask=ask,
         clock=time.monotonic,
     )
+    told = RecordingReporter()
+    made.tell = teller(told.event)
     waiting = Background("waiting", lambda _: made.wait())
     waiting.start()
     until(lambda: made.waiting)
@@ -45,5 +49,9 @@ def test_an_answer_that_cannot_be_read_ends_no_feed() -> None:
         made.ask_retention()
         found.append(made.retention)
     assert found == [None, Retention(kept=60.0, age=1.0)]
+    # A wait that lasts is reported, and its end.
+    until(lambda: told.named(EventName.BACKPRESSURE_BEGUN), "the event")
     store.close()
     assert waiting.join()
+    (ended,) = told.named(EventName.BACKPRESSURE_ENDED)
+    assert float(str(ended.fields["seconds"])) >= 1.0
