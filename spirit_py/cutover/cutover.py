@@ -146,6 +146,8 @@ class Cutover:
             if not self._turns.await_free():
                 raise self._given_up()
             self._drain()
+            # Which may have taken long, and changes are still applied.
+            self._heed_sentinel()
             return self._with_sessions(number)
         except ServerFault as fault:
             self._plan.stop.check()
@@ -187,6 +189,8 @@ class Cutover:
         with contextlib.ExitStack() as stack:
             attempt = open_attempt(number, self._plan, self._guard, self._turns, stack)
             self._attempt = attempt
+            if what := self._plan.too_old():
+                raise HeldBack.by(what)
             stack.enter_context(quick_turns())
             try:
                 attempt.lock()

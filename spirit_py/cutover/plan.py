@@ -62,6 +62,8 @@ class CutoverPlan:
         held_back: asked before every further try and while the lock is waited for; what it
             returns, for messages, defers the swap.
         try_ended: called when a try has failed, before ``held_back`` is asked about the next one.
+        too_old: asked right before the lock; as ``held_back``, but it asks nobody: it returns which
+            answer of ``held_back`` counts no more.
         last_word: asked right before the RENAME, once :attr:`Cutover.renaming` is set; as
             ``held_back``, but without I/O, because the application waits.
         attached: what is sent beside the RENAME; without it, nothing is.
@@ -82,6 +84,7 @@ class CutoverPlan:
     guard: GuardMode = "auto"
     held_back: Callable[[], str] = str
     try_ended: Callable[[], object] = str
+    too_old: Callable[[], str] = str
     last_word: Callable[[], str] = str
     attached: AttachedObjects | None = None
     note_position: bool = False

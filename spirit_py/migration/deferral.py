@@ -151,7 +151,7 @@ class Deferral:
                 )
             self._recheck()
         self._run.show("")
-        self._run.tell(EventName.CUTOVER_RELEASED, "no sentinel defers the cutover any more")
+        self._run.tell(EventName.CUTOVER_RELEASED, "nothing defers the cutover any more")
 
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""

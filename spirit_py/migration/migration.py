@@ -140,7 +140,7 @@ def _begin(
     if abandoned is not None or copy_is_certain(run.config, contexts):
         _begin_engines(run, contexts)
     clear_abandoned(run, session, list(sources), abandoned)
-    marked = cache(partial(_mark, run, session, record))
+    marked = cache(partial(mark, run, session, record))
     if change_in_place(run, session, contexts, marked):
         if not run.config.dry_run:
             run.changed()
@@ -149,17 +149,13 @@ def _begin(
     _begin_engines(run, contexts)
     run.enter(Phase.CREATE)
     marked()
+    # Operators reach the run from now on; a change in place knows no pause.
+    begin_control(run, session, record)
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
     return _new_tables(run, contexts, mappings, with_new_tables(record, targets), plans)
-
-
-def _mark(run: Run, session: Session, record: CheckpointRecord) -> None:
-    """Create the checkpoint tables, by which operators reach the run from now on."""
-    mark(run, session, record)
-    begin_control(run, session, record)
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:

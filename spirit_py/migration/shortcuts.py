@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.foreign_keys.carried import drops
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.errors import Refusal
 from spirit_py.events import EventName
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -43,7 +44,8 @@ def change_in_place(
     """Try the shortcut; return whether it changed the table.
 
     Several tables must change at one moment, which only the copy can do. A dry run only asks the
-    server whether it would change an empty copy of the table in place.
+    server whether it would change an empty copy of the table in place. So it is also where a hook
+    is to agree (``--hook-veto``): what will be copied needs no consent yet.
 
     Args:
         mark: creates the checkpoint table, which must be there before the empty copy.
@@ -53,14 +55,11 @@ def change_in_place(
         _tell_algorithm(run, "copy", f"copying, because {reason}")
         return False
     (context,) = contexts
-    source, statement = context.source, context.statement
     with run.session("shortcut", native=True) as native:
-        if run.config.dry_run:
+        if asks_first := run.config.dry_run or run.veto.asks:
             mark()
-            building = read_proofs(session, context.schema, context.table).building
-            found = probe_shortcut(native, session, source, statement, building=building)
-        else:
-            run.veto.wait()
+            found = _probed(run, native, session, context)
+        if not asks_first or (found.algorithm is not None and not run.config.dry_run):
             found = _tried(run, native, session, context)
     run.report.reason = found.reason
     if found.algorithm is None:
@@ -69,6 +68,21 @@ def change_in_place(
     run.report.algorithm = found.algorithm
     _tell_algorithm(run, found.algorithm, f"the server can change the table {found.algorithm}")
     return True
+
+
+def _probed(
+    run: Run, native: Session, session: Session, context: PreflightContext
+) -> ShortcutResult:
+    """Ask the server about an empty copy of the table."""
+    building = read_proofs(session, context.schema, context.table).building
+    source, statement = context.source, context.statement
+    try:
+        return probe_shortcut(native, session, source, statement, building=building)
+    except Refusal as refusal:
+        if run.config.dry_run:
+            raise
+        # The creation of the new table judges it, under other modes too.
+        return ShortcutResult(reason=refusal.message)
 
 
 def _tell_algorithm(run: Run, algorithm: str, text: str) -> None:
@@ -88,6 +102,8 @@ def _tried(
             context.statement,
             turns,
             renew=partial(_renew, run, native, session),
+            asked=run.veto.wait,
+            refused=run.veto.try_ended,
         )
     except OtherModesAccept as refusal:
         return ShortcutResult(reason=refusal.message)

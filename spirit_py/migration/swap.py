@@ -86,7 +86,7 @@ class PairSwap:
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
             other targets get the sources' counters.
         held_back: returns what defers the swap, for messages, or an empty string.
-        last_word: as of :class:`CutoverPlan`, as is ``try_ended``.
+        last_word: as of :class:`CutoverPlan`, as are ``try_ended`` and ``too_old``.
         note_position: note the place after the RENAME.
         carried: returns a foreign key as the swap leaves it; None for one that it drops.
         cutover: the swap itself.
@@ -100,6 +100,7 @@ class PairSwap:
     counters: dict[Name, str] = field(default_factory=dict)
     held_back: Callable[[], str] = str
     try_ended: Callable[[], object] = str
+    too_old: Callable[[], str] = str
     last_word: Callable[[], str] = str
     note_position: bool = False
     carried: Callable[[ForeignKey], ForeignKey | None]
@@ -131,6 +132,7 @@ class PairSwap:
             guard=config.snapshot_guard,
             held_back=self.held_back,
             try_ended=self.try_ended,
+            too_old=self.too_old,
             last_word=self.last_word,
             attached=self._attached,
             note_position=self.note_position,
@@ -256,6 +258,7 @@ def plan_swap(
         counters=counters,
         held_back=held_back,
         try_ended=run.veto.try_ended,
+        too_old=run.veto.too_old,
         last_word=last_word,
         note_position=run.config.keep_old_current > 0,
         carried=partial(carried, altered=altered),

@@ -67,6 +67,11 @@ class Veto:
         #: Since when it has not agreed, in seconds that a pause does not count.
         self._since: float | None = None
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is a hook to agree."""
+        return self._gate is not None
+
     def held_back(self) -> str:
         """Return why the hook does not agree; empty where it does, or is not asked.
 
@@ -89,16 +94,24 @@ class Veto:
         """Ask again before the next try."""
         self._good_until = float("-inf")
 
-    def wait(self) -> None:
-        """Wait until the hook agrees.
+    def too_old(self) -> str:
+        """Return that its answer counts no more, for messages; empty where it does. Asks nobody."""
+        if self._gate is None or self.overruled or self._clock() < self._good_until:
+            return ""
+        return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
+
+    def wait(self) -> bool:
+        """Wait until the hook agrees; return whether it was asked, which takes time.
 
         Raises:
             SpiritError: as :meth:`held_back`.
         """
+        asked = self._asked
         while why := self.held_back():
             self._process.show(f"the hook to agree: {why}")
             self._process.stop.pause(_LOOK_SECONDS)
         self._process.show("")
+        return self._asked != asked
 
     def _answer_of(self, gate: Gate) -> str:
         """Ask the hook."""

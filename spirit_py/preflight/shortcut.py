@@ -75,6 +75,8 @@ def try_shortcut(
     turns: LockTurns,
     *,
     renew: Callable[[], bool] = lambda: False,
+    asked: Callable[[], bool] = lambda: False,
+    refused: Callable[[], object] = lambda: None,
 ) -> ShortcutResult:
     """Change the table by INSTANT, else by an INPLACE that changes only metadata.
 
@@ -85,6 +87,8 @@ def try_shortcut(
         turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
         renew: opens those of both sessions again that are lost, such as by a restart of the server;
             returns whether ``session`` was.
+        asked: waits until the operator agrees; returns whether that was asked for just now.
+        refused: called when the lock was not granted, before ``asked`` is called again.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
@@ -105,6 +109,8 @@ def try_shortcut(
         clauses=statement.clauses,
         turns=replace(turns, attend=keep_alive),
         renew=renew,
+        asked=asked,
+        refused=refused,
     )
     found = _choose(source, statement, runner.run)
     return replace(found, attempts=runner.sent)
@@ -165,6 +171,8 @@ class _Runner:
     clauses: str
     turns: LockTurns
     renew: Callable[[], bool]
+    asked: Callable[[], bool]
+    refused: Callable[[], object]
     sent: int = 0
 
     def run(self, algorithm: Algorithm) -> str:
@@ -174,6 +182,9 @@ class _Runner:
         wait = max(1, int(self.turns.policy.wait))
         while True:
             self._await_free()
+            if self.asked():
+                # Somebody may be in front again.
+                continue
             self.renew()
             self.sent += 1
             sent_by = self.native.id
@@ -189,6 +200,7 @@ class _Runner:
                     return self._judge(error)
                 if self.turns.over:
                     raise self._no_lock(error) from error
+                self.refused()
                 self.turns.pause(self.sent, wait, "")
             else:
                 return ""

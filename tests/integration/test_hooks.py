@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import signal
 import subprocess
 
 import pytest
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.events import Event, EventName, undeclared
+from spirit_py.events import Event, EventName, undeclared, untold
+from spirit_py.hooks.hook import Hook
 from spirit_py.migration import veto
 from tests.kits.command import MINUTE, command_line, environment
 from tests.kits.held_command import assert_migrated, fill
@@ -18,6 +21,7 @@ from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
+INSTANT = "ADD COLUMN y INT"
 
 
 @pytest.fixture
@@ -34,9 +38,11 @@ def soon(monkeypatch):
     monkeypatch.setattr(veto, "_LONGEST_PAUSE", 0.2)
 
 
-def start(db, *more):
+def start(db, *more, alter=ALTER):
     """Start the command as a process in a session of its own."""
-    words = ("--table", "t", "--alter", ALTER, "--no-shortcut", *more)
+    words = ["--table", "t", "--alter", alter, *more]
+    if alter == ALTER:
+        words.append("--no-shortcut")
     return subprocess.Popen(
         command_line(db, "migrate", *words),
         env=environment(db),
@@ -62,7 +68,7 @@ def events_of(text):
 def test_a_run_is_json_from_its_first_line_to_its_last_and_a_hook_gets_the_same(table, tmp_path):
     """Every line is a declared event of one run; the hook is called with each but the figures."""
     out = tmp_path / "out"
-    process = start(table, "--log-format", "json", "--on-event", f"cat >> {out}")
+    process = start(table, "--log-format", "json", "--on-event", f"cat >> {out}", "--hook-veto")
     _, errors = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 0, errors
     lines = events_of(errors)
@@ -71,70 +77,58 @@ def test_a_run_is_json_from_its_first_line_to_its_last_and_a_hook_gets_the_same(
     assert lines[-1]["outcome"] == "done"
     assert len({one["run"] for one in lines}) == 1
     in_order = ["statement.read", "feed.begun", "copy.begun", "copy.done", "checksum.begun"]
-    in_order += ["checksum.done", "swap.done", "old_table.dropped"]
+    in_order += ["checksum.done", "cutover.ready", "swap.done", "old_table.dropped"]
     assert [name for name in names if name in in_order] == in_order
     phases = [one["phase"] for one in lines if one["event"] == "phase.entered"]
     assert {"copy", "drain", "checksum", "cutover", "cleanup", "done"} <= set(phases)
     handed = events_of(out.read_text())
-    assert handed == [one for one in lines if one["event"] not in {"progress", "log.written"}]
+    # The question is called ahead of what waits.
+    apart = {"progress", "log.written", "cutover.ready"}
+    assert [one for one in handed if one["event"] != "cutover.ready"] == [
+        one for one in lines if one["event"] not in apart
+    ]
+    assert [one["tables"] for one in handed if one["event"] == "cutover.ready"] == [
+        [f"{table.name}.t"]
+    ]
 
 
 def test_a_hook_that_is_missing_changes_nothing(table):
     """The migration is done, and one line warns."""
-    process = start(table, "--log-format", "json", "--on-event", "/nowhere/hook")
+    process = start(table, "--log-format", "json", "--on-event", "/nowhere/hook", alter=INSTANT)
     _, errors = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 0, errors
     (failed,) = [one for one in events_of(errors) if one["event"] == "hook.failed"]
     assert (failed["kind"], failed["exit_code"]) == ("missing", 127)
 
 
-def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, tmp_path):
-    """It says why; meanwhile rows are written, and none is lost when it agrees (R15)."""
-    allowed, asked = tmp_path / "allowed", tmp_path / "asked"
-    hook = (
-        f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x >> {asked};'
-        f" [ -e {allowed} ] || {{ echo the batch job runs; exit 1; }}"
-    )
-    process = start(table, "--log-format", "json", "--on-event", hook, "--hook-veto")
-    try:
-        until(asked.exists, "the question", 60)
-        assert table.query("SELECT COUNT(*) FROM t")[0][0] == 3000
-        table.execute("INSERT INTO t VALUES (9001, 7, 'meanwhile')")
-        assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
-        allowed.touch()
-        _, errors = process.communicate(timeout=2 * MINUTE)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-    assert process.returncode == 0, errors
-    lines = events_of(errors)
-    refused = [one for one in lines if one["event"] == "cutover.vetoed"]
-    assert refused
-    assert {one["reason"] for one in refused} == {"the batch job runs"}
-    assert lines[-1]["outcome"] == "done"
-    assert table.query("SELECT a FROM t WHERE b = 'meanwhile'") == [(7,)]
-    assert table.query("SHOW COLUMNS FROM t LIKE 'z'")
-    assert tables(table) == ["t"]
+def test_a_log_that_nobody_reads_stops_no_run(table):
+    """The reader of the lines has stopped, and the pipe is full: the table is changed."""
+    with start(table, "--log-format", "json", "--verbose", alter=INSTANT) as process:
+        fcntl.fcntl(process.stderr.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+        assert process.wait(2 * MINUTE) == 0
+        assert len(process.stderr.read()) <= 8192
+    assert table.query("SHOW COLUMNS FROM t LIKE 'y'")
 
 
-def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp_path):
-    """A Ctrl-C is not aimed at the hook; the copy is kept, and the same command carries on."""
+def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(
+    table, tmp_path, spark_engine
+):
+    """Ctrl-C in the terminal is not aimed at the hook; the same command carries on."""
     asked, ended = tmp_path / "asked", tmp_path / "ended"
     hook = (
         f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x > {asked};'
-        f" sleep 3; echo x > {ended}; exit 1"
+        f" sleep 1; echo x > {ended}; exit 1"
     )
     process = start(table, "--on-event", hook, "--hook-veto")
     until(asked.exists, "the question", 60)
-    process.send_signal(signal.SIGINT)
+    # To everything in the process group, as a terminal does it.
+    os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=MINUTE)
     assert process.returncode == 130, errors
     assert "carries on from here" in errors
     assert ended.exists()
-    again = start(table)
-    _, errors = again.communicate(timeout=2 * MINUTE)
-    assert again.returncode == 0, errors
+    report = Gated(spark_engine, copying(table), None).end()
+    assert report.resumed
     assert_migrated(table)
 
 
@@ -166,6 +160,49 @@ class Gated(Migrating):
 def copying(db, **more):
     """Return the configuration of a copy."""
     return config_for(db, table="t", alter=ALTER, no_shortcut=True, **more)
+
+
+def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, spark_engine, tmp_path):
+    """It says why; meanwhile rows are written, and none is lost when it agrees (R15)."""
+    allowed = tmp_path / "allowed"
+    command = f"[ -e {allowed} ] || {{ echo the batch job runs; exit 1; }}"
+    hook = Hook(command, seconds=30.0, tell=untold)
+    migrating = Gated(spark_engine, copying(table), hook.ask)
+    vetoed = EventName.CUTOVER_VETOED
+    migrating.wait_until(lambda: migrating.told.named(vetoed), "the refusal")
+    table.execute("INSERT INTO t VALUES (9001, 7, 'meanwhile')")
+    assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
+    allowed.touch()
+    migrating.end()
+    hook.stop()
+    assert {one.fields["reason"] for one in migrating.told.named(vetoed)} == {"the batch job runs"}
+    assert table.query("SELECT a FROM t WHERE b = 'meanwhile'") == [(7,)]
+    assert table.query("SHOW COLUMNS FROM t LIKE 'z'")
+    assert tables(table) == ["t"]
+
+
+def test_an_answer_that_has_become_old_is_asked_for_again_and_never_under_the_lock(
+    table, spark_engine, monkeypatch
+):
+    """After the drain, and where the sessions for the lock took long; writers wait for no hook."""
+    monkeypatch.setattr(veto, "_GOOD_SECONDS", -1.0)
+    writer = table.connect(autocommit=True).cursor()
+    writer.execute("SET SESSION lock_wait_timeout = 1")
+    asked: list[object] = []
+
+    def gate(event, _check):
+        asked.append(event.fields["number"])
+        writer.execute(f"INSERT INTO t VALUES ({9000 + len(asked)}, 7, 'meanwhile')")
+        if len(asked) == 3:
+            monkeypatch.setattr(veto, "_GOOD_SECONDS", 30.0)
+        return ""
+
+    migrating = Gated(spark_engine, copying(table), gate)
+    migrating.end()
+    assert asked == [1, 2, 3]
+    (held,) = migrating.told.named(EventName.CUTOVER_HELD_BACK)
+    assert "an answer of the hook" in held.text
+    assert table.query("SELECT COUNT(*) FROM t WHERE b = 'meanwhile'") == [(3,)]
 
 
 def test_every_try_of_the_swap_needs_its_own_answer(table, spark_engine):
@@ -206,12 +243,35 @@ def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, s
     assert migrating.told.said("the same command carries on from here")
 
 
-def test_a_change_in_place_is_asked_for_too(table, spark_engine):
-    """INSTANT changes the table as much as a swap does."""
-    answers = ["wait", ""]
-    config = config_for(table, table="t", alter="ADD COLUMN y INT")
-    migrating = Gated(spark_engine, config, lambda *_: answers.pop(0))
+def test_a_change_in_place_is_asked_for_too(table, spark_engine, monkeypatch):
+    """INSTANT changes the table as much as a swap does; an old answer is asked for again."""
+    monkeypatch.setattr(veto, "_GOOD_SECONDS", -1.0)
+    answers = ["wait", "", ""]
+
+    def gate(*_):
+        if len(answers) == 1:
+            monkeypatch.setattr(veto, "_GOOD_SECONDS", 30.0)
+        return answers.pop(0)
+
+    config = config_for(table, table="t", alter=INSTANT)
+    migrating = Gated(spark_engine, config, gate)
     report = migrating.end()
     assert report.algorithm == "instant"
     assert answers == []
     assert len(migrating.told.named(EventName.CUTOVER_VETOED)) == 1
+    assert tables(table) == ["t"]
+
+
+def test_a_copy_begins_without_consent(table, spark_engine):
+    """Where the server cannot change the table in place, only the swap is asked for."""
+    seen: list[bool] = []
+
+    def gate(*_):
+        seen.append(bool(migrating.told.named(EventName.COPY_DONE)))
+        return ""
+
+    config = config_for(table, table="t", alter="MODIFY a BIGINT")
+    migrating = Gated(spark_engine, config, gate)
+    report = migrating.end()
+    assert report.algorithm == "copy"
+    assert seen == [True]
