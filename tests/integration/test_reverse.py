@@ -266,7 +266,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     old = "SELECT NOW(6) > %s + INTERVAL %s SECOND"
     until(lambda: db.query(old, (began, LockPolicy().wait)) == [(1,)], "an old transaction")
     with pytest.raises(
-        SpiritError, match=r"the swap did not happen in 5.0s, 0 tries: the lock was not"
+        SpiritError, match=r"the swap did not happen in 5.0s, \d+ tries: "
     ) as failed:
         changed.revert()
     assert failed.value.exit_code == 1
