@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from spirit_py.events import Event, EventName
 from spirit_py.status.lines import json_line
@@ -51,11 +52,17 @@ class JsonFormatter(logging.Formatter):
         return json_line(Event(name=EventName.LOG_WRITTEN, text=text, level=level, fields=fields))
 
 
-class _Handler(logging.Handler):
-    """Writes to standard error, between the lines of events, and waits for no reader."""
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes to standard error, between the lines of events, and waits for no reader.
+
+    A display leads it elsewhere while it holds the screen.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record; one that cannot be written is lost."""
+        if self.stream is not sys.__stderr__:
+            super().emit(record)
+            return
         try:
             STANDARD_ERROR.write(self.format(record))
         except Exception:

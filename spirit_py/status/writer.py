@@ -139,7 +139,12 @@ class LineWriter:
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Return the descriptor of a stream, with nothing left in its own buffer; None without one."""
+    """Return the descriptor of a stream, with nothing left in its own buffer; None without one.
+
+    What stands in the place of standard error, such as a display, gets the lines itself.
+    """
+    if stream is sys.stderr and stream is not sys.__stderr__:
+        return None
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError, AttributeError):

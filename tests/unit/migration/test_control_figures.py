@@ -13,6 +13,7 @@ from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
 from spirit_py.migration.control.figures import PositionReach
 from spirit_py.migration.shown import MigrationShown, live_lines
 from spirit_py.phases import Phase
+from tests.kits.reporter import lines_to
 
 DAY = 86_400.0
 LIVE = LiveFigures(
@@ -43,7 +44,9 @@ class Reach:
         self.now, self.position, self.warned = 0.0, "a", list[str]()
         feed = SimpleNamespace(position=lambda: self.position)
         run: Any = SimpleNamespace(
-            figures=SimpleNamespace(source=feed, phase=Phase.COPY), warn=self.warned.append
+            figures=SimpleNamespace(source=feed, phase=Phase.COPY),
+            tell=lines_to(self.warned.append),
+            report=SimpleNamespace(warnings=[]),
         )
         self._session: Any = SimpleNamespace(
             query=lambda sql: [] if "ROUTINES" in sql else [(kept,)]
