@@ -358,7 +358,8 @@ class _Writer:
         if not key:
             return "-", 0
         cursor.execute("UPDATE orders SET up = NULL WHERE up = %s", (key,))
-        cursor.execute("DELETE FROM orders WHERE id = %s", (key,))
+        deleted = cursor.execute("DELETE FROM orders WHERE id = %s", (key,))
+        assert deleted == 1, f"order {key} (ref {ref}) was there when it was locked, and is gone"
         return "d", ref
 
     def _item(self, cursor: Any) -> tuple[str, int]:
