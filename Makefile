@@ -58,7 +58,7 @@ ci-large: ## lane: huge transactions and tables in bounded memory
 ci-faults: ## lane: lost executors, limits of the server, planted bugs
 	@ci/lane-faults
 
-ci-pages: ## lane: pages of real runs in a headless Chromium
+ci-pages: ## lane: pages of real runs and of the documentation in a headless Chromium
 	@ci/lane-pages
 
 ci-wheel-bare: ## lane: the wheel on a clean Debian names what is missing, then migrates

@@ -203,7 +203,7 @@ class Lane:
                     f"this lane needs a browser ({', '.join(BROWSERS)}), and Chromium cannot be"
                     " installed from this machine's archive: see above"
                 )
-        return self.tests("tests/pages/browser.py")
+        return self.tests("tests/pages/browser.py", "tests/pages/documentation.py")
 
     def wheel_bare(self) -> int:
         """Install the wheel on a clean system, and migrate a table from there."""

@@ -217,8 +217,8 @@ class Terminal:
             if ended and not holds(self.text()):
                 raise ConditionNotMet(f"it ended before {wanted!r} was seen:\n{self.text()}")
 
-    def picture(self, title: str = "") -> str:
-        """Return the screen with its colours as SVG."""
+    def screen(self) -> list[Text]:
+        """Return the lines of the screen with their styles, without empty ones at its end."""
         with self._lock:
             columns, rows = self._screen.columns, self._screen.lines
             lines = [
@@ -227,17 +227,11 @@ class Terminal:
             ]
         while lines and all(not data.strip() for data, _ in lines[-1]):
             lines.pop()
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-            console = Console(
-                record=True,
-                width=columns,
-                file=nowhere,
-                force_terminal=True,
-                color_system="truecolor",
-            )
-            for line in lines:
-                console.print(Text.assemble(*line), no_wrap=True, overflow="crop", crop=True)
-            return console.export_svg(title=title, code_format=SVG_FORMAT)
+        return [Text.assemble(*line) for line in lines]
+
+    def picture(self, title: str = "") -> str:
+        """Return the screen with its colours as SVG."""
+        return picture(self.screen(), self._screen.columns, title)
 
     # -- the other end
 
@@ -258,6 +252,21 @@ class Terminal:
             with self._lock:
                 self.written.append((time.monotonic() - self._began, piece))
                 self._stream.feed(piece)
+
+
+def picture(lines: Iterable[Text], columns: int, title: str = "") -> str:
+    """Return lines as SVG."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(
+            record=True,
+            width=columns,
+            file=nowhere,
+            force_terminal=True,
+            color_system="truecolor",
+        )
+        for line in lines:
+            console.print(line, no_wrap=True, overflow="crop", crop=True)
+        return console.export_svg(title=title, code_format=SVG_FORMAT)
 
 
 def _spans(cells: Iterable[Any]) -> list[tuple[str, Style]]:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 import mysql_server
 import workload
 from mysql_base import ServerOptions
-from terminal import Terminal
+from pages.film import Screen, film
+from terminal import ConditionNotMet, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,10 @@ SCHEMA: Final = "shop"
 ROWS: Final = 1_000_000
 COPY: Final = "MODIFY id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, ADD INDEX customer (customer)"
 _SECONDS: Final = 240.0
+_TITLE: Final = 100
+#: Columns and rows of the film, and how many screens it has at most.
+_FILM: Final = (100, 30)
+_SCREENS: Final = 24
 _PROGRAM: Final = str(Path(sys.executable).with_name("spirit-py"))
 _CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 
@@ -45,8 +50,18 @@ def capture(folder: Path) -> None:
         tempfile.TemporaryDirectory(prefix="spirit-py-captures-") as scratch,
         mysql_server.running(ServerOptions(buffer_pool="512M")) as server,
     ):
-        workload.load(server, SCHEMA, ROWS)
-        _Captures(server, folder, Path(scratch)).take()
+        captures = _Captures(server, folder, Path(scratch))
+        _load(server)
+        captures.film()
+        _load(server)
+        captures.take()
+
+
+def _load(server: MySQLServer) -> None:
+    """Fill the table, and renew its statistics, as a table has them that was not just made."""
+    workload.load(server, SCHEMA, ROWS)
+    with contextlib.closing(workload.connect(server, SCHEMA)) as connection:
+        connection.cursor().execute(f"ANALYZE TABLE {workload.TABLE}")
 
 
 class _Captures:
@@ -62,6 +77,30 @@ class _Captures:
             socket.gethostname(): _fitted("admin-1", len(socket.gethostname())),
         }
 
+    def film(self) -> None:
+        """Film a whole migration under load, with its plan's first line and its summary."""
+        command = ["migrate", "--alter", COPY]
+        seen: list[Screen] = []
+        with (
+            self._application(),
+            self._terminal(command, columns=_FILM[0], rows=_FILM[1]) as terminal,
+        ):
+            while not _ended(terminal):
+                if lines := terminal.screen():
+                    seen.append(Screen(lines=lines, seconds=1.0))
+            seen.append(Screen(lines=terminal.screen(), seconds=8.0))
+        step = 1 + len(seen) // _SCREENS
+        # The last one is the summary, whatever is left out before it.
+        seen = [*seen[:-1:step], seen[-1]]
+        moving = film(
+            seen,
+            columns=_FILM[0],
+            rows=_FILM[1],
+            title=_title(command),
+            still=len(seen) // 2,
+        )
+        (self._folder / "migrate.svg").write_text(self._clean(moving), encoding="utf-8")
+
     def take(self) -> None:
         """Take the pictures in the order of an operator's day."""
         self._one("plan", ["plan", "--alter", COPY])
@@ -74,7 +113,7 @@ class _Captures:
         """Migrate under load; pause in the middle, look at it, resume, and watch it end."""
         command = ["migrate", "--alter", COPY, "--report-html", str(self._scratch / "run.html")]
         with self._terminal(command) as terminal:
-            terminal.wait_for(re.compile(r"\b[1-9]\d? ?%|\d\d\.\d ?%").search, _SECONDS)
+            terminal.wait_for(re.compile(r"\b[2-9]\d\.\d ?%").search, _SECONDS)
             self._write("migrate-copy", terminal, command[:-2])
             self._one("ctl", ["ctl", "set", "threads=2", "max-load=Threads_running=25"], rows=12)
             self._one("ctl-pause", ["ctl", "pause"], rows=12)
@@ -105,7 +144,7 @@ class _Captures:
             terminal.wait(_SECONDS)
             self._write(name, terminal, command)
 
-    def _terminal(self, command: list[str], *, rows: int = 40) -> Terminal:
+    def _terminal(self, command: list[str], *, columns: int = 110, rows: int = 40) -> Terminal:
         named = ["--database", SCHEMA, "--table", workload.TABLE]
         environment = {
             "SPIRIT_PY_NO_DEFAULTS": "1",
@@ -116,14 +155,11 @@ class _Captures:
         }
         first, *more = command
         return Terminal(
-            [_PROGRAM, first, *named, *more], columns=110, rows=rows, environment=environment
+            [_PROGRAM, first, *named, *more], columns=columns, rows=rows, environment=environment
         )
 
     def _write(self, name: str, terminal: Terminal, command: list[str]) -> None:
-        first, *more = command
-        words = [f'"{word}"' if " " in word else word for word in more]
-        title = " ".join(["spirit-py", first, "--table", workload.TABLE, *words])
-        picture = self._clean(terminal.picture(title if len(title) < 100 else title[:97] + "..."))
+        picture = self._clean(terminal.picture(_title(command)))
         (self._folder / f"{name}.svg").write_text(picture, encoding="utf-8")
 
     def _clean(self, text: str) -> str:
@@ -142,6 +178,23 @@ class _Captures:
             yield
         finally:
             application.stop()
+
+
+def _ended(terminal: Terminal) -> bool:
+    """Wait for a second, or for the command's end; return whether it has ended."""
+    try:
+        terminal.wait(1.0)
+    except ConditionNotMet:
+        return False
+    return True
+
+
+def _title(command: list[str]) -> str:
+    """Return the command line as the title of its picture."""
+    first, *more = command
+    words = [f'"{word}"' if " " in word else word for word in more]
+    title = " ".join(["spirit-py", first, "--table", workload.TABLE, *words])
+    return title if len(title) < _TITLE else title[: _TITLE - 3] + "..."
 
 
 def _fitted(word: str, length: int) -> str:

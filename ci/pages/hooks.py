@@ -30,7 +30,7 @@ _COMMANDS = "<!-- commands -->"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Make the fences of drawings known, and leave out pages that are not written yet."""
+    """Make the fences of drawings known."""
     fences = [{"name": name, "class": name, "format": _formatter(name)} for name in _DRAWINGS]
     config.mdx_configs.setdefault("pymdownx.superfences", {})["custom_fences"] = fences
     return config
@@ -72,8 +72,7 @@ def _bars(code: re.Match[str]) -> str:
 def _expanded(entry: Any, known: set[str]) -> Any:
     """Return a part of the navigation with its patterns expanded."""
     if isinstance(entry, dict):
-        below = {title: _expanded(one, known) for title, one in entry.items()}
-        return {title: one for title, one in below.items() if one}
+        return {title: _expanded(one, known) for title, one in entry.items()}
     if not isinstance(entry, list):
         return entry
     pages: list[Any] = []
@@ -91,22 +90,9 @@ def _expanded(entry: Any, known: set[str]) -> Any:
                 for name in known
                 if name.startswith(folder) and name.endswith(ending) and name not in named
             )
-        elif not (isinstance(one, dict) and _missing(*one.values(), known=known)):
+        else:
             pages.append(_expanded(one, known))
-    return [one for one in pages if one]
-
-
-def _missing(target: Any, *, known: set[str]) -> bool:
-    """Whether an entry names a page of an area whose page is not written yet."""
-    return isinstance(target, str) and target in _AWAITED and target not in known
-
-
-_AWAITED = {
-    "plan.md", "display.md", "events.md", "python-api.md",
-    "alembic.md", "django.md", "other-tools.md", "commands/plan.md",
-    "quick-start.md", "safety.md", "comparison.md", "replicas.md", "rds-and-aurora.md",
-    "trouble.md",
-}  # fmt: skip
+    return pages
 
 
 def _formatter(kind: str) -> Callable[..., str]:
