@@ -21,6 +21,7 @@ from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.migration.indexes.falling import FallingRate
 from spirit_py.mysql.replication import readers_of_binlog
+from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command
 from tests.kits.resume import (
     Interruption,
@@ -488,11 +489,11 @@ def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, spark_engine
     monkeypatch.setattr(plan, "expected_bytes", lambda *_: 1 << 60)
     with open_session(db) as session:
         assert readers_of_binlog(session) == 0
-    monkeypatch.setattr(plan, "readers_of_binlog", lambda _: 1)
+    monkeypatch.setattr(index_deferral, "readers_of_binlog", lambda _: 1)
     report = start(spark_engine, db).end()
     assert not report.indexes_deferred
     assert "1 replica(s)" in report.indexes_plan[0]
     db.execute("DROP TABLE t")
-    monkeypatch.setattr(plan, "readers_of_binlog", readers_of_binlog)
+    monkeypatch.setattr(index_deferral, "readers_of_binlog", readers_of_binlog)
     make_table(db, 500)
     assert start(spark_engine, db).end().indexes_deferred == [f"{db.name}.t.b"]

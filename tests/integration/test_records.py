@@ -45,7 +45,9 @@ def test_a_migration_is_scraped_while_it_runs_and_leaves_its_records(db, tmp_pat
         early = samples(scraped(address)[1])
         command.wait_held(hold)
         held = until(
-            lambda: (now := samples(scraped(address)[1]))[("spirit_py_phase", "cutover")] and now,
+            lambda: (
+                (now := samples(scraped(address)[1])).get(("spirit_py_phase", "cutover")) and now
+            ),
             "the phase",
         )
         hold.release()
