@@ -80,6 +80,8 @@ def try_definition(
         return Tried(unknown=("the definition: it is not of the form that is known",))
     if _has_unshown(source):
         return Tried(unknown=("the definition: the server shows letters of its members as ?",))
+    if not _is_text(form.body):
+        return Tried(unknown=("the definition: it has bytes that are no text",))
     clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
     unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
     try:
@@ -104,6 +106,15 @@ def try_definition(
         return Tried(unknown=(*unknown, f"the new columns: {fault.text}"))
     whole = form.complete(made.replace(TEMPORARY, "CREATE TABLE ", 1), statement)
     return Tried(new=whole, target=target, unknown=unknown, create=create)
+
+
+def _is_text(body: str) -> bool:
+    """Return whether a definition can be sent: bytes that are no text are surrogates in it."""
+    try:
+        body.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _has_unshown(source: TableSchema) -> bool:

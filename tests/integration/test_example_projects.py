@@ -54,7 +54,8 @@ class Project:
 
     def _started(self, *words):
         return subprocess.Popen(
-            [sys.executable, *words],
+            # A shell's background job ignores SIGINT, and so would all that it starts.
+            ["env", "--default-signal=INT", sys.executable, *words],
             cwd=self._folder,
             env=self._environment,
             stdout=subprocess.PIPE,

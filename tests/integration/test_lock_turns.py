@@ -387,17 +387,23 @@ def test_limits_go_on_after_what_has_held_the_swap_back(db, monkeypatch, kill):
     """R23: the time of the swap, and of those in front, counts over all calls, not in between."""
     monkeypatch.setattr(turns, "_ATTEND_SECONDS", 0.1)
     swap, holder, watch = make_tables(db), idle_transaction(db), Stopwatch()
+    in_front = holder.id
+
+    def held_back_meanwhile():
+        there = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s"
+        return "a postponement" if db.query(there, (in_front,)) else ""
+
     swapping = ProvenCutover(
         db,
         [swap],
         SnapshotSource(swap),
         stop=StopSwitch(),
         limits=looking(**STRICT, kill=kill, kill_after=1.0, timeout=2.0),
-        held_back=lambda: "a postponement",
+        held_back=held_back_meanwhile,
         clock=watch,
     )
     held_back, ended = 0, False
-    while held_back < 20 and not ended:
+    while held_back < 200 and not ended:
         try:
             with watch:
                 ended = swapping.run().attempts > 0

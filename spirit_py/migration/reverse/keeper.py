@@ -149,8 +149,10 @@ class Keeper:
                 self._swap_back(skip_drop=skip_drop)
             except SchemaChanged as error:
                 raise self._lost(error) from error
-            except SpiritError:
-                self._check()
+            except SpiritError as error:
+                # Met by the swap back or by its change feed: the same to the operator.
+                if self._process.stop.reason is not None or self._stop.reason is not error:
+                    self._check()
                 self._mailbox.save(self._pairs[0].feed.position())
                 raise
             self.finish(skip_drop=skip_drop)
