@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 SUITE: Final = "bookworm"
-_MIRROR: Final = "http://deb.debian.org/debian"
 _KEYRING: Final = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _AUTHORITIES: Final = "etc/ssl/certs/ca-certificates.crt"
-_PATH: Final = "/root/.local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Where pipx puts programs for root, in the system that is made as here.
+_HOME: Final = pwd.getpwuid(0).pw_dir
+_PATH: Final = f"{_HOME}/.local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ROWS: Final = 1000
 
 
@@ -52,7 +54,7 @@ def main() -> int:
             wheel = _built(Path(scratch))
             with bare_system(Path(scratch)) as system:
                 _steps(system, wheel, Server.of(os.environ[SERVER_VARIABLE]))
-    except (Failed, subprocess.CalledProcessError) as error:
+    except (Failed, FetchError, subprocess.CalledProcessError) as error:
         print(f"wheel-bare: {error}", file=sys.stderr)
         return 1
     return 0
@@ -140,7 +142,7 @@ class System:
         """Run a command in it, with an environment of its own and nobody to answer questions."""
         environ = {
             "PATH": _PATH,
-            "HOME": "/root",
+            "HOME": _HOME,
             "LANG": "C.UTF-8",
             "DEBIAN_FRONTEND": "noninteractive",
             "SPIRIT_PY_PASSWORD": urlsplit(os.environ[SERVER_VARIABLE]).password or "",
@@ -201,11 +203,12 @@ def _debootstrap(scratch: Path) -> list[str]:
 
 
 def _mirror() -> str:
-    """Return the Debian archive that this machine uses, or Debian's own."""
-    try:
-        return debian_source(machine_sources(Path("/etc/apt"))).uri
-    except FetchError:
-        return _MIRROR
+    """Return the Debian archive that this machine uses.
+
+    Raises:
+        FetchError: it uses none.
+    """
+    return debian_source(machine_sources(Path("/etc/apt"))).uri
 
 
 def _built(scratch: Path) -> Path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from spirit_py.errors import Interrupted
 from spirit_py.events import Event, EventName
 from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.text import STYLES
@@ -31,8 +30,6 @@ def show_plan(
     """Report what will happen; a plan that cannot be made hinders nothing."""
     try:
         plan = brief_plan(run.config, contexts, decision, run.report.warnings)
-    except Interrupted:
-        raise
     except Exception:
         # Whatever it is: the plan is for reading, and the migration does not need it.
         _log.debug("the plan could not be made", exc_info=True)

@@ -42,6 +42,7 @@ _SHOWN: Final = 0xFFFF
 #: They are about what a temporary table cannot have or be.
 _OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
 _OF_PARTITIONS: Final = frozenset({1505, 1507, 1508, 1509, 1510, 1512, 1514, 1517})
+_NO_TEXT: Final = "the definition: it has bytes that are no text"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ def try_definition(
     if _has_unshown(source):
         return Tried(unknown=("the definition: the server shows letters of its members as ?",))
     if not _is_text(form.body):
-        return Tried(unknown=("the definition: it has bytes that are no text",))
+        return Tried(unknown=(_NO_TEXT,))
     clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
     unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
     try:
@@ -93,6 +94,8 @@ def try_definition(
             raise
         why = f"the new definition: no temporary table of it can be made ({fault.text})"
         return Tried(unknown=(*unknown, why))
+    if not _is_text(made):
+        return Tried(unknown=(*unknown, _NO_TEXT))
     body = made.removeprefix(f"{TEMPORARY}{quote_identifier(source.name)}")
     new = AuxiliaryNames.of(source.name).new
     create = f"{TEMPORARY}{quote_table(source.schema, new)}{body}"

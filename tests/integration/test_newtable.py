@@ -411,8 +411,9 @@ def test_a_definition_whose_bytes_are_no_text_is_read(db, spark_engine):
     db.execute(LITERAL.format(""))
     db.execute("INSERT INTO t VALUES (1, 1, 'ä'), (2, 2, 'x')")
     for alter in ("CONVERT TO CHARACTER SET utf8mb4", "MODIFY a BIGINT"):
-        report, _ = migrate_here(spark_engine, config_for(db, table="t", alter=alter))
+        report, told = migrate_here(spark_engine, config_for(db, table="t", alter=alter))
         assert report.algorithm == "copy"
+        assert told.said("plan: ")
     assert db.query("SELECT id, a, s FROM t ORDER BY id") == [(1, 1, "ä"), (2, 2, "x")]
 
 

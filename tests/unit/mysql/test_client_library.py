@@ -96,8 +96,8 @@ def test_a_library_that_cannot_be_loaded_is_no_defect_of_this_program(capsys, er
 @pytest.mark.parametrize(
     ("prefix", "command"),
     [
-        ("/root/.local/share/pipx/venvs/spirit-py", "pipx inject spirit-py"),
-        ("/root/.local/pipx/venvs/ours", "pipx inject ours"),
+        ("/home/dba/.local/share/pipx/venvs/spirit-py", "pipx inject spirit-py"),
+        ("/home/dba/.local/pipx/venvs/ours", "pipx inject ours"),
         ("/opt/venv", "/opt/venv/bin/python -m pip install"),
     ],
 )
