@@ -397,9 +397,10 @@ def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
     assert rows_of(db, names="id, v") == [(1, 1), (3, 2)]
 
 
+@pytest.mark.parametrize("by_feed", [False, True], ids=["met_by_swap", "met_by_feed"])
 @pytest.mark.parametrize("index", ["(v)", "((LOWER(v)))"], ids=["plain", "functional"])
 def test_a_duplicate_between_comparison_and_swap_back_is_found(
-    db, spark_engine, monkeypatch, index
+    db, spark_engine, monkeypatch, index, by_feed
 ):
     """Behind the comparison nothing is pushed out of the old table either (R21)."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
@@ -410,6 +411,8 @@ def test_a_duplicate_between_comparison_and_swap_back_is_found(
     def written_before(self):
         monkeypatch.setattr(SwapBack, "swap", swap)
         db.execute("INSERT INTO t VALUES (3, 'c'), (4, 'c')")
+        if by_feed:
+            until(lambda: self._feed._stop.reason is not None, "the feed's fault")
         return swap(self)
 
     monkeypatch.setattr(SwapBack, "swap", written_before)

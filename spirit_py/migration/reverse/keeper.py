@@ -23,6 +23,7 @@ from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
+    DuplicateForUnique,
     HiddenChange,
     Interrupted,
     MigrationFailure,
@@ -150,8 +151,9 @@ class Keeper:
             except SchemaChanged as error:
                 raise self._lost(error) from error
             except SpiritError as error:
-                # Met by the swap back or by its change feed: the same to the operator.
-                if self._process.stop.reason is not None or self._stop.reason is not error:
+                # Duplicates are the same to the operator when the change feed has met them first.
+                duplicates = isinstance(error, DuplicateForUnique)
+                if not duplicates or self._process.stop.reason is not None:
                     self._check()
                 self._mailbox.save(self._pairs[0].feed.position())
                 raise
