@@ -122,9 +122,12 @@ def _renew(run: Run, native: Session, session: Session) -> bool:
     def renew(lost: Session, *, native: bool) -> None:
         lost.take_over(run.session(lost.role, native=native))
 
-    lost = not session.alive()
+    lost = False
+    # A server that goes away ends its sessions one after the other: the second one is
+    # looked at when the first is there again.
     for one, is_native in ((native, True), (session, False)):
-        if not one.alive():
+        lost = not one.alive()
+        if lost:
             patiently(
                 partial(renew, one, native=is_native),
                 run.config.connection,

@@ -197,7 +197,7 @@ class _Runner:
                         return ""
                     continue
                 if error.code != LOCK_WAIT_TIMEOUT:
-                    return self._judge(error)
+                    return self._judge(error, sent_by)
                 if self.turns.over:
                     raise self._no_lock(error) from error
                 self.refused()
@@ -232,8 +232,12 @@ class _Runner:
             error_code=ErrorCode.LOCK_NOT_GRANTED,
         )
 
-    def _judge(self, error: ServerFault) -> str:
-        """Return the reason when only the algorithm is impossible; raise for everything else."""
+    def _judge(self, error: ServerFault, sent_by: int) -> str:
+        """Return the reason when only the algorithm is impossible; raise for everything else.
+
+        Args:
+            sent_by: the id of the session that sent the ALTER; `native` may be another by now.
+        """
         fate = disposition(error, committing=True)
         if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
             return error.text
@@ -243,7 +247,7 @@ class _Runner:
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error
-        if fate is Disposition.UNKNOWN and self._changed(error, self.native.id):
+        if fate is Disposition.UNKNOWN and self._changed(error, sent_by):
             return ""
         raise error
 

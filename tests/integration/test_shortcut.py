@@ -317,6 +317,23 @@ def test_the_answer_is_lost(db, desk):
     assert desk.table().has_column("c")
 
 
+def test_the_answer_is_lost_and_the_session_is_another_one_by_then(db, desk):
+    """The outcome is that of the session that sent the ALTER, not of the one opened after it."""
+    statement = alter_of(desk.schema, "t", "ADD c INT")
+    native: Any = LosesTheAnswer(desk, db)
+
+    def opens_only_the_first() -> bool:
+        if desk.table().has_column("c"):
+            native.id = desk.session.id
+        return False
+
+    turns = turns_on(desk)
+    result = try_shortcut(
+        native, desk.session, desk.table(), statement, turns, renew=opens_only_the_first
+    )
+    assert result.algorithm == "instant"
+
+
 @pytest.mark.parametrize("sent", [False, True], ids=["looks", "waits"])
 def test_a_server_that_is_away_meanwhile_is_waited_for(db, proxy, spark_engine, monkeypatch, sent):
     """R16: whether it only looks, or the ALTER waits for its lock, the run goes on."""
