@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import MySQLdb
@@ -12,6 +13,8 @@ import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events import untold
+from spirit_py.migration.shortcuts import _renew
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
@@ -332,6 +335,29 @@ def test_the_answer_is_lost_and_the_session_is_another_one_by_then(db, desk):
         native, desk.session, desk.table(), statement, turns, renew=opens_only_the_first
     )
     assert result.algorithm == "instant"
+
+
+def test_a_session_that_ends_while_the_other_is_opened_again_is_opened_too(db, desk):
+    """A server that goes away ends its sessions one after the other."""
+    opened: list[str] = []
+
+    def opens(role: str, *, native: bool) -> Any:
+        if not opened:
+            db.execute(f"KILL {desk.session.id}")
+            until(lambda: not desk.session.alive(), "end of the second session")
+        opened.append(role)
+        return connect(desk.options, database=desk.schema, role=role, native=native)
+
+    run = SimpleNamespace(
+        session=opens,
+        config=SimpleNamespace(connection=desk.options),
+        stop=StopSwitch(),
+        show=lambda _: None,
+    )
+    db.execute(f"KILL {desk.native.id}")
+    assert _renew(run, desk.native, desk.session)  # type: ignore[arg-type]
+    assert opened == ["ddl", "driver"]
+    assert desk.session.alive()
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["looks", "waits"])
