@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     began = time.monotonic()
     jobs = [Job(seed, repair, asked.bug) for seed in seeds]
     verdicts = _all_runs(jobs, asked.workers)
-    return _summary(verdicts, time.monotonic() - began, strict=len(seeds) >= 5 * len(FAULTS))
+    return _summary(verdicts, time.monotonic() - began, of=len(jobs))
 
 
 def _seeds_of(fault: str, point: str, first: int, runs: int) -> list[int]:
@@ -83,6 +83,8 @@ class Job(NamedTuple):
 
 
 _TRIES = 3
+#: With so many runs a fault, each must have struck.
+_SEVERAL = 5
 
 
 def _prove(workers: int) -> int:
@@ -131,8 +133,13 @@ def _worker() -> Iterator[Callable[[Job], Verdict]]:
         yield one
 
 
-def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
-    """Print the drawn faults and their results; return the exit code."""
+def _summary(verdicts: list[Verdict], seconds: float, *, of: int) -> int:
+    """Print the drawn faults and their results; return the exit code.
+
+    Args:
+        of: runs that there were to be; one without a verdict fails the whole. So does, where every
+            fault was to be drawn five times, one that never struck.
+    """
     drawn = Counter(verdict.fault for verdict in verdicts)
     struck = Counter(verdict.fault for verdict in verdicts if verdict.struck)
     bad = [verdict for verdict in verdicts if verdict.problem]
@@ -148,10 +155,13 @@ def _summary(verdicts: list[Verdict], seconds: float, *, strict: bool) -> int:
     )
     for verdict in bad:
         print(f"again: make faults SEED={verdict.seed}   ({verdict.what})")
-    seldom = [fault.name for fault in FAULTS if strict and struck[fault.name] < 5]
-    if seldom:
-        print(f"struck less than five times: {', '.join(seldom)}")
-    return 1 if bad or not verdicts else 0
+    if lost := of - len(verdicts):
+        print(f"{lost} of {of} runs gave no verdict: their processes died")
+    many = of >= _SEVERAL * len(FAULTS)
+    never = sorted(name for name in drawn if many and not struck[name])
+    if never:
+        print(f"drawn and never struck: {', '.join(never)}")
+    return 1 if bad or lost or never else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -35,6 +35,7 @@ RUN_SECONDS = 400.0
 _JVM_CLASSES = ("spark.deploy.SparkSubmit", "spark.api.python.PythonGatewayServer")
 MARK = "SPIRIT_PY_FAULTS_RUN"
 _POLL = 0.02
+_LAST_LINES = 12
 
 
 @dataclass
@@ -62,8 +63,11 @@ class Attempt:
 
     @property
     def tail(self) -> str:
-        """The last lines of its log."""
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-12:])
+        """The last lines of its log: its error with all that follows, however long that is."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        last = max(0, len(lines) - _LAST_LINES)
+        errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
+        return "\n".join(lines[min([last, *errors[-1:]]) :])
 
 
 @dataclass

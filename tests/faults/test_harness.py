@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from unittest import mock
 
 import pytest
 
+import faults
 from spirit_py.points import POINTS
 from tests.faults.draw import FAULTS, draw
 from tests.faults.hooks import HOOKS
 from tests.faults.journal import Journal, mismatches
+from tests.faults.run import Verdict
+from tests.faults.scene import Attempt
 from tests.faults.shapes import SHAPES, State
 
 BEFORE, AFTER = State(1, "before"), State(2, "after")
@@ -32,6 +36,46 @@ def test_faults_strike_where_the_program_can_be_held():
     for fault in FAULTS:
         assert set(fault.points) <= set(POINTS), fault.name
         assert not fault.hook or fault.hook in HOOKS
+
+
+def test_the_tail_of_a_log_begins_with_its_error_however_many_rows_that_names(tmp_path):
+    """The proof that bugs are caught looks there for what the error says."""
+    rows = [f"  row ({number}) is missing" for number in range(10)]
+    log = [
+        "copying",
+        "error: t and _t_new still differ in 10 rows",
+        *rows,
+        "hint: look",
+        "more: it",
+    ]
+    attempt = Attempt(1, mock.Mock(), tmp_path / "log", tmp_path / "report")
+    attempt.log.write_text("\n".join(log))
+    assert attempt.tail.splitlines() == log[1:]
+    attempt.log.write_text("\n".join(f"line {number}" for number in range(20)))
+    assert attempt.tail.splitlines()[0] == "line 8"
+    attempt.log.write_text("one line")
+    assert attempt.tail == "one line"
+
+
+def test_faults_that_gave_no_verdict_or_never_struck_fail_the_whole(capsys):
+    """A run whose process died has not passed; a fault that never came proves nothing."""
+    runs = 5 * len(FAULTS)
+    good = [
+        Verdict(seed=number, what="", fault=FAULTS[number % len(FAULTS)].name, struck=True)
+        for number in range(runs)
+    ]
+    assert faults._summary(good, 1, of=runs) == 0
+    assert faults._summary(good[1:], 1, of=runs) == 1
+    assert f"1 of {runs} runs gave no verdict" in capsys.readouterr().out
+    missed = good[0].fault
+    for verdict in good:
+        verdict.struck = verdict.fault != missed
+    assert faults._summary(good, 1, of=runs) == 1
+    assert f"never struck: {missed}\n" in capsys.readouterr().out
+    # A few runs may miss their points.
+    assert faults._summary(good[:3], 1, of=3) == 0
+    good[1].problem = "a row is lost"
+    assert faults._summary(good[:3], 1, of=3) == 1
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
