@@ -14,6 +14,9 @@ STALE_SECONDS: Final = 10.0
 """Age of its figures from which on a process that holds its lock may hang; they are written every
 second or two."""
 
+REVERT: Final = "revert"
+"""The phase of a ``spirit-py revert`` that works in the place of a process that has ended."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LiveFigures(MigrationProgress):

@@ -9,7 +9,7 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.found import ReverseState, was_swapped
-from spirit_py.checkpoint.live import LiveFigures
+from spirit_py.checkpoint.live import REVERT, LiveFigures
 from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
@@ -57,6 +57,7 @@ _AFTER_SWAP: Final = {
     ReverseState.LOST: "done; reverse replication is lost",
     ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
 }
+_REVERTING: Final = "done; spirit-py revert is at work to swap back"
 _HALF_WAY: Final = (
     "half-way: the server may refuse writes to these tables and their children until the same"
     " command, or spirit-py cleanup, settles their foreign keys and triggers"
@@ -210,6 +211,8 @@ class _Listing:
         if resumes and not swapped and seen.worked_on_by is None:
             seen = replace(seen, resumable_for=self._resumable_for(found, seen))
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
+        if worker is not None and live is not None and live.phase == REVERT:
+            after_swap = _REVERTING
         if worker is None and _is_half_way(session, tables):
             after_swap = _HALF_WAY
         return replace(

@@ -160,7 +160,8 @@ class Pair:
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
         part = fraction_of(seen.rows, seen.total(self.mapping.source.estimated_rows))
-        self.process.show(f"the comparison of {self.name}: {human_percent(part)}")
+        how = f"the comparison of {self.name}: {human_percent(part)}"
+        self.process.show(f"{seen.waiting_for}, in {how}" if seen.waiting_for else how)
 
     def _run(self, checker: Checker) -> ChecksumResult:
         return checker.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.checkpoint.live import STALE_SECONDS
+from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class MigrationShown:
         until = f"for {limit} more: then the binlog or the checkpoint is too old"
         again = f"  run again  it would {self.again}: {self.reason}"
         if self.state == RUNNING and self.live is not None:
-            again = f"  run again  after a stop it would {self.again}, from its checkpoint"
+            again = f"  run again  after a stop {self._after_stop}"
         return [
             *([f"  swap       {self.after_swap}"] if self.after_swap else []),
             *([f"  old table  {self.old_table}"] if self.old_table else []),
@@ -177,6 +177,13 @@ class MigrationShown:
             *([f"  resumable  {until}"] if self.resumable_for is not None else []),
             again,
         ]
+
+    @property
+    def _after_stop(self) -> str:
+        """What comes after a stop of the process that works on it."""
+        if self.live is not None and self.live.phase == REVERT:
+            return "spirit-py revert swaps back, as long as the server keeps its binlog"
+        return f"it would {self.again}, from its checkpoint"
 
     @property
     def _working(self) -> str:

@@ -91,9 +91,48 @@ class PositionReach:
         )
 
 
-def live_figures(run: Run) -> LiveFigures:
-    """Return the figures of now. No I/O."""
-    seen, settings = run.figures.snapshot(), run.settings.current
+class RunFigures:
+    """The figures of a migration."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._reach = PositionReach(run)
+
+    def key(self) -> object:
+        """Return phase and settings."""
+        return self._run.figures.phase, self._run.settings.current
+
+    def now(self, session: SqlSession) -> LiveFigures:
+        """Return the figures of now; warn where the binlog position will soon be lost.
+
+        Raises:
+            ServerFault: as :meth:`PositionReach.look`.
+        """
+        self._reach.look(session)
+        self._run.figures.binlog_left = self._reach.left
+        seen, settings = self._run.figures.snapshot(), self._run.settings.current
+        return live_figures(
+            self._run.config.connection.label,
+            seen,
+            phase=seen.phase.value,
+            paused=settings.paused,
+            settings=shown(settings),
+        )
+
+
+def live_figures(
+    label: str,
+    seen: MigrationProgress,
+    *,
+    phase: str,
+    paused: str,
+    settings: dict[str, str] | None = None,
+) -> LiveFigures:
+    """Return figures as the checkpoint table holds them. No I/O.
+
+    Args:
+        label: of the process's sessions.
+    """
     progress = {one.name: getattr(seen, one.name) for one in fields(MigrationProgress)}
     for name, value in progress.items():
         if isinstance(value, float):
@@ -102,9 +141,9 @@ def live_figures(run: Run) -> LiveFigures:
         **progress,
         host=socket.gethostname(),
         pid=os.getpid(),
-        run=token_of(run.config.connection.label),
+        run=token_of(label),
         program=__version__,
-        phase=seen.phase.value,
-        paused=settings.paused,
-        settings=shown(settings),
+        phase=phase,
+        paused=paused,
+        settings=settings or {},
     )

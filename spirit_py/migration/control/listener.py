@@ -9,25 +9,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.requests import DONE, REVERT, Answer
+from spirit_py.checkpoint.requests import DONE, Answer
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events import EventName
-from spirit_py.migration.control.figures import PositionReach, live_figures
+from spirit_py.migration.control.controlled import refused
+from spirit_py.migration.control.figures import RunFigures
 from spirit_py.migration.control.orders import Orders
-from spirit_py.migration.control.verbs import Effect, Verbs
+from spirit_py.migration.control.verbs import Verbs
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.renewed import RenewedSession
-from spirit_py.phases import Phase
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checkpoint.requests import Request
+    from spirit_py.migration.control.controlled import Carrier, Effect, Shows
+    from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -48,10 +47,16 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
     Raises:
         ServerFault: the checkpoint table could not be read.
     """
-    listener = ControlListener(run, record.home, [table.name for table in record.tables])
-    listener.orders.load(session)
-    run.closing("control", listener.close)
-    run.answers_read = listener.settle
+    orders = Orders(run, CheckpointTable(*record.home))
+    orders.load(session)
+    verbs = Verbs(run, orders, [table.name for table in record.tables])
+    listen(ControlListener(run, record.home, verbs=verbs, shows=RunFigures(run)), run)
+
+
+def listen(listener: ControlListener, process: Process) -> None:
+    """Listen until the end of a process's work."""
+    process.closing("control", listener.close)
+    process.answers_read = listener.settle
     listener.start()
 
 
@@ -60,20 +65,21 @@ class ControlListener:
 
     A fault of the server costs its session only: the next look has a new one.
 
-    Attributes:
-        orders: what operators have set.
+    Args:
+        home: the table whose checkpoint table has the record.
     """
 
-    def __init__(self, run: Run, home: Name, tables: Sequence[Name]) -> None:
-        self._run = run
+    def __init__(self, process: Process, home: Name, *, verbs: Carrier, shows: Shows) -> None:
+        self._process = process
         self._checkpoint = CheckpointTable(*home)
         self._queue = RequestQueue(self._checkpoint)
-        self.orders = Orders(run, self._checkpoint)
-        self._verbs = Verbs(run, self.orders, tables)
-        self._reach = PositionReach(run)
-        self._session = RenewedSession(partial(run.session, "control", read_timeout=_ANSWER_WITHIN))
+        self._verbs = verbs
+        self._shows = shows
+        self._session = RenewedSession(
+            partial(process.session, "control", read_timeout=_ANSWER_WITHIN)
+        )
         self._written_at = float("-inf")
-        self._shown: tuple[object, ...] = ()
+        self._shown: object = None
         #: Requests whose answers were not read yet, and one that is carried out.
         self._unread: list[Asked] = []
         self._settled = threading.Condition()
@@ -134,7 +140,7 @@ class ControlListener:
         """Carry one request out, if it is for this thread and somebody waits for the answer."""
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
-                self._run.tell(
+                self._process.tell(
                     EventName.CONTROL_REFUSED,
                     f"refused a request that cannot be read: {asked.why}",
                     verb=None,
@@ -143,13 +149,11 @@ class ControlListener:
                     client=None,
                     reason=asked.why,
                 )
-                error = Refusal(
-                    f"the request cannot be read: {asked.why}", error_code=ErrorCode.REQUEST_REFUSED
-                )
+                error = refused(f"the request cannot be read: {asked.why}")
                 self._queue.answer(session, asked.number, Answer.of_error("", error))
             return
         request = asked.request
-        if request.verb == REVERT and self._run.figures.phase is Phase.KEEP:
+        if not self._verbs.answers(request):
             return
         waits = self._queue.is_waited_for(session, request)
         if not self._queue.claim(session, asked.number):
@@ -160,17 +164,14 @@ class ControlListener:
             self._unread = [*self._unread, asked]
         try:
             if not waits:
-                raise Refusal(
-                    "the command that asked no longer waits for the answer",
-                    error_code=ErrorCode.REQUEST_REFUSED,
-                )
+                raise refused("the command that asked no longer waits for the answer")
             effect = self._verbs.carry_out(session, request)
             answer = Answer(token=request.token, state=DONE, said=(effect.said,))
             self._log(asked, effect)
             then = effect.then
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
-            self._run.tell(
+            self._process.tell(
                 EventName.CONTROL_REFUSED,
                 f"ctl {request} refused: {error.message}; asked by {request.who}",
                 **_described(request),
@@ -180,11 +181,11 @@ class ControlListener:
             self._queue.answer(session, asked.number, answer)
         finally:
             if then is not None:
-                self._run.stop.request(then)
+                self._process.stop.request(then)
 
     def _log(self, asked: Asked, effect: Effect) -> None:
         request = asked.request
-        self._run.tell(
+        self._process.tell(
             EventName.CONTROL_OBEYED,
             f"ctl {request}: {effect.said}; asked by {request.who}",
             **_described(request),
@@ -192,14 +193,12 @@ class ControlListener:
 
     def _show(self, session: Session) -> None:
         """Write the figures every second or two, and at once where something was changed."""
-        figures, settings = self._run.figures, self._run.settings.current
-        shown, now = (figures.phase, settings), time.monotonic()
+        shown, now = self._shows.key(), time.monotonic()
         if shown == self._shown and now - self._written_at < _WRITE_SECONDS:
             return
-        self._reach.look(session)
-        figures.binlog_left = self._reach.left
+        figures = self._shows.now(session)
         try:
-            self._checkpoint.write(session, live_figures(self._run))
+            self._checkpoint.write(session, figures)
         except ServerFault as fault:
             # The run has dropped it, and ends.
             if fault.code not in ABSENT_TABLE:

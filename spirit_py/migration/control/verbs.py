@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.requests import REVERT
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
+from spirit_py.migration.control.controlled import (
+    ABORT,
+    CLEANUP,
+    CUTOVER,
+    PAUSE,
+    POSTPONE,
+    RESUME,
+    SET,
+    Effect,
+    await_outcome,
+    refused,
+    require_running,
+)
 from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
 from spirit_py.mysql.global_status import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
-from spirit_py.phases import AFTER_SWAP
+from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
@@ -21,36 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checkpoint.requests import Request
-    from spirit_py.errors import SpiritError
     from spirit_py.migration.control.orders import Orders
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
-
-ABORT: Final = "abort"
-CUTOVER: Final = "cutover"
-PAUSE: Final = "pause"
-POSTPONE: Final = "postpone"
-RESUME: Final = "resume"
-SET: Final = "set"
-#: For how long the outcome of a RENAME is waited for.
-_RENAME_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 0.02
-CLEANUP: Final = "cleanup"
-"""The argument of ``abort``: drop what was copied."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """What was done.
-
-    Attributes:
-        said: the answer.
-        then: the reason to stop the run with, once the answer is written; None to let it run.
-    """
-
-    said: str
-    then: SpiritError | None = None
 
 
 class Verbs:
@@ -74,6 +59,10 @@ class Verbs:
             ABORT: self._abort,
         }
 
+    def answers(self, request: Request) -> bool:
+        """Return whether a request is not for the process's reverse replication."""
+        return not (request.verb == REVERT and self._run.figures.phase is Phase.KEEP)
+
     def carry_out(self, session: Session, request: Request) -> Effect:
         """Do what is asked.
 
@@ -89,11 +78,7 @@ class Verbs:
             )
         verb = self._verbs.get(request.verb)
         if verb is None:
-            raise Refusal(
-                f"there is no verb {request.verb!r}",
-                hint=f"use {', '.join(self._verbs)}",
-                error_code=ErrorCode.REQUEST_REFUSED,
-            )
+            raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
         return verb(session, request)
 
     def _pause(self, session: Session, request: Request) -> Effect:
@@ -104,11 +89,7 @@ class Verbs:
         if self._too_late():
             # It would hold back the drop of the old table, and nothing else.
             self._orders.pause(session, "")
-            raise Refusal(
-                "too late: the swap is made",
-                hint="there is nothing left to pause",
-                error_code=ErrorCode.REQUEST_REFUSED,
-            )
+            raise refused("too late: the swap is made", "there is nothing left to pause")
         return Effect(
             said="paused: what runs now ends, and nothing new begins; changes are applied and the"
             " checkpoint is written as before"
@@ -126,16 +107,14 @@ class Verbs:
         self._require_counters(session, given)
         most = config.threads
         if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
-            raise Refusal(
+            raise refused(
                 f"the process was started with {most} threads: {given['threads']} are too many",
-                hint="abort it, and run the same command with --threads",
-                error_code=ErrorCode.REQUEST_REFUSED,
+                "abort it, and run the same command with --threads",
             )
         if config.max_lag == 0 and "max-lag" in given:
-            raise Refusal(
+            raise refused(
                 "the process was started with --max-lag 0, and watches no replica",
-                hint="abort it, and run the same command with another --max-lag",
-                error_code=ErrorCode.REQUEST_REFUSED,
+                "abort it, and run the same command with another --max-lag",
             )
         self._orders.change(session, given)
         now = shown(self._run.settings.current)
@@ -146,10 +125,9 @@ class Verbs:
         changes = read_changes(given)
         names = {name for field in LOAD_FIELDS for name, _ in changes.get(field, ())}
         if unknown := unknown_counters(session, names):
-            raise Refusal(
+            raise refused(
                 f"{', '.join(unknown)} is no number of SHOW GLOBAL STATUS",
-                hint="write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
-                error_code=ErrorCode.REQUEST_REFUSED,
+                "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
             )
 
     def _cutover(self, session: Session, _request: Request) -> Effect:
@@ -160,11 +138,10 @@ class Verbs:
         dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
         if by_hand := [name for name in self._sentinels if read_table(session, *name)]:
             statements = " ".join(f"DROP TABLE {quote_table(*name)};" for name in by_hand)
-            raise Refusal(
+            raise refused(
                 f"{', '.join('.'.join(name) for name in by_hand)} was not created by spirit-py, and"
                 " postpones the swap until it is dropped",
-                hint=statements,
-                error_code=ErrorCode.REQUEST_REFUSED,
+                statements,
             )
         begins = f"the swap is made as soon as everything before it is done; now: {self._now()}"
         if dropped:
@@ -194,23 +171,15 @@ class Verbs:
         # In this order: a swap that does not see the count yet has not been seen to begin here.
         self._run.postponements += 1
         if self._too_late():
-            raise Refusal(
-                "too late: the swap is made",
-                hint="see spirit-py status",
-                error_code=ErrorCode.REQUEST_REFUSED,
-            )
+            raise refused("too late: the swap is made", "see spirit-py status")
         name = quote_table(*(there[0] if there else first))
         said = f"the swap is postponed {'already' if there else 'now'}"
         return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
 
     def _abort(self, _session: Session, request: Request) -> Effect:
-        if (reason := self._run.stop.reason) is not None:
-            # The first reason decides what is kept.
-            raise Refusal(
-                f"it stops already: {reason.message}",
-                hint="see spirit-py status; spirit-py cleanup drops what is left",
-                error_code=ErrorCode.REQUEST_REFUSED,
-            )
+        require_running(
+            self._run.stop, "see spirit-py status; spirit-py cleanup drops what is left"
+        )
         if CLEANUP in request.arguments:
             self._require_unswapped("spirit-py cleanup drops what it left")
             return Effect(
@@ -232,19 +201,14 @@ class Verbs:
     def _require_swap(self) -> None:
         self._require_unswapped("it cannot be postponed any more")
         if self._run.config.dry_run:
-            raise Refusal(
-                "this is a dry run, which swaps nothing", error_code=ErrorCode.REQUEST_REFUSED
-            )
+            raise refused("this is a dry run, which swaps nothing")
 
     def _too_late(self) -> bool:
         """Return whether the tables may be swapped; waits for a RENAME that is under way.
 
         A swap that has not come to its RENAME sees what was noted before this is asked.
         """
-        until = time.monotonic() + _RENAME_SECONDS
-        while self._run.renaming and time.monotonic() < until:
-            if self._run.stop.wait(_LOOK_SECONDS):
-                break
+        await_outcome(lambda: self._run.renaming, self._run.stop)
         return self._run.may_be_swapped
 
     @property
@@ -255,4 +219,4 @@ class Verbs:
 
     def _require_unswapped(self, hint: str) -> None:
         if self._swapped:
-            raise Refusal("the tables are swapped", hint=hint, error_code=ErrorCode.REQUEST_REFUSED)
+            raise refused("the tables are swapped", hint)

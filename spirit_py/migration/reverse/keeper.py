@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.config import SessionModes
+    from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
@@ -120,7 +121,21 @@ class Keeper:
         self._stop = process.stop.linked()
         self._mailbox = RevertMailbox(process, record)
         self._pairs: list[Pair] = []
-        self._swapped_back = False
+        self._swap: SwapBack | None = None
+
+    @property
+    def feed(self) -> ChangeFeed | None:
+        """What brings the old tables up to date; None before it began."""
+        return self._pairs[0].feed if self._pairs else None
+
+    @property
+    def renaming(self) -> bool:
+        """Whether a RENAME is under way, and not known to have swapped the tables back."""
+        return self._swap is not None and self._swap.renaming and not self._swap.swapped
+
+    def may_be_back(self) -> bool:
+        """Whether the old tables are in place again, or a RENAME that may do it was sent."""
+        return self._swap is not None and (self._swap.renaming or self._swap.swapped)
 
     def run(self) -> bool:
         """Let the old tables follow until the end.
@@ -225,7 +240,8 @@ class Keeper:
         self._mailbox.save(self._pairs[0].feed.position())
         if asked is not None:
             if isinstance(asked, Interrupted):
-                asked.hint = _BACK if self._swapped_back else _STILL
+                back = self._swap is not None and self._swap.swapped
+                asked.hint = _BACK if back else _STILL
             raise asked
         raise MigrationFailure(
             f"reverse replication of {self._mailbox.record.names} has stopped: {fault.message}",
@@ -275,11 +291,8 @@ class Keeper:
         )
 
     def _swap_back(self, *, skip_drop: bool) -> None:
-        swap_back = SwapBack(self._process, self._pairs, self._mailbox)
-        try:
-            swap_back.run(skip_drop=skip_drop)
-        finally:
-            self._swapped_back = swap_back.swapped
+        self._swap = SwapBack(self._process, self._pairs, self._mailbox)
+        self._swap.run(skip_drop=skip_drop)
 
     def _drop_undone(self, *, skip_drop: bool) -> bool:
         """Drop the tables that were swapped out, unless they are to be kept.

@@ -19,7 +19,9 @@ from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
+from spirit_py.migration.now import Waiting
 from spirit_py.migration.process import Process
+from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
@@ -107,16 +109,29 @@ class Revert(Process):
         self._began = time.monotonic()
         self._lock_name = lock_name("migration", config.database, config.table)
         self._name = self.table = f"{config.database}.{config.table}"
+        self._waiting = Waiting(time.monotonic)
+        self._keeper: Keeper | None = None
+
+    def show(self, waiting_for: str) -> None:
+        """Show what is waited for now."""
+        super().show(waiting_for)
+        self._waiting.show(waiting_for)
 
     def status(self) -> MigrationStatus:
-        """Return what is going on, for the display."""
+        """Return what is going on, for the display. No I/O."""
         spent = time.monotonic() - self._began
+        feed = self._keeper.feed if self._keeper is not None else None
+        seen = feed.statistics() if feed is not None else None
         return MigrationStatus(
             table=self._name,
             phase=Phase.KEEP,
             elapsed=spent,
             phase_elapsed=spent,
-            waiting_for=self.waiting_for,
+            pending=seen.pending if seen else None,
+            buffered_bytes=seen.buffered_bytes if seen else None,
+            feed_lag=seen.lag_seconds if seen else None,
+            waiting_for=self._waiting.what,
+            waited=self._waiting.seconds,
         )
 
     def complete(self, report: OutcomeReport) -> None:
@@ -225,7 +240,8 @@ class Revert(Process):
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)
             where = where_is(session, record)
-        keeper = Keeper(self, replace(record, state=FOLLOWING))
+        self._keeper = keeper = Keeper(self, replace(record, state=FOLLOWING))
+        begin_revert_control(self, keeper, record.home, self.status)
         if where is Where.BACK:
             keeper.finish(skip_drop=self.config.skip_drop)
             return

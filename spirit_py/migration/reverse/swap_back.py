@@ -22,11 +22,13 @@ from spirit_py.errors import (
 from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.migration.swap import BACK, PairSwap, swaps_of
+from spirit_py.pace import Work, await_turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
+    from spirit_py.cutover.cutover import Cutover
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.migration.reverse.mailbox import RevertMailbox
@@ -46,9 +48,6 @@ class SwapBack:
 
     Args:
         mailbox: holds the record, by which a later process knows that the swap may be under way.
-
-    Attributes:
-        swapped: the old tables are in place again.
     """
 
     def __init__(self, process: Process, pairs: Sequence[Pair], mailbox: RevertMailbox) -> None:
@@ -56,7 +55,17 @@ class SwapBack:
         self._pairs = pairs
         self._feed = pairs[0].feed
         self._mailbox = mailbox
-        self.swapped = False
+        self._cutover: Cutover | None = None
+
+    @property
+    def swapped(self) -> bool:
+        """Whether the old tables are in place again."""
+        return self._cutover is not None and self._cutover.swapped
+
+    @property
+    def renaming(self) -> bool:
+        """Whether a RENAME was sent, or is about to be, and is not known to have failed."""
+        return self._cutover is not None and self._cutover.renaming
 
     def run(self, *, skip_drop: bool) -> None:
         """Compare and swap.
@@ -101,28 +110,31 @@ class SwapBack:
             pair.check()
 
     def swap(self) -> None:
-        """Put the old tables back in one RENAME (R15)."""
-        tables = self._mailbox.record.tables
+        """Put the old tables back in one RENAME (R15), when nobody has paused that."""
+        process, tables = self._process, self._mailbox.record.tables
+        held_back = partial(process.pace.reason, Work.SWAP)
         check = partial(require_definitions, tables=tables)
         changes = {table.source: table.changes for table in tables}
         swap = PairSwap(
-            process=self._process,
+            process=process,
             pairs=self._pairs,
             direction=BACK,
             final_check=check,
+            held_back=held_back,
+            last_word=held_back,
             carried=partial(_carried_back, changes=changes),
         )
+        self._cutover = swap.cutover
         while not self.swapped:
+            await_turn(process.pace, Work.SWAP, pause=self._pairs[0].stop.pause, show=process.show)
             for pair in self._pairs:
                 if not pair.proven:
                     pair.check()
-            self._process.tell(EventName.REVERT_STEP_BEGUN, "swapping back", step="swap")
+            process.tell(EventName.REVERT_STEP_BEGUN, "swapping back", step="swap")
             try:
                 swap.run()
             except HeldBack as held:
-                self._process.tell(EventName.CUTOVER_HELD_BACK, held.message, reason=held.message)
-            finally:
-                self.swapped = swap.cutover.swapped
+                process.tell(EventName.CUTOVER_HELD_BACK, held.message, reason=held.message)
 
     def _go_on(self) -> None:
         """Let the old tables follow: until the next try, rows may be written over others again."""

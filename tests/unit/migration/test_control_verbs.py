@@ -8,7 +8,8 @@ import pytest
 
 from spirit_py.checkpoint.requests import Request
 from spirit_py.errors import Refusal
-from spirit_py.migration.control.verbs import PAUSE, Verbs
+from spirit_py.migration.control.controlled import PAUSE
+from spirit_py.migration.control.verbs import Verbs
 from spirit_py.phases import Phase
 from spirit_py.stop import StopSwitch
 

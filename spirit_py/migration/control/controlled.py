@@ -1,0 +1,96 @@
+"""What a command has to offer so that operators can control it: its verbs, and its figures."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checkpoint.live import LiveFigures
+    from spirit_py.checkpoint.requests import Request
+    from spirit_py.errors import SpiritError
+    from spirit_py.mysql.session import Session
+    from spirit_py.stop import StopSwitch
+
+ABORT: Final = "abort"
+CUTOVER: Final = "cutover"
+PAUSE: Final = "pause"
+POSTPONE: Final = "postpone"
+RESUME: Final = "resume"
+SET: Final = "set"
+CLEANUP: Final = "cleanup"
+"""The argument of ``abort``: drop what was copied."""
+#: For how long the outcome of a statement that changes the tables is waited for.
+_OUTCOME_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What was done.
+
+    Attributes:
+        said: the answer.
+        then: the reason to stop the run with, once the answer is written; None to let it run.
+    """
+
+    said: str
+    then: SpiritError | None = None
+
+
+class Carrier(Protocol):
+    """Carries requests out; used by one thread."""
+
+    def answers(self, request: Request) -> bool:
+        """Return whether this thread answers the request; another one does where it does not."""
+
+    def carry_out(self, session: Session, request: Request) -> Effect:
+        """Do what is asked.
+
+        Raises:
+            Refusal: it cannot be done now, or there is no such verb.
+            ServerFault: the server did not do it.
+        """
+
+
+class Shows(Protocol):
+    """The figures of a command."""
+
+    def key(self) -> object:
+        """Return what is shown at once where it has changed. No I/O."""
+
+    def now(self, session: Session) -> LiveFigures:
+        """Return the figures of now.
+
+        Raises:
+            ServerFault: the server could not be asked for one of them.
+        """
+
+
+def refused(cause: str, hint: str = "") -> Refusal:
+    """Return the refusal of a request."""
+    return Refusal(cause, hint=hint, error_code=ErrorCode.REQUEST_REFUSED)
+
+
+def require_running(stop: StopSwitch, hint: str) -> None:
+    """Refuse to end a run that ends already, because the first reason decides what is kept.
+
+    Raises:
+        Refusal: it does.
+    """
+    if (reason := stop.reason) is not None:
+        raise refused(f"it stops already: {reason.message}", hint)
+
+
+def await_outcome(under_way: Callable[[], bool], stop: StopSwitch) -> None:
+    """Wait for the outcome of a RENAME, or of another change, that is under way; for seconds."""
+    until = time.monotonic() + _OUTCOME_SECONDS
+    while under_way() and time.monotonic() < until:
+        if stop.wait(_LOOK_SECONDS):
+            return

@@ -1,0 +1,179 @@
+"""Control of a ``spirit-py revert`` that works in the place of a process that has ended.
+
+It is controlled as a migration is, as far as it has what a verb is about: it can be paused, and
+aborted. A pause ends with the process, because nobody starts a revert again but on purpose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checkpoint import live
+from spirit_py.checkpoint.requests import REVERT
+from spirit_py.errors import Aborted
+from spirit_py.migration.control.controlled import (
+    ABORT,
+    CLEANUP,
+    CUTOVER,
+    PAUSE,
+    POSTPONE,
+    RESUME,
+    SET,
+    Effect,
+    await_outcome,
+    refused,
+    require_running,
+)
+from spirit_py.migration.control.figures import live_figures
+from spirit_py.migration.control.listener import ControlListener, listen
+from spirit_py.pace import Unhindered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checkpoint.live import LiveFigures
+    from spirit_py.checkpoint.requests import Request
+    from spirit_py.migration.process import Process
+    from spirit_py.migration.reverse.keeper import Keeper
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.pace import Work
+    from spirit_py.progress import MigrationProgress
+
+_REFUSED: Final = {
+    SET: (
+        "a revert has no settings that change while it runs",
+        "abort it, and run it again with other options",
+    ),
+    CUTOVER: ("nothing postpones the swap back", "spirit-py ctl resume ends a pause"),
+    POSTPONE: (
+        "a revert waits for no sentinel",
+        "spirit-py ctl pause holds the swap back until spirit-py ctl resume; abort ends the revert",
+    ),
+    REVERT: (
+        "another spirit-py revert is at work on it already",
+        "spirit-py ctl status shows how far it is",
+    ),
+}
+_NOTHING_TO_HOLD: Final = "the old definition is in place again: nothing is left to hold back"
+
+
+class RevertPace(Unhindered):
+    """The pace of a revert: nothing holds it back but a pause.
+
+    Attributes:
+        paused: who has paused it; empty when nobody has.
+    """
+
+    paused = ""
+
+    def reason(self, work: Work) -> str:  # noqa: ARG002 - the protocol's
+        """Return the pause."""
+        return f"the end of the pause ({self.paused})" if self.paused else ""
+
+
+class RevertVerbs:
+    """Carries out what operators ask of a revert; used by one thread."""
+
+    def __init__(self, process: Process, keeper: Keeper, pace: RevertPace) -> None:
+        self._process = process
+        self._keeper = keeper
+        self._pace = pace
+        self._verbs: dict[str, Callable[[Request], Effect]] = {
+            PAUSE: self._pause,
+            RESUME: self._resume,
+            ABORT: self._abort,
+        }
+
+    def answers(self, request: Request) -> bool:  # noqa: ARG002 - the protocol's
+        """Return that no other thread answers."""
+        return True
+
+    def carry_out(self, session: Session, request: Request) -> Effect:  # noqa: ARG002 - likewise
+        """Do what is asked.
+
+        Raises:
+            Refusal: a revert does not know it, or it is too late.
+        """
+        if request.verb in _REFUSED:
+            raise refused(*_REFUSED[request.verb])
+        verb = self._verbs.get(request.verb)
+        if verb is None:
+            raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
+        return verb(request)
+
+    def _pause(self, request: Request) -> Effect:
+        if self._keeper.may_be_back():
+            raise refused("too late: the swap back is made", _NOTHING_TO_HOLD)
+        if earlier := self._pace.paused:
+            return Effect(said=f"it is paused already: {earlier}")
+        self._pace.paused = f"paused by {request.who}"
+        await_outcome(lambda: self._keeper.renaming, self._process.stop)
+        if self._keeper.may_be_back():
+            self._pace.paused = ""
+            raise refused("too late: the swap back is made", _NOTHING_TO_HOLD)
+        return Effect(
+            said="paused: what is compared now ends, and the tables are not swapped back; changes"
+            " are applied as before. The pause ends with the process"
+        )
+
+    def _resume(self, _request: Request) -> Effect:
+        earlier, self._pace.paused = self._pace.paused, ""
+        return Effect(said=f"resumed; it was {earlier}" if earlier else "it was not paused")
+
+    def _abort(self, request: Request) -> Effect:
+        require_running(self._process.stop, "see spirit-py status")
+        if CLEANUP in request.arguments:
+            raise refused(
+                "a revert has copied nothing that could be dropped",
+                "abort without --cleanup ends it; spirit-py cleanup --drop-old gives the old table"
+                " up",
+            )
+        said = "the old table stays, and spirit-py revert still swaps back"
+        if self._keeper.may_be_back():
+            said = "the old definition is in place, and spirit-py revert drops what is left"
+        return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {request.who}"))
+
+
+class RevertFigures:
+    """The figures of a revert.
+
+    Args:
+        progress: returns them.
+    """
+
+    def __init__(
+        self, process: Process, pace: RevertPace, progress: Callable[[], MigrationProgress]
+    ) -> None:
+        self._process = process
+        self._pace = pace
+        self._progress = progress
+
+    def key(self) -> object:
+        """Return the pause."""
+        return self._pace.paused
+
+    def now(self, session: Session) -> LiveFigures:  # noqa: ARG002 - the protocol's
+        """Return the figures of now. No I/O."""
+        return live_figures(
+            self._process.config.connection.label,
+            self._progress(),
+            phase=live.REVERT,
+            paused=self._pace.paused,
+        )
+
+
+def begin_revert_control(
+    process: Process, keeper: Keeper, home: Name, progress: Callable[[], MigrationProgress]
+) -> None:
+    """Listen to operators until the end of the revert.
+
+    Args:
+        home: the table whose checkpoint table has the record.
+        progress: returns the figures of now, without I/O.
+    """
+    pace = RevertPace()
+    process.pace = pace
+    verbs = RevertVerbs(process, keeper, pace)
+    shows = RevertFigures(process, pace, progress)
+    listen(ControlListener(process, home, verbs=verbs, shows=shows), process)
