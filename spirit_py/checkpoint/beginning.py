@@ -45,7 +45,7 @@ def first_record(
     Args:
         statement: from :func:`normal_form`.
     """
-    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%s')")[0][0]
+    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f')")[0][0]
     return CheckpointRecord(
         statement=statement,
         tables=tuple(

@@ -96,6 +96,8 @@ def _added(column: Column, fill: str | None) -> ColumnPlan:
         note = "computed by the server"
     elif column.auto_increment:
         note = "numbered in the order of the copy"
+    elif fill is not None and column.default_computed:
+        note = f"the same in all rows that are there, evaluated when it begins: {column.default}"
     elif fill is not None:
         note = f"{fill} in the rows that are there"
     elif column.default is None:

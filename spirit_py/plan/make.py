@@ -111,7 +111,7 @@ def brief_plan(
 def _timed(session: Session, contexts: Contexts, stop: StopSwitch) -> Contexts:
     """Return the contexts with a limit for checks that read the whole table."""
     until = time.monotonic() + _CHECK_SECONDS
-    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%s')")[0][0]
+    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f')")[0][0]
 
     def check() -> None:
         stop.check()

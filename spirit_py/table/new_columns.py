@@ -3,9 +3,11 @@
 A NOT NULL column without a default gets the type's implicit default (manual 13.6, measured on
 9.7), while a strict INSERT that leaves such a column out is an error: so writes name the value.
 
-A default that is the time a native ALTER evaluates at its own moment, once for the whole table. A
-copy takes hours and many statements, so its writes name that value too. Defaults that differ from
-row to row natively as well (``UUID()``, ``RAND()``, ``SYSDATE()``) are left to the server.
+A default that reads the clock or the session (``NOW(6)``, ``CONNECTION_ID()``) a native ALTER
+evaluates at its own moment, in its own session: the same value for the whole table. A copy takes
+hours, and many statements of many sessions, so its writes name that value too. The server refuses
+to add a column whose default differs from row to row (``UUID()``, ``RAND()``, ``SYSDATE()``) where
+it writes a binlog (error 1674, measured on 9.7).
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
@@ -44,14 +48,23 @@ _IMPLICIT = (
     }
 )
 _PLAIN: Final = re.compile(r"CURRENT_TIMESTAMP(?:\((\d)\))?", re.IGNORECASE)
-#: The functions that ``SET timestamp`` fixes, as SHOW CREATE TABLE writes them.
-_CLOCK: Final = re.compile(
+#: Functions of the clock, which ``SET timestamp`` fixes, and of the session, as SHOW CREATE TABLE
+#: writes them. USER() and its like are among those that the server refuses.
+_OF_STATEMENT: Final = re.compile(
     r"\b(?:now|curdate|curtime|utc_date|utc_time|utc_timestamp|unix_timestamp|current_date"
-    r"|current_time|current_timestamp|localtime|localtimestamp)\b",
+    r"|current_time|current_timestamp|localtime|localtimestamp"
+    r"|connection_id|ps_current_thread_id|current_role|roles_graphml|database|schema)\b",
     re.IGNORECASE,
 )
+#: A TIME becomes one of these with the day of the statement.
+_DATED: Final = ("date", "datetime", "timestamp")
+#: Every function and type of a TIME has the word in its name.
+_TIME: Final = re.compile("time", re.IGNORECASE)
 _BY_ROW: Final = re.compile(r"\b(?:sysdate|rand|random_bytes|uuid|uuid_short)\b|`", re.IGNORECASE)
 _TEXT: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
+_TEXT_OR_SCHEMA: Final = re.compile(
+    rf"(?P<text>{_TEXT.pattern})|\b(?:database|schema)\(\)", re.IGNORECASE | re.DOTALL
+)
 
 
 def needs_fill(column: Column) -> bool:
@@ -80,37 +93,41 @@ def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
 
 
 def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the new columns whose default reads the clock and is the same for all rows."""
+    """Return the new columns whose default a native ALTER evaluates once for all rows."""
     return tuple(
-        column for column in _by_clock(mapping) if not _BY_ROW.search(_bare(column.default or ""))
+        column
+        for column, default in _computed(mapping)
+        if _by_statement(column, default) and not _BY_ROW.search(default)
     )
 
 
 def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the new columns whose default reads the clock, and also differs from row to row."""
-    alike = of_the_moment(mapping)
+    """Return the new columns whose default reads the clock or the session, and other columns."""
     return tuple(
         column
-        for column in _by_clock(mapping)
-        if column not in alike and "`" in _bare(column.default or "")
+        for column, default in _computed(mapping)
+        if _OF_STATEMENT.search(default) and "`" in default
     )
 
 
-def _by_clock(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the plain new columns whose default reads the clock of the statement."""
+def _computed(mapping: TableMapping) -> Iterator[tuple[Column, str]]:
+    """Yield the plain new columns with a default that is computed, which is without its texts."""
     named = set(mapping.insert_names)
-    return tuple(
-        column
-        for column in mapping.target.columns
-        if column.name not in named
-        and not column.generated
-        and column.default_computed
-        and _CLOCK.search(_bare(column.default or ""))
-    )
+    for column in mapping.target.columns:
+        if column.name not in named and not column.generated and column.default_computed:
+            yield column, _TEXT.sub("''", column.default or "")
 
 
-def _bare(expression: str) -> str:
-    return _TEXT.sub("''", expression)
+def _by_statement(column: Column, default: str) -> bool:
+    """Return whether two statements may give two values."""
+    becomes_dated = column.data_type in _DATED and _TIME.search(default)
+    return bool(becomes_dated or _OF_STATEMENT.search(default))
+
+
+def in_schema(expression: str, schema: str) -> str:
+    """Return an expression as a session evaluates it whose default schema is this one."""
+    literal = string_literal(schema)
+    return _TEXT_OR_SCHEMA.sub(lambda found: found["text"] or literal, expression)
 
 
 def plain_digits(column: Column) -> int | None:

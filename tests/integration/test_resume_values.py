@@ -98,10 +98,16 @@ def test_a_changed_row_that_does_not_fit(db: Database, spark_engine: SparkEngine
 
 
 def test_a_new_column_has_one_moment_in_all_runs(db: Database, spark_engine: SparkEngine) -> None:
-    """R22: the time that a new column gets is that of the migration's beginning, in each run."""
+    """R22: the time that a new column gets is that of the migration's beginning, in each run.
+
+    So is the schema, though no session of the program has a default one.
+    """
     make(db, "INT")
     db.execute("UPDATE t SET n = 300 WHERE id = 14000")
-    alter = "MODIFY n TINYINT, ADD made DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)"
+    alter = (
+        "MODIFY n TINYINT, ADD made DATETIME(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3),"
+        " ADD home VARCHAR(64) NOT NULL DEFAULT (DATABASE())"
+    )
     with pytest.raises(ValueLost):
         begin(spark_engine, db, alter).end()
     copied = db.query("SELECT COUNT(*) FROM _t_new")[0][0]
@@ -111,3 +117,4 @@ def test_a_new_column_has_one_moment_in_all_runs(db: Database, spark_engine: Spa
     db.execute(f"UPDATE t SET n = {4000 % 100} WHERE id = 14000")
     assert_done(db, begin(spark_engine, db, alter))
     assert db.query("SELECT COUNT(DISTINCT made) FROM t") == [(1,)]
+    assert db.query("SELECT DISTINCT home FROM t") == [(db.name,)]

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
+#: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
+_UNSAFE_FUNCTION = 1674
 _SENTINEL_MARK = "drop this table to let spirit-py swap"
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
@@ -263,12 +265,21 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     Args:
         modes: options under which the server executes it.
     """
+    hint = "correct the statement; a native ALTER TABLE would fail in the same way"
+    if modes:
+        hint = (
+            f"the server accepts it under other modes: add {modes} if the definition is meant so;"
+            " a native ALTER TABLE in a session with these modes would do the same"
+        )
+    elif error.code == _UNSAFE_FUNCTION:
+        hint = (
+            "a native ALTER TABLE would fail in the same way, because the default of a new column"
+            " has another value in each row: add the column without the default, fill it, and then"
+            " ALTER TABLE ... ALTER COLUMN ... SET DEFAULT (...), which the server accepts"
+        )
     return Refusal(
         f"the server refuses {what}: {error.text} (error {error.code})",
-        hint=f"the server accepts it under other modes: add {modes} if the definition is meant so;"
-        " a native ALTER TABLE in a session with these modes would do the same"
-        if modes
-        else "correct the statement; a native ALTER TABLE would fail in the same way",
+        hint=hint,
         error_code=ErrorCode.OTHER_MODES_ACCEPT if modes else ErrorCode.DEFINITION_REFUSED,
     )
 

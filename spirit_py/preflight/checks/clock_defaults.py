@@ -1,4 +1,4 @@
-"""New columns whose default reads both the clock and other columns of the row (R22)."""
+"""New columns whose default reads the clock or the session, and other columns too (R22)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ def check(context: PreflightContext) -> Findings:
     """Warn that such a default is evaluated when a row is written, not once for all rows."""
     for column in of_each_write(context.mapping):
         yield warn(
-            f"the default of new column {column.name}, ({column.default}), reads the time and"
-            " other columns: each row gets it as of the moment at which the row is written",
-            "a native ALTER takes one moment for all rows; where that matters add the column"
-            " without it, fill it as you mean it, and set the default afterwards",
+            f"the default of new column {column.name}, ({column.default}), reads the time or the"
+            " session, and other columns: each row gets it as of the moment at which the row is"
+            " written, in the session that writes it",
+            "a native ALTER takes one moment and one session for all rows; where that matters add"
+            " the column without it, fill it as you mean it, and set the default afterwards",
         )

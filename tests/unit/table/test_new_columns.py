@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from spirit_py.sql import string_literal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from spirit_py.table.new_columns import (
     from_unix,
+    in_schema,
     instant_literal,
     of_each_write,
     of_the_moment,
@@ -34,6 +36,11 @@ MOMENT = datetime(2026, 3, 1, 23, 59, 59, 987654, tzinfo=UTC)
         ("rand()", False, False),
         ("concat(_utf8mb4'now() ''now',_utf8mb4'x')", False, False),
         ("concat(_utf8mb4'rand `x`',now())", True, False),
+        ("connection_id()", True, False),
+        ("concat(database(),`id`)", False, True),
+        ("_utf8mb4'connection_id()'", False, False),
+        ("cast(_utf8mb4'12:00' as time)", False, False),
+        ("(`id` * 2)", False, False),
     ],
 )
 def test_which_defaults_are_the_time(default: str, alike: bool, each: bool) -> None:
@@ -41,6 +48,31 @@ def test_which_defaults_are_the_time(default: str, alike: bool, each: bool) -> N
     new = replace(column("n", "varchar(60)"), default=default, extra="DEFAULT_GENERATED")
     mapping = build_mapping(table(ID), table(ID, new), alter_of("s", "t", "ADD n INT"), "+00:00")
     assert (of_the_moment(mapping) == (new,), of_each_write(mapping) == (new,)) == (alike, each)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "default", "alike"),
+    [
+        ("datetime", "cast(_utf8mb4'12:00' as time)", True),
+        ("date", "maketime(25,0,0)", True),
+        ("time", "maketime(25,0,0)", False),
+        ("datetime", "cast(_utf8mb4'12:00' as time) + interval `id` hour", False),
+        ("date", "(_utf8mb4'2020-02-29' + interval 1 day)", False),
+    ],
+)
+def test_a_time_becomes_a_date_of_the_day(data_type: str, default: str, alike: bool) -> None:
+    """The day that a TIME is given is that of the statement, so it is taken once."""
+    new = replace(column("n", data_type), default=default, extra="DEFAULT_GENERATED")
+    mapping = build_mapping(table(ID), table(ID, new), alter_of("s", "t", "ADD n INT"), "+00:00")
+    assert (of_the_moment(mapping) == (new,)) == alike
+    assert of_each_write(mapping) == ()
+
+
+def test_the_schema_is_that_of_the_table() -> None:
+    """A session of the program has no default schema; a text that looks like the call stays."""
+    default = "concat(_utf8mb4'it''s database()',database(),schema())"
+    name = string_literal("a'b")
+    assert in_schema(default, "a'b") == f"concat(_utf8mb4'it''s database()',{name},{name})"
 
 
 def test_a_carried_column_keeps_its_values() -> None:

@@ -1,0 +1,3 @@
+SELECT made FROM t WHERE id < 800 AND MICROSECOND(made) = 0 LIMIT 1;
+SELECT COUNT(*) FROM t WHERE id < 800 HAVING COUNT(DISTINCT exact, stamp, utc, clock, seconds) > 1;
+SELECT made, exact FROM t WHERE id < 800 AND made <> exact LIMIT 1;
