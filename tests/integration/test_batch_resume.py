@@ -20,6 +20,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
+from tests.kits import kills
 from tests.kits.batch import ShardWriters, batch_config, batch_here, shards
 from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
@@ -30,21 +31,6 @@ from tests.kits.tables import open_session
 
 #: Rows are copied, and nothing of that shows in a definition.
 REBUILD = "ENGINE=InnoDB"
-QUICK_KILLS = (("chunk.committed", 2), ("cutover.renamed", 2), ("batch.noting", 7))
-MORE_KILLS = (
-    ("batch.created", 1),
-    ("batch.noted", 2),
-    ("batch.noted", 5),
-    ("cutover.renamed", 1),
-    ("cleanup.old_table", 1),
-    ("cleanup.checkpoint", 2),
-    # Swapped; the next table begins.
-    ("batch.noting", 6),
-    ("batch.noting", 8),
-    ("batch.noted", 6),
-)
-#: As in ``ci/kills``.
-KILLS = QUICK_KILLS + (MORE_KILLS if os.environ.get("SPIRIT_PY_TEST_KILLS") == "all" else ())
 MINUTE = 60.0
 
 
@@ -111,9 +97,12 @@ def states(made):
         ]
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("point", "nth"), KILLS)
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_A_BATCH, kills.MORE_OF_A_BATCH)
+)
 def test_killed_anywhere_the_same_command_changes_what_is_left(
     four, spark_engine, listener, point, nth
 ):
@@ -140,6 +129,7 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "nth", "keys"),
@@ -342,6 +332,7 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine
     assert report.tables[0]["report"]["resumed"].startswith("carrying on")
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("alter", ["DROP COLUMN b", "RENAME COLUMN a TO c", "ADD COLUMN c INT"])
 def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again(
@@ -396,6 +387,7 @@ def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, s
     assert four.tables() == before
 
 
+@pytest.mark.kills
 def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, spark_engine, listener):
     """A second operator, asked before the first one's run has ended, rebuilds nothing (R17)."""
     config = batch_config(four.db, four.pattern, alter=REBUILD)

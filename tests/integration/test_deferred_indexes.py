@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kits import kills
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.resume import (
@@ -15,8 +16,6 @@ from tests.kits.resume import (
     start,
 )
 from tests.kits.tables import tables
-
-KILLS = ("index.dropped", "index.begin", "index.building", "index.built")
 
 COLUMNS = """
   id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, n INT, s INT AS (n + 2) STORED, v INT AS (n + 1),
@@ -140,15 +139,16 @@ def test_a_dry_run_builds_the_indexes_too(db, spark_engine):
     assert_nothing_left(db)
 
 
+@pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("point", KILLS)
-def test_killed_in_the_build_the_same_command_finishes(db, spark_engine, points, point):
+@pytest.mark.parametrize(("point", "nth"), kills.OF_AN_INDEX_BUILD)
+def test_killed_in_the_build_the_same_command_finishes(db, spark_engine, points, point, nth):
     """Kill -9 around and in the build, writers that go on: every row and every index is there."""
     make_table(db)
     wanted = native(db, "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b)")
     with Writers(db) as writers:
-        kill_at(db, points, point, 1, "--defer-indexes", "on")
+        kill_at(db, points, point, nth, "--defer-indexes", "on")
         run = start(spark_engine, db, defer_indexes="on")
         report = run.end(600)
     assert report.outcome == "done"

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from tests.kits import kills
 from tests.kits.point_listener import PointListener
 from tests.kits.resume import Writers, assert_nothing_left, kill_at, make_table, start
 from tests.kits.tables import tables
 
-#: Where a run is killed, and how often the point was passed before.
-QUICK_KILLS = (("chunk.committed", 2), ("cutover.renamed", 1))
-MORE_KILLS = (
-    ("checksum.locked", 1),
-    ("create.done", 1),
-    ("feed.started", 1),
-    ("checkpoint.written", 1),
-    ("checkpoint.writing", 2),
-    ("chunk.dispatched", 1),
-    ("chunk.committed", 12),
-    ("chunk.executing", 3),
-    ("chunk.executed", 3),
-    ("feed.flushing", 1),
-    ("feed.flushed", 1),
-    ("drain.begun", 1),
-    ("checksum.lock", 1),
-    ("checksum.compare", 1),
-    ("checksum.chunk", 2),
-    ("cutover.lock", 1),
-    ("cutover.locked", 1),
-    ("cutover.rename", 1),
-    ("cutover.unlocked", 1),
-    ("cleanup.old_table", 1),
-    ("cleanup.checkpoint", 1),
-)
-KILLS = QUICK_KILLS + (MORE_KILLS if os.environ.get("SPIRIT_PY_TEST_KILLS") == "all" else ())
+pytestmark = pytest.mark.kills
+#: Neither the kit's table nor its writers reach this key.
+PLANTED = 1_000_000
 
 
 @pytest.fixture
@@ -47,7 +23,7 @@ def points(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("point", "nth"), KILLS)
+@pytest.mark.parametrize(("point", "nth"), kills.chosen(kills.FEW_OF_A_RUN, kills.MORE_OF_A_RUN))
 def test_killed_anywhere_the_same_command_finishes(db, spark_engine, points, point, nth):
     """Kill -9 of all processes, writers that go on, the same command: every row is there."""
     make_table(db)
@@ -61,3 +37,47 @@ def test_killed_anywhere_the_same_command_finishes(db, spark_engine, points, poi
     assert report.differences_found == 0, run.told.text
     writers.assert_kept()
     assert_nothing_left(db)
+
+
+# No test of the usual run, where pytest would count them as skipped.
+if kills.EVERYWHERE:
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(1200)
+    @pytest.mark.parametrize(("point", "nth"), kills.OF_A_BEGINNING)
+    def test_killed_before_there_is_a_new_table_the_same_command_finishes(
+        db, spark_engine, points, point, nth
+    ):
+        """Nothing may be there to carry on: what is there is carried on or made anew (R17)."""
+        make_table(db)
+        with Writers(db) as writers:
+            kill_at(db, points, point, nth)
+            assert "_t_new" not in tables(db)
+            run = start(spark_engine, db)
+            report = run.end(600)
+        assert report.outcome == "done"
+        assert report.differences_found == 0, run.told.text
+        writers.assert_kept()
+        assert_nothing_left(db)
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(1200)
+    def test_killed_before_a_repair_the_same_command_finds_the_row_again(db, spark_engine, points):
+        """What the first run found and did not repair is repaired before anything is swapped."""
+        make_table(db)
+        with Writers(db) as writers:
+            planting = (
+                "checksum.lock",
+                lambda: db.execute(
+                    f"INSERT INTO _t_new (id, a, b) VALUES ({PLANTED}, 1, 'planted')"
+                ),
+            )
+            kill_at(db, points, *kills.OF_A_REPAIR, on_the_way=planting)
+            assert db.query(f"SELECT b FROM _t_new WHERE id = {PLANTED}") == [("planted",)]
+            run = start(spark_engine, db)
+            report = run.end(600)
+        assert report.outcome == "done"
+        assert report.resumed, run.told.text
+        assert report.differences_found == 1, run.told.text
+        writers.assert_kept()
+        assert_nothing_left(db)

@@ -7,7 +7,6 @@ run at some. Whatever state is left, the tables' writers go on: nothing breaks a
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from spirit_py.migration.attachments import settle_left
 from spirit_py.mysql.session import Session
 from tests.faults.hooks import PACKET_VARIABLE
+from tests.kits import kills
 from tests.kits.attached import Swapping, run_killed_after
 from tests.kits.command import command_line, environment
 from tests.kits.migrate import config_for, migrate_here
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
 
-EVERYWHERE = os.environ.get("SPIRIT_PY_TEST_KILLS") == "all"
-POINTS = ("cutover.rename", "cutover.lock", "cutover.locked", "cutover.renamed", "cutover.unlocked")
+pytestmark = pytest.mark.kills
 #: Two tables at once, which refer to each other, to a parent and to themselves.
 STATEMENT = "ALTER TABLE orders {0}; ALTER TABLE items {0}"
 CHANGES = ("ADD COLUMN x INT NOT NULL DEFAULT 5", "DROP COLUMN x")
@@ -126,13 +125,15 @@ def writers(family: Family) -> Iterator[Writers]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", POINTS if EVERYWHERE else POINTS[:1])
+@pytest.mark.parametrize(
+    ("point", "nth"), kills.chosen(kills.FEW_OF_RELATIVES, kills.MORE_OF_RELATIVES)
+)
 def test_a_swap_of_relatives_killed_at_a_point_is_carried_on(
-    family: Family, writers: Writers, tmp_path: Path, point: str
+    family: Family, writers: Writers, tmp_path: Path, point: str, nth: int
 ) -> None:
     """Kill -9 of all processes; every trigger fires once, and no row loses its parent."""
     with PointListener(tmp_path / "points") as listener:
-        kill_at(family.db, listener, point, 1, change=("--statement", family.statement))
+        kill_at(family.db, listener, point, nth, change=("--statement", family.statement))
     family.carry_on(writers)
 
 
@@ -145,7 +146,7 @@ def test_a_swap_of_relatives_stopped_within_its_packet_is_carried_on(
     length = packet_length(family, writers, monkeypatch)
     assert length >= len(family.before[0]) + len(family.before[1])
     numbers: Sequence[int] = range(length + 1)
-    for number in numbers if EVERYWHERE else [random.Random(SEED).choice(numbers)]:
+    for number in numbers if kills.EVERYWHERE else [random.Random(SEED).choice(numbers)]:
         print(f"after {number} of {length} statements")  # noqa: T201 -- shown when it fails
         stop_in_packet(family, number)
         assert_told(family)

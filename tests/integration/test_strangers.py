@@ -220,6 +220,7 @@ def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, m
     assert tables(db) == ["_t_old", "elsewhere", "t"]
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("point", ["create.built", "create.done"])
 def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, spark_engine, tmp_path, point):
     """Wherever it ended, the next run knows what is its own, and drops that alone."""

@@ -12,6 +12,7 @@ from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.attachments import settle_left
+from tests.kits import kills
 from tests.kits.attached import Swapping, run_killed_after
 from tests.kits.connection import account
 from tests.kits.migrate import config_for, migrate_here
@@ -197,12 +198,13 @@ def test_what_the_server_refuses_is_known_before_the_copy(db, spark_engine):
     assert places(db, "t") == ["one", "two", "x"]
 
 
+@pytest.mark.kills
 def test_a_kill_during_the_trial_leaves_nothing_for_long(db, spark_engine, tmp_path):
     """What was to be created is noted first; the next run drops it, and nothing else."""
     make_table(db, ROWS)
     db.execute("CREATE TRIGGER mine BEFORE UPDATE ON t FOR EACH ROW SET @x = 1")
     with PointListener(tmp_path / "points") as listener:
-        kill_at(db, listener, "create.triggers", 1)
+        kill_at(db, listener, *kills.OF_A_TRIAL)
     with open_session(db) as session:
         noted = CheckpointTable(db.name, "t").read(session, Attachments)
     assert noted is not None

@@ -84,6 +84,7 @@ def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, engine):
     assert any("performance_schema is OFF: index builds" in line for line in report.warnings)
 
 
+@pytest.mark.kills
 def test_a_killed_run_is_resumed_and_its_sessions_are_ended(db, spark_engine, tmp_path):
     """What the dead run has left on the server writes no more, and nothing is copied anew."""
     make_table(db)

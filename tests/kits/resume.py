@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from spirit_py.spark.engine import SparkEngine
     from tests.fixtures.mysql import Database
-    from tests.kits.point_listener import PointListener
+    from tests.kits.point_listener import Hold, PointListener
 
 ROWS = 6000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b)"
@@ -54,18 +54,20 @@ def kill_at(
     *more: str,
     change: tuple[str, ...] = ("--table", "t", "--alter", ALTER),
     late: float | None = None,
+    on_the_way: tuple[str, Callable[[], object]] | None = None,
 ) -> bool:
     """Run the command in a process, and kill all that it started at a point.
 
     Args:
         change: what the command is asked for.
+        on_the_way: an earlier point, and what is done while the command is held there.
         late: kill it so many seconds after it was let go from the point.
 
     Returns:
         Whether it was killed: with ``late`` it may have ended before.
     """
     chosen = ("--no-shortcut", *change, "--threads", "2", *more)
-    hold = listener.hold(point, nth)
+    hold = listener.hold(*((on_the_way[0], 1) if on_the_way else (point, nth)))
     process = subprocess.Popen(
         command_line(db, "migrate", *chosen, hooks="small-chunks"),
         env=environment(db, **{points.VARIABLE: str(listener.path)}),
@@ -75,10 +77,12 @@ def kill_at(
         start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 8 * MINUTE
-        while not hold.held.wait(0.1):
-            assert process.poll() is None, f"ended before {point}: {process.communicate()[1]}"
-            assert time.monotonic() < deadline, f"never reached {point}"
+        _await_held(process, hold)
+        if on_the_way:
+            on_the_way[1]()
+            here, hold = hold, listener.hold(point, nth)
+            here.release()
+            _await_held(process, hold)
         if late is not None:
             hold.release()
             time.sleep(late)
@@ -88,6 +92,14 @@ def kill_at(
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=MINUTE)
         hold.release()
+
+
+def _await_held(process: subprocess.Popen[str], hold: Hold) -> None:
+    """Wait until a command is held at a point."""
+    deadline = time.monotonic() + 8 * MINUTE
+    while not hold.held.wait(0.1):
+        assert process.poll() is None, f"ended before {hold.point}: {process.communicate()[1]}"
+        assert time.monotonic() < deadline, f"never reached {hold.point}"
 
 
 class Interruption:
