@@ -40,10 +40,10 @@ fuzz-migrations: ## random tables, changes, writers against a native ALTER: RUNS
 ci-semisync: ## lane: commits that are in the binlog but not yet visible (semi-sync)
 	@ci/lane-semisync
 
-ci-file-position: ## lane: the integration suite without GTIDs
+ci-file-position: ## lane: the integration tests of make test without GTIDs
 	@ci/lane-file-position
 
-ci-cases-after: ## lane: every case with its writes after the last checksum
+ci-cases-after: ## lane: every case with its writes after the last checksum, a fifth without GTIDs too
 	@ci/lane-cases-after
 
 ci-attached: ## lane: parents, children and triggers through 50 swaps, some killed
@@ -64,13 +64,13 @@ ci-pages: ## lane: pages of real runs and of the documentation in a headless Chr
 ci-wheel-bare: ## lane: the wheel on a clean Debian names what is missing, then migrates
 	@ci/lane-wheel-bare
 
-ci-mysql80: ## lane: every test on MySQL 8.0, in containers
+ci-mysql80: ## lane: the tests of make test on MySQL 8.0, in containers
 	@ci/lane-mysql80
 
-ci-mysql84: ## lane: every test on MySQL 8.4, in containers
+ci-mysql84: ## lane: the tests of make test on MySQL 8.4, in containers
 	@ci/lane-mysql84
 
-ci-mysql9: ## lane: every test on the newest MySQL 9, in containers
+ci-mysql9: ## lane: the tests of make test on the newest MySQL 9, in containers
 	@ci/lane-mysql9
 
 mysql-start: ## start a MySQL for experiments and print how to connect to it

@@ -89,7 +89,7 @@ class Lane:
         return self.run([*pytest, *selection, *self.arguments], environ)
 
     def mysql(self, series: str, image: str, *, without: Sequence[str] = ()) -> int:
-        """Run all tests on one series of MySQL: in containers, or on named servers.
+        """Run the usual tests on one series of MySQL: in containers, or on named servers.
 
         Args:
             without: the markers of tests about what the series has not; the run counts them as
@@ -111,11 +111,11 @@ class Lane:
         return self.tests(*selection, **{IMAGE_VARIABLE: image, "SPIRIT_PY_LANE_MYSQL": series})
 
     def file_position(self) -> int:
-        """Run the integration suite on a server without GTIDs: positions are file and offset."""
+        """Run the usual integration tests without GTIDs: positions are file and offset."""
         return self.tests("tests/integration", "-m", "not gtid", SPIRIT_PY_LANE_GTID="OFF")
 
     def cases_after(self) -> int:
-        """Run every case with all its writes after the last checksum, not only some (R21)."""
+        """Run every case, all writes after the last checksum (R21); a fifth without GTIDs too."""
         return self.tests("tests/integration/test_cases_after.py", SPIRIT_PY_CASES_AFTER="all")
 
     def attached(self) -> int:

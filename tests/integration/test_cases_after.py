@@ -1,8 +1,8 @@
 """The cases of ``tests/cases`` once more, with all their writes after the last checksum.
 
 Nothing compares the tables behind those writes, so that what the change feed applies must be right
-by itself (R21). A usual run draws some cases; ``make ci-cases-after`` plays all, with and without
-GTIDs. ``SPIRIT_PY_CASES_AFTER`` is how many are drawn, or ``all``.
+by itself (R21). A usual run draws some cases; ``make ci-cases-after`` plays all, every
+fifth also without GTIDs. ``SPIRIT_PY_CASES_AFTER`` is how many are drawn, or ``all``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COUNT_VARIABLE = "SPIRIT_PY_CASES_AFTER"
 EVERY = "all"
 USUAL = 14
-#: Of the drawn cases every so many runs without GTIDs, too.
+#: Of these cases every so many runs without GTIDs, too.
 FILE_SHARE = 5
 
 

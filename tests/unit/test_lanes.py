@@ -156,6 +156,18 @@ def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
     assert names == set(re.findall(r"test_\w+\.py", outside.commands[0]))
 
 
+@pytest.mark.parametrize("name", sorted(LANES))
+def test_a_lane_runs_tests_that_are_there_and_may_not_skip_them(name: str) -> None:
+    """What a lane passes to pytest exists; a skip there fails it. A program's lane runs ours."""
+    outside = Outside()
+    assert LANES[name](lane(outside, engine=name.startswith("mysql"), PATH=os.defpath)) == 0
+    command, environ = outside.commands[-1], outside.environments[-1]
+    named = re.findall(r"(?:tests|ci)/\S+", command)
+    assert named or name.startswith("mysql")
+    assert all((ROOT / path).exists() for path in named)
+    assert environ.get("SPIRIT_PY_LANE") == (None if "ci/wheel_bare.py" in named else "1")
+
+
 def test_the_cases_after_lane_plays_every_case() -> None:
     """The lane of late writes draws no cases: it plays all of them."""
     outside = Outside()
