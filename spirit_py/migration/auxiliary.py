@@ -13,6 +13,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import try_triggers
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
@@ -187,7 +188,7 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
                 CheckpointTable(schema, table).drop(session)
 
         try:
-            retrying(run.stop, attempts=_PATIENCE)(drop)
+            retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)(drop)
         except MigrationFailure as error:
             run.remark(f"the checkpoint table {names.checkpoint}", error.message)
 

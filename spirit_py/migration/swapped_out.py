@@ -10,6 +10,7 @@ from spirit_py.checkpoint.proofs import noted_proof
 from spirit_py.errors import SpiritError
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.gentle_drop import free_partitions
@@ -125,6 +126,7 @@ def drop_old_table(
         return "nothing proves that it is the table that was swapped out: see who made it"
 
     try:
-        return str(retrying(stop, attempts=attempts, patience=patience)(drop))
+        again = retrying(stop, attempts=attempts, patience=patience, passing=takes_no_writes)
+        return str(again(drop))
     except SpiritError as error:
         return error.message

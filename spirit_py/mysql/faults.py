@@ -146,6 +146,11 @@ def server_away(error: BaseException) -> bool:
     return isinstance(error, ServerFault) and error.code in _AWAY
 
 
+def takes_no_writes(error: BaseException) -> bool:
+    """Return whether the server is read-only: a replica, or a primary that is being demoted."""
+    return isinstance(error, ServerFault) and error.code in _READ_ONLY
+
+
 def access_denied(error: BaseException) -> bool:
     """Return whether the server refused because of the account's privileges."""
     return isinstance(error, ServerFault) and error.code in _NOT_ALLOWED

@@ -9,6 +9,8 @@ shutting down, too many connections   such fault on: a restart ends nothing
 something that depends on it
 something passing: deadlock, lock     tries again ``attempts`` times
 wait, an interrupted statement
+``passing``: what else may pass,      the same
+where nothing is lost by waiting
 anything else                         raises it at once
 ====================================  =========================================================
 
@@ -72,6 +74,7 @@ def retrying(
     longest_pause: float = 10.0,
     on_retry: Callable[[int, BaseException], None] | None = None,
     hiccups: tuple[type[SpiritError], ...] = (),
+    passing: Callable[[BaseException], bool] = lambda _: False,
     progress: Callable[[], object] | None = None,
     clock: Clock = time.monotonic,
 ) -> Retrying:
@@ -83,9 +86,10 @@ def retrying(
         first_pause: pauses are random below it, doubled each time up to ``longest_pause``.
         on_retry: called with the number of the failed attempt, from 1, and its fault.
         hiccups: errors that mean, if they are resumable, that the server is away.
+        passing: whether a fault passes that is fatal elsewhere.
         progress: returns another value after any progress; then ``patience`` starts again.
     """
-    passing = 0
+    failed = 0
     away = Patience(patience, clock=clock)
     seen = progress() if progress is not None else None
 
@@ -93,10 +97,10 @@ def retrying(
         return isinstance(error, hiccups) and error.resumable
 
     def worth_another_try(error: BaseException) -> bool:
-        return hiccup(error) or disposition(error) is Disposition.RETRY
+        return hiccup(error) or disposition(error) is Disposition.RETRY or passing(error)
 
     def enough(state: RetryCallState) -> bool:
-        nonlocal passing, seen
+        nonlocal failed, seen
         fault = state.outcome.exception() if state.outcome else None
         if stop.requested or fault is None:
             return True
@@ -106,8 +110,8 @@ def retrying(
         if hiccup(fault) or server_away(fault):
             return away.over()
         away.answered()
-        passing += 1
-        return passing >= attempts
+        failed += 1
+        return failed >= attempts
 
     def pause(seconds: float) -> None:
         stop.wait(seconds)

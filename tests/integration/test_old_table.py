@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
 from dataclasses import replace
@@ -22,8 +23,9 @@ from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
 from tests.kits.cleanup import clean
 from tests.kits.migrate import Migrating, config_for
-from tests.kits.resume import start
+from tests.kits.resume import once_at, start
 from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -418,3 +420,27 @@ def test_the_old_tables_of_several_stay_and_go_together(db, change):
         swapped_earlier(db, HOUR, name)
     change(drop_old_after=HOUR, **both).end()
     assert tables(db) == ["t", "u"]
+
+
+@pytest.mark.parametrize("point", ["cleanup.old_table", "cleanup.checkpoint"])
+def test_a_server_that_is_read_only_for_a_moment_after_the_swap_keeps_nothing(
+    change, db, monkeypatch, point
+):
+    """The drops are tried again: the change is done, and its exit code promises that all is."""
+    refusals = (
+        "SELECT SUM_ERRORS FROM performance_schema.events_statements_summary_global_by_event_name"
+        " WHERE EVENT_NAME = 'statement/sql/drop_table'"
+    )
+    before = db.query(refusals)
+    with contextlib.closing(db.connect()) as operator:
+        switch = operator.cursor()
+        once_at(monkeypatch, point, lambda: switch.execute("SET GLOBAL super_read_only = ON"))
+        running = change()
+        try:
+            until(lambda: db.query(refusals) != before, "a drop that was refused")
+        finally:
+            db.execute("SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF")
+        report = running.end()
+    assert report.outcome == "done"
+    assert tables(db) == ["t"]
+    assert not any("could not be dropped" in line for line in report.warnings)
