@@ -8,8 +8,8 @@ from spirit_py.errors import AnotherServer, ServerFault
 from spirit_py.mysql.client_library import load_driver
 from spirit_py.mysql.evaluation import (
     DATE_SQL_MODE,
+    FIRST_SQL_MODE,
     OWN_SQL_MODE,
-    STRICT_SQL_MODE,
     date_mode,
 )
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
@@ -212,14 +212,15 @@ def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None
 def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
     """Render the assignments; ``OWN_SQL_MODE`` keeps the mode for those who change it a while."""
     given = {name: value for name, value in settings if name not in _RESTRICTED}
-    values = {"sql_mode": STRICT_SQL_MODE, DATE_SQL_MODE: date_mode(""), **given}
-    mode = string_literal(values["sql_mode"])
-    numbers = {name: value for name, value in values.items() if value.isdigit()}
+    chosen = given.pop("sql_mode", "")
+    mode = string_literal(chosen) if chosen else FIRST_SQL_MODE
+    values = {DATE_SQL_MODE: date_mode(""), **given}
     return [
         f"{OWN_SQL_MODE}={mode}",
+        f"SESSION sql_mode={mode}",
         *(
             f"{'' if name.startswith('@') else 'SESSION '}{name}="
-            f"{value if name in numbers else string_literal(value)}"
+            f"{value if value.isdigit() else string_literal(value)}"
             for name, value in values.items()
         ),
     ]

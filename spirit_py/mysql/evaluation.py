@@ -9,6 +9,12 @@ and read without loss, and change it around a statement that writes (``TableMapp
 Nor are the server's modes for dates: a session accepts every date that a column holds, and sets
 these modes only around a statement that may convert another type to a date
 (``TableMapping.makes_dates``).
+
+One mode has every session, for the sake of others: the server keeps an open table with its
+generated columns and CHECK constraints as they were resolved when it was opened, and the next
+session that uses it computes by that. Whether an unsigned subtraction may be negative is resolved
+then (NO_UNSIGNED_SUBTRACTION). A table that a session of ours had opened without it made the
+application's UPDATE fail with error 1690 (measured on 9.7).
 """
 
 from __future__ import annotations
@@ -30,8 +36,21 @@ OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
 #: Sets the mode in which values are converted to dates.
 DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 
-_LENIENT_SQL_MODE: Final = "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-"""The mode that accepts ENUM 0 and invalid dates in columns of the type that already holds them.
+_SUBTRACTION: Final = "NO_UNSIGNED_SUBTRACTION"
+
+
+def _with_subtraction(sql_mode: str, like: str) -> str:
+    """Return SQL of a mode, with what stays with an open table where another mode has it."""
+    more = f"IF(FIND_IN_SET('{_SUBTRACTION}', {like}), ',{_SUBTRACTION}', '')"
+    return f"CONCAT({string_literal(sql_mode)}, {more})"
+
+
+#: SQL of the mode of a session that does not know the server's settings yet.
+FIRST_SQL_MODE: Final = _with_subtraction(STRICT_SQL_MODE, "@@GLOBAL.sql_mode")
+_LENIENT_SQL_MODE: Final = _with_subtraction(
+    "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", "@@SESSION.sql_mode"
+)
+"""SQL of the mode that accepts ENUM 0 and invalid dates in columns of a type that holds them.
 
 And every definition of the source in a table of ours, such as an ENUM with a member twice."""
 
@@ -41,7 +60,7 @@ _VARIABLES: Final = (
     "div_precision_increment",
     "lc_time_names",
 )
-_MODES: Final = ("NO_UNSIGNED_SUBTRACTION", "TIME_TRUNCATE_FRACTIONAL")
+_MODES: Final = (_SUBTRACTION, "TIME_TRUNCATE_FRACTIONAL")
 _ANY_DATE: Final = "ALLOW_INVALID_DATES"
 _ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")
 _STRICT: Final = frozenset({"STRICT_ALL_TABLES", "STRICT_TRANS_TABLES"})
@@ -119,13 +138,13 @@ def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> 
 @contextlib.contextmanager
 def as_stored(session: SqlSession) -> Iterator[None]:
     """Accept every value of the source in columns of the same type, and its definition."""
-    with _setting(session, "sql_mode", string_literal(_LENIENT_SQL_MODE), OWN_SQL_MODE):
+    with _setting(session, "sql_mode", _LENIENT_SQL_MODE, OWN_SQL_MODE):
         yield
 
 
 def accept_stored(session: SqlSession) -> None:
     """Let the session accept every definition to its end, also where its own mode is set again."""
-    mode = string_literal(_LENIENT_SQL_MODE)
+    mode = _LENIENT_SQL_MODE
     session.execute(f"SET {OWN_SQL_MODE}={mode}, SESSION sql_mode={mode}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import os
 import socket
 
@@ -10,7 +12,12 @@ import pytest
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.evaluation import OWN_SQL_MODE, STRICT_SQL_MODE
+from spirit_py.mysql.evaluation import (
+    OWN_SQL_MODE,
+    STRICT_SQL_MODE,
+    accept_stored,
+    as_stored,
+)
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session
 from tests.kits.background import BackgroundCall
@@ -218,6 +225,35 @@ def test_a_session_evaluates_by_the_settings_it_was_given(db):
         again = str(session.value("SELECT @@SESSION.sql_mode"))
     assert found == ("März", "0.142857142", -1)
     assert set(again.split(",")) == set(mode.split(","))
+
+
+def test_no_session_of_ours_changes_what_an_applications_write_computes(db):
+    """An open table keeps how its generated columns were resolved, for whoever uses it next (R22).
+
+    Sessions whose ids are equal modulo the number of the server's caches share open tables.
+    """
+    db.set_global("sql_mode", "NO_UNSIGNED_SUBTRACTION")
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT UNSIGNED, d BIGINT AS (a - 9) STORED)")
+    db.execute("SET SESSION sql_mode = @@GLOBAL.sql_mode; INSERT INTO t (id, a) VALUES (1, 1)")
+    ((caches,),) = db.query("SELECT @@GLOBAL.table_open_cache_instances")
+    with contextlib.closing(db.connect()) as application, contextlib.ExitStack() as opened:
+        write = application.cursor()
+        ours = opened.enter_context(connect(connection_options(db), role="test"))
+        while (ours.id - application.thread_id()) % int(caches):
+            ours = opened.enter_context(connect(connection_options(db), role="test"))
+
+        def write_after(step):
+            db.execute("FLUSH TABLES t")
+            step()
+            write.execute("UPDATE t SET a = 1 - a WHERE id = 1")
+
+        look = functools.partial(ours.query, f"SELECT * FROM {db.name}.t")
+        write_after(look)
+        with as_stored(ours):
+            write_after(look)
+        accept_stored(ours)
+        write_after(look)
+    assert db.query("SELECT d FROM t") == [(-9,)]
 
 
 def test_native_session_keeps_the_servers_mode(db):

@@ -25,7 +25,10 @@ _PATIENCE = 2.0
 _NOT_SHOWN = 3854
 _POLL = 0.005
 _SETTINGS = (
-    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO',"
+    # An open table keeps how its generated columns were resolved, for whoever uses it next.
+    "SET SESSION sql_mode = CONCAT(IF(@@GLOBAL.sql_mode LIKE '%%NO_UNSIGNED_SUBTRACTION%%',"
+    " 'NO_UNSIGNED_SUBTRACTION,', ''),"
+    " 'STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'),"
     " transaction_isolation = 'READ-COMMITTED', lock_wait_timeout = 2,"
     " innodb_lock_wait_timeout = 1, foreign_key_checks = 0, time_zone = %s"
 )
