@@ -103,8 +103,8 @@ class Settling:
         if not _statements(session, self.noted, tables):
             return False
         implied = implied_locks(session, tables)
-        request = LockRequest(
-            tables=[*tables, *implied.written, *implied.read], read_only=implied.read, defines=True
+        request = LockRequest(tables=tables, defines=True).including(
+            written=implied.written, read=implied.read
         )
         front = Front(request, self.policy.kills)
         turns = LockTurns(

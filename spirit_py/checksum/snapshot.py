@@ -7,7 +7,9 @@ lock is released.
 
 While a lock request waits, new writers queue behind it. So it is made when nobody old is in front,
 and is short, as :mod:`spirit_py.mysql.locks.turns` says (docs/verification.md). Blockers are named
-while they are waited for, and again when the last request failed.
+while they are waited for, and again when the last request failed. The looks include the tables
+that the server locks by itself with one that is locked WRITE, for its keys and triggers
+(:mod:`spirit_py.attached.implied`); with one that is locked READ it locks no other.
 
 There is no snapshot over two servers. But while the table of the server that is replicated from is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
@@ -26,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py import points
+from spirit_py.attached.implied import implied_locks
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     ChangesNotFlushed,
@@ -85,6 +88,8 @@ class SnapshotLock:
         self._what = what
         self._on_wait = on_wait
         self._policy = what.options.locking
+        #: What is asked for on each server; a look may be at more.
+        self._requests = [request for _, request in _requests(what)]
         fronts = [
             (options, Front(request, self._policy.kills)) for options, request in _requests(what)
         ]
@@ -153,6 +158,7 @@ class SnapshotLock:
 
     def _attempt(self, open_snapshots: Callable[[], object], attempt: int) -> LockFigures:
         self._requested_for = 0.0
+        self._look_further()
         self.await_free()
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
@@ -179,6 +185,14 @@ class SnapshotLock:
             attempts=attempt,
             one_moment=self._what.target is None or following,
         )
+
+    def _look_further(self) -> None:
+        """Have the looks include what the server locks by itself with the tables of a request."""
+        for (options, front), request in zip(self._turns.fronts, self._requests, strict=True):
+            if written := [table for table in request.tables if table not in request.read_only]:
+                with connect(options, role="lock-look", read_timeout=10) as session:
+                    implied = implied_locks(session, written)
+                front.request = request.including(written=implied.written, read=implied.read)
 
     def _catch_up_before(self, locks: list[_Side], attempt: int) -> bool:
         """Let a replica catch up before writers have to wait; False where it is not waited for."""
@@ -251,12 +265,11 @@ class SnapshotLock:
         hold = self._what.options.lock_hold
         with contextlib.ExitStack() as stack:
             locks: list[_Side] = []
-            for options, front in self._turns.fronts:
+            for (options, _), request in zip(self._turns.fronts, self._requests, strict=True):
                 session = open_lock_session(
                     options, role="checksum-lock", wait=math.ceil(self._policy.wait), hold=hold
                 )
                 stack.callback(session.close)
-                request = front.request
                 lock = TableLock(session, request.tables, read_only=request.read_only)
                 locks.append(_Side(options, session, lock))
             yield locks

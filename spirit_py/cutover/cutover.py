@@ -167,10 +167,8 @@ class Cutover:
     def _request(self) -> LockRequest:
         """Return the locks of a try: what is attached may have changed since the one before."""
         implied = self._plan.attached_objects.implied
-        return LockRequest(
-            tables=[*self._plan.tables, *implied.written, *implied.read],
-            read_only=implied.read,
-            defines=True,
+        return LockRequest(tables=self._plan.tables, defines=True).including(
+            written=implied.written, read=implied.read
         )
 
     def _drain(self) -> None:

@@ -9,7 +9,7 @@ are the operator's: nothing is enabled here.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
@@ -19,9 +19,12 @@ from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from spirit_py.contracts import SqlSession
+
+Table: TypeAlias = tuple[str, str]
+"""Schema and name."""
 
 _LONGEST_STATEMENT: Final = 200
 
@@ -94,9 +97,15 @@ class LockRequest:
         defines: whether definitions are changed too: LOCK INSTANCE FOR BACKUP keeps that waiting.
     """
 
-    tables: Sequence[tuple[str, str]]
-    read_only: Collection[tuple[str, str]] = ()
+    tables: Sequence[Table]
+    read_only: Collection[Table] = ()
     defines: bool = False
+
+    def including(self, *, written: Iterable[Table], read: Iterable[Table]) -> LockRequest:
+        """Return the request with tables that the server locks by itself besides."""
+        more_read = [table for table in read if table not in self.tables]
+        more = [table for table in written if table not in self.tables] + more_read
+        return replace(self, tables=[*self.tables, *more], read_only=[*self.read_only, *more_read])
 
 
 def why_locks_are_unseen(session: SqlSession) -> str:
