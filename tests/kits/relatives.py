@@ -4,6 +4,10 @@ Each transaction writes one row of ``journal`` by itself: what it does to which 
 write the same into ``audit``, and count rows in their parents. So a trigger that fires twice or not
 at all, a lost write and a row without its parent each break an invariant, which is one SELECT: it
 may be asked at any moment, while everybody writes. An order keeps its ``ref`` when its key moves.
+
+A savepoint at the beginning of each transaction proves before its COMMIT that it is still the same
+transaction: the server must not have rolled back a part of it without an error. A failure shows all
+transactions about the orders that it names (:mod:`tests.kits.histories`).
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import MySQLdb
 
+from tests.kits.histories import History, Recording, evidence, physical_tables, told
 from tests.oracle import attached
 from tests.oracle.case import statements
 
@@ -35,6 +40,9 @@ FORGIVEN = frozenset({1205, 1213, 1412, 1451, 1452})
 #: What a client gets whose server is gone, or is starting.
 LOST = frozenset({1053, 1927, 2002, 2003, 2006, 2013, 2026, 2055})
 NO_PARENT = 1452
+NO_SAVEPOINT = 1305
+#: The writers of each schema, whose history explains an invariant that is broken.
+_WRITING: dict[str, Writers] = {}
 
 _DEFINITIONS = """
 CREATE TABLE customers (id INT NOT NULL PRIMARY KEY, orders_n INT NOT NULL DEFAULT 0);
@@ -48,12 +56,12 @@ CREATE TABLE items (id INT NOT NULL PRIMARY KEY, order_id INT NOT NULL,
 CREATE TABLE notes (id INT NOT NULL PRIMARY KEY, order_id INT,
   CONSTRAINT note_of FOREIGN KEY (order_id) REFERENCES orders (id)
   ON DELETE SET NULL ON UPDATE CASCADE);
-CREATE TABLE audit (ref INT NOT NULL, what CHAR(1) NOT NULL, KEY (ref));
+CREATE TABLE audit (ref INT NOT NULL, what CHAR(1) NOT NULL, session BIGINT NOT NULL, KEY (ref));
 CREATE TABLE journal (writer INT NOT NULL, n INT NOT NULL, ref INT NOT NULL, what CHAR(1) NOT NULL,
   PRIMARY KEY (writer, n), KEY (ref));
 CREATE TRIGGER added AFTER INSERT ON orders FOR EACH ROW
 BEGIN
-  INSERT INTO audit VALUES (NEW.ref, 'i');
+  INSERT INTO audit VALUES (NEW.ref, 'i', CONNECTION_ID());
   UPDATE customers SET orders_n = orders_n + 1 WHERE id = NEW.customer_id;
 END;
 CREATE TRIGGER counted BEFORE UPDATE ON orders FOR EACH ROW
@@ -66,12 +74,12 @@ END;
 CREATE TRIGGER changed AFTER UPDATE ON orders FOR EACH ROW PRECEDES moved
 BEGIN
   IF NEW.v <> OLD.v THEN
-    INSERT INTO audit VALUES (NEW.ref, 'u');
+    INSERT INTO audit VALUES (NEW.ref, 'u', CONNECTION_ID());
   END IF;
 END;
 CREATE TRIGGER removed AFTER DELETE ON orders FOR EACH ROW
 BEGIN
-  INSERT INTO audit VALUES (OLD.ref, 'd');
+  INSERT INTO audit VALUES (OLD.ref, 'd', CONNECTION_ID());
   UPDATE customers SET orders_n = orders_n - 1 WHERE id = OLD.customer_id;
 END;
 CREATE TRIGGER item_added AFTER INSERT ON items FOR EACH ROW
@@ -123,7 +131,18 @@ def assert_holds(db: Database) -> None:
     """No invariant is broken, whoever writes meanwhile; all that are broken are named."""
     with contextlib.closing(db.connect()) as session:
         broken = [(one, found) for one in statements(INVARIANTS) if (found := _asked(session, one))]
-    assert not broken, "\n".join(f"{one}: {found[:5]}" for one, found in broken)
+        assert not broken, "\n".join(_explained(db, session, *each) for each in broken)
+
+
+def _explained(db: Database, session: Any, invariant: str, found: list[tuple[Any, ...]]) -> str:
+    """Return how an invariant is broken, whether it stays so, and who did what to its rows."""
+    keys = {int(row[0]) for row in found[:5]}
+    again = [row for row in _asked(session, invariant) if int(row[0]) in keys]
+    lines = [f"{invariant}: {found[:5]}", f"asked again: {again}"]
+    lines.append(physical_tables(db.query, db.name))
+    if writers := _WRITING.get(db.name):
+        lines.append(told([writer.history for writer in writers.all], keys))
+    return "\n".join(lines)
 
 
 def _asked(session: Any, sql: str) -> list[tuple[Any, ...]]:
@@ -160,10 +179,11 @@ class Writers:
         self._db = db
         self._ended = threading.Event()
         self._may_be_lost = threading.Event()
-        self._writers = [_Writer(number, seed, self._open) for number in range(count)]
+        self.all = [_Writer(number, seed, db.name, self._open) for number in range(count)]
+        _WRITING[db.name] = self
         self._threads = [
             threading.Thread(target=writer.work, args=(self._ended, self._may_be_lost), daemon=True)
-            for writer in self._writers
+            for writer in self.all
         ]
 
     def _open(self) -> Any:
@@ -193,7 +213,7 @@ class Writers:
     @property
     def written(self) -> int:
         """How many transactions the server has confirmed."""
-        return sum(len(writer.confirmed) for writer in self._writers)
+        return sum(len(writer.confirmed) for writer in self.all)
 
     @contextlib.contextmanager
     def server_away(self) -> Iterator[None]:
@@ -205,9 +225,9 @@ class Writers:
 
     def write_on(self, transactions: int = 3) -> None:
         """Return when every writer has had more transactions confirmed."""
-        before = [len(writer.confirmed) for writer in self._writers]
+        before = [len(writer.confirmed) for writer in self.all]
         deadline = time.monotonic() + PATIENCE
-        for writer, seen in zip(self._writers, before, strict=True):
+        for writer, seen in zip(self.all, before, strict=True):
             while len(writer.confirmed) < seen + transactions:
                 assert writer.failure is None, writer.failure
                 assert time.monotonic() < deadline, f"writer {writer.number} writes no more"
@@ -215,7 +235,7 @@ class Writers:
 
     def assert_kept(self) -> None:
         """Exactly the confirmed transactions are there; nobody writes any more."""
-        for writer in self._writers:
+        for writer in self.all:
             assert writer.failure is None, writer.failure
             found = {
                 int(n)
@@ -228,11 +248,17 @@ class Writers:
             assert not extra, f"writer {writer.number}: not confirmed {sorted(extra)[:5]}"
 
 
+class _Gone(Exception):
+    """An order, by key and ref, that was locked and cannot be deleted."""
+
+
 class _Writer:
     """One session, and the numbers of its confirmed transactions."""
 
-    def __init__(self, number: int, seed: int, connect: Callable[[], Any]) -> None:
+    def __init__(self, number: int, seed: int, schema: str, connect: Callable[[], Any]) -> None:
         self.number = number
+        self.history = History(number)
+        self._schema = schema
         self.confirmed: set[int] = set()
         self.failure: BaseException | None = None
         self._random = random.Random(f"{seed}/{number}")
@@ -282,20 +308,33 @@ class _Writer:
 
     def _one(self, session: Any, n: int) -> None:
         """Run a transaction; what is refused because of others is rolled back and forgotten."""
-        cursor = session.cursor()
+        transaction = self.history.begin(session, n)
+        cursor = Recording(session.cursor(), transaction)
         try:
+            cursor.execute("SAVEPOINT begun")
             if self._random.random() < 0.1:
                 cursor.execute("SELECT COUNT(*) FROM orders")
             what, ref = self._random.choice(self._does)(cursor)
             cursor.execute(
                 "INSERT INTO journal VALUES (%s, %s, %s, %s)", (self.number, n, ref, what)
             )
+            cursor.execute("RELEASE SAVEPOINT begun")
             session.commit()
             self.confirmed.add(n)
+            transaction.outcome = "committed"
         except MySQLdb.Error as error:
+            transaction.outcome = f"ended by {error.args}"
+            if error.args[0] == NO_SAVEPOINT:
+                raise AssertionError(f"a part of it was undone: {transaction}") from error
             if error.args[0] not in FORGIVEN:
                 raise
             session.rollback()
+        except _Gone as gone:
+            key, ref = gone.args
+            raise AssertionError(
+                f"order {key} (ref {ref}) was there when it was locked, and is gone: {transaction}"
+                f"\n{evidence(session, self._schema, 'orders', key=key, ref=ref)}"
+            ) from gone
         finally:
             cursor.close()
 
@@ -333,7 +372,8 @@ class _Writer:
         key, ref = self._order(cursor)
         if not key:
             return "-", 0
-        cursor.execute("UPDATE orders SET v = -1 WHERE id = %s", (key,))
+        if cursor.execute("UPDATE orders SET v = -1 WHERE id = %s", (key,)) != 1:
+            raise _Gone(key, ref)
         return "u", ref
 
     def _move(self, cursor: Any) -> tuple[str, int]:
@@ -358,8 +398,8 @@ class _Writer:
         if not key:
             return "-", 0
         cursor.execute("UPDATE orders SET up = NULL WHERE up = %s", (key,))
-        deleted = cursor.execute("DELETE FROM orders WHERE id = %s", (key,))
-        assert deleted == 1, f"order {key} (ref {ref}) was there when it was locked, and is gone"
+        if cursor.execute("DELETE FROM orders WHERE id = %s", (key,)) != 1:
+            raise _Gone(key, ref)
         return "d", ref
 
     def _item(self, cursor: Any) -> tuple[str, int]:
