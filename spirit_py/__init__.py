@@ -9,6 +9,8 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "spirit_py.api": (
+        "BatchArguments",
+        "BatchFailed",
         "ChecksumArguments",
         "CleanupArguments",
         "MigrationArguments",
@@ -19,9 +21,11 @@ _PLACES = {
         "checksum_tables",
         "cleanup",
         "migrate",
+        "migrate_batch",
         "migration_status",
         "plan_migration",
         "revert",
+        "start_batch",
         "start_migration",
     ),
     "spirit_py.errors": (
@@ -38,8 +42,9 @@ _PLACES = {
     "spirit_py.events": ("Event", "EventName"),
     "spirit_py.plan": ("Plan",),
     "spirit_py.status.report": ("MigrationReport",),
+    "spirit_py.batch.report": ("BatchReport",),
     "spirit_py.compare.report": ("CompareReport",),
-    "spirit_py.status.snapshot": ("MigrationStatus",),
+    "spirit_py.status.snapshot": ("BatchStatus", "MigrationStatus"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 

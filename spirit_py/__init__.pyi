@@ -1,3 +1,5 @@
+from spirit_py.api import BatchArguments as BatchArguments
+from spirit_py.api import BatchFailed as BatchFailed
 from spirit_py.api import ChecksumArguments as ChecksumArguments
 from spirit_py.api import CleanupArguments as CleanupArguments
 from spirit_py.api import MigrationArguments as MigrationArguments
@@ -8,10 +10,13 @@ from spirit_py.api import StatusArguments as StatusArguments
 from spirit_py.api import checksum_tables as checksum_tables
 from spirit_py.api import cleanup as cleanup
 from spirit_py.api import migrate as migrate
+from spirit_py.api import migrate_batch as migrate_batch
 from spirit_py.api import migration_status as migration_status
 from spirit_py.api import plan_migration as plan_migration
 from spirit_py.api import revert as revert
+from spirit_py.api import start_batch as start_batch
 from spirit_py.api import start_migration as start_migration
+from spirit_py.batch.report import BatchReport as BatchReport
 from spirit_py.compare.report import CompareReport as CompareReport
 from spirit_py.errors import DifferencesFound as DifferencesFound
 from spirit_py.errors import Interrupted as Interrupted
@@ -26,6 +31,7 @@ from spirit_py.events import Event as Event
 from spirit_py.events import EventName as EventName
 from spirit_py.plan import Plan as Plan
 from spirit_py.status.report import MigrationReport as MigrationReport
+from spirit_py.status.snapshot import BatchStatus as BatchStatus
 from spirit_py.status.snapshot import MigrationStatus as MigrationStatus
 
 __version__: str

@@ -18,6 +18,7 @@ class ErrorCode(enum.StrEnum):
     CLIENT_LIBRARY_MISSING = "client-library-missing"
     JAVA_MISSING = "java-missing"
     OUTPUT_FAILED = "output-failed"
+    FORKED_PROCESS = "forked-process"
     DEFECT = "defect"
 
     # The connection and the server.

@@ -2,7 +2,8 @@
 
 The command line's declarations are the one list of options: ``options`` types them, ``values``
 reads Python values by them, and the configuration is built by the same functions. ``running`` has a
-run as a context and its events as an iterator, ``commands`` the functions. Users import the names
+run as a context and its events as an iterator, ``commands`` and ``batches`` the functions,
+``forked`` refuses them in a process that was forked beside a run. Users import the names
 from :mod:`spirit_py` itself, which loads this package when one of them is first used.
 
 Nothing here writes to a terminal, configures logging or touches signals. A log record of ours is
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import logging
 
+from spirit_py.api.batches import BatchFailed, migrate_batch, start_batch
 from spirit_py.api.commands import (
     checksum_tables,
     cleanup,
@@ -23,6 +25,7 @@ from spirit_py.api.commands import (
     start_migration,
 )
 from spirit_py.api.options import (
+    BatchArguments,
     ChecksumArguments,
     CleanupArguments,
     MigrationArguments,
@@ -33,6 +36,8 @@ from spirit_py.api.options import (
 from spirit_py.api.running import Running
 
 __all__ = [
+    "BatchArguments",
+    "BatchFailed",
     "ChecksumArguments",
     "CleanupArguments",
     "MigrationArguments",
@@ -43,9 +48,11 @@ __all__ = [
     "checksum_tables",
     "cleanup",
     "migrate",
+    "migrate_batch",
     "migration_status",
     "plan_migration",
     "revert",
+    "start_batch",
     "start_migration",
 ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
+from spirit_py.api.forked import refuse_in_fork
 from spirit_py.api.running import Running
 from spirit_py.api.values import option_values
 from spirit_py.errors import UsageFault
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.shown import MigrationShown
     from spirit_py.plan import Plan
     from spirit_py.status.report import MigrationReport
+    from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
 
 R = TypeVar("R")
@@ -44,11 +46,17 @@ _OF_MIGRATE: Final = {
     "hook_veto": _EVENTS,
     **dict.fromkeys(
         ("tables", "exclude", "statements", "parallel", "on_failure", "yes"),
-        "of a batch: one call changes one table, or several at one moment",
+        "of a batch: migrate_batch",
     ),
 }
 NO_ARGUMENTS: Final = {
     "migrate": _OF_MIGRATE,
+    "batch": {
+        **_OUTPUT,
+        "hook_veto": _EVENTS,
+        "yes": "nothing asks",
+        **dict.fromkeys(("table", "statement"), "of one table: migrate"),
+    },
     "plan": {
         **{name: reason for name, reason in _OF_MIGRATE.items() if name != "yes"},
         "format": "the result has to_dict()",
@@ -62,7 +70,6 @@ NO_ARGUMENTS: Final = {
     },
     "cleanup": {
         **_DOCS,
-        "batch": "of a batch",
         "yes": "nothing asks",
         "verbose": "nothing is written to a terminal",
     },
@@ -94,12 +101,14 @@ def migrate(
 
 def start_migration(
     *, handle_signals: bool = False, **options: Unpack[MigrationArguments]
-) -> Running[MigrationReport]:
+) -> Running[MigrationReport, MigrationStatus]:
     """Return a migration that runs while its context is open; arguments as of :func:`migrate`."""
     return run_of(migration_config_of(**options), handle_signals=handle_signals)
 
 
-def run_of(config: MigrationConfig, *, handle_signals: bool = False) -> Running[MigrationReport]:
+def run_of(
+    config: MigrationConfig, *, handle_signals: bool = False
+) -> Running[MigrationReport, MigrationStatus]:
     """Return the run of a configuration, which begins when its context is entered."""
 
     def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
@@ -135,6 +144,7 @@ def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
     from spirit_py.cli.plan import plan as command
     from spirit_py.plan import make_plan
 
+    refuse_in_fork()
     values = option_values(command, options, without=NO_ARGUMENTS["plan"])
     return make_plan(migration_config(values), sample=values["sample"])
 
@@ -189,6 +199,7 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
     from spirit_py.cli.values import complete, connection_of
     from spirit_py.migration.listing import migrations
 
+    refuse_in_fork()
     values = option_values(command, options, without=NO_ARGUMENTS["status"])
     complete(values)
     database, table = values["database"], values["table"]
@@ -202,21 +213,35 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
 
 
 def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
-    """Drop what an abandoned migration of a table left; return what was done, a line each.
+    """Drop what an abandoned migration of a table left, or forget an abandoned batch.
+
+    Returns:
+        What was done, a line each.
 
     Raises:
         Refusal: a process works on the table, or the tables are not proven to be ours.
         SpiritError: the server stopped answering.
     """
+    from spirit_py.batch.giving_up import give_up_batch
     from spirit_py.cli.cleanup import cleanup as command
+    from spirit_py.cli.cleanup import require_batch_alone
     from spirit_py.cli.values import complete, connection_of
     from spirit_py.migration.cleanup import clean_up
 
+    refuse_in_fork()
     values = option_values(command, options, without=NO_ARGUMENTS["cleanup"])
     complete(values)
-    if not (values["database"] and values["table"]):
-        raise UsageFault("database and table are missing", hint="name the table")
     lines: list[str] = []
+    if values["batch"]:
+        require_batch_alone(values)
+        give_up_batch(
+            connection_of(values), batch=values["batch"], ask=lambda _: True, say=lines.append
+        )
+        return lines
+    if not (values["database"] and values["table"]):
+        raise UsageFault(
+            "database and table are missing", hint="name the table, or a batch with batch"
+        )
     clean_up(
         connection_of(values),
         database=values["database"],
@@ -228,7 +253,7 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     return lines
 
 
-def _done(running: Running[R]) -> R:
+def _done(running: Running[R, MigrationStatus]) -> R:
     """Run to the end, and return the report."""
     with running:
         running.wait()

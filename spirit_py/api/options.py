@@ -84,13 +84,10 @@ class _RecordOptions(TypedDict, total=False):
     metrics_file: File
 
 
-class MigrationArguments(
-    ConnectionArguments, _TableOptions, _SparkOptions, _SwapOptions, _RecordOptions, total=False
-):
-    """The options of ``spirit-py migrate``, but those of a batch and of its output."""
+class _EachOptions(ConnectionArguments, _SparkOptions, _SwapOptions, _RecordOptions, total=False):
+    """How tables are migrated."""
 
     alter: str
-    statement: str
     target_chunk_time: Seconds
     nice: float
     aggressive: bool
@@ -125,6 +122,26 @@ class MigrationArguments(
     checkpoint_max_age: Seconds
     start_afresh: bool
     tag_own_writes: bool
+
+
+class MigrationArguments(_EachOptions, _TableOptions, total=False):
+    """The options of ``spirit-py migrate``, but those of a batch and of its output."""
+
+    statement: str
+
+
+class BatchArguments(_EachOptions, total=False):
+    """The options of ``spirit-py migrate`` for many tables, but those of its output.
+
+    ``statements`` is the name of a file, or the statements themselves in a list.
+    """
+
+    database: str
+    tables: Names
+    exclude: Names
+    statements: File | Iterable[str]
+    parallel: int
+    on_failure: Literal["stop", "continue"]
 
 
 class PlanArguments(MigrationArguments, total=False):
@@ -180,6 +197,7 @@ class StatusArguments(ConnectionArguments, _TableOptions, total=False):
 
 
 class CleanupArguments(ConnectionArguments, _TableOptions, total=False):
-    """The options of ``spirit-py cleanup`` for a table; it does not ask."""
+    """The options of ``spirit-py cleanup``; it does not ask."""
 
+    batch: str
     drop_old: bool

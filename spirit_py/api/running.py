@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
+from spirit_py.api.forked import in_fork, note_begin, note_end, refuse_in_fork
 from spirit_py.errors import Stopped
 from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
@@ -25,17 +26,19 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.events import Event
-    from spirit_py.status.snapshot import MigrationStatus
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 #: A run of days has some thousands. Where nobody reads them, the oldest are dropped.
 _KEPT_EVENTS: Final = 10_000
 _NO_RECORDS: Final = RecordOptions()
 
 
-class Running(Generic[R]):
+class Running(Generic[R, S]):
     """A run that begins when the context is entered, and has ended when the context is left.
+
+    Its report is an ``R``, its figures are an ``S``.
 
     ::
 
@@ -74,10 +77,19 @@ class Running(Generic[R]):
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Begin to run."""
-        if self._handle_signals:
-            self._open.enter_context(stop_on_signals(self._stop))
-        self._thread.start()
+        """Begin to run.
+
+        Raises:
+            Refusal: this process was forked beside a run.
+        """
+        note_begin(self)
+        try:
+            if self._handle_signals:
+                self._open.enter_context(stop_on_signals(self._stop))
+            self._thread.start()
+        except BaseException:
+            note_end(self)
+            raise
         return self
 
     def __exit__(
@@ -91,6 +103,8 @@ class Running(Generic[R]):
         Raises:
             SpiritError: the run has failed, and nothing has raised that yet.
         """
+        if in_fork():
+            return
         with self._open:
             self.stop()
             self._thread.wait(None)
@@ -99,9 +113,9 @@ class Running(Generic[R]):
             self._raise()
 
     @property
-    def status(self) -> MigrationStatus | None:
+    def status(self) -> S | None:
         """The figures of now, taken twice a second; None before the first."""
-        return self._told.status
+        return cast("S | None", self._told.status)
 
     @property
     def running(self) -> bool:
@@ -133,10 +147,12 @@ class Running(Generic[R]):
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the run has ended, at most so long; return whether it has."""
+        refuse_in_fork()
         return self._thread.wait(seconds)
 
     def next_event(self, seconds: float | None = None) -> Event | None:
         """Return the next event; None when the run has ended, or after so many seconds."""
+        refuse_in_fork()
         return self._told.next(seconds)
 
     def __iter__(self) -> Iterator[Event]:
@@ -158,6 +174,7 @@ class Running(Generic[R]):
             # Before the last reader is woken: it may ask for the report at once.
             self._error = error
         finally:
+            note_end(self)
             self._told.end()
 
     def _raise(self) -> None:
@@ -170,7 +187,7 @@ class _Told:
     """A reporter that keeps events until they are read, and the last snapshot."""
 
     def __init__(self) -> None:
-        self.status: MigrationStatus | None = None
+        self.status: object = None
         self._events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
         self._news = threading.Condition()
         self._ended = False

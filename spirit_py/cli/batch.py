@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.config import MigrationConfig
-    from spirit_py.events import Tell
     from spirit_py.records import LogFormat
 
 _BATCH: Final = ("tables", "statements")
@@ -92,17 +91,20 @@ def is_batch(options: dict[str, Any]) -> bool:
     return False
 
 
-def batch_config(options: dict[str, Any], each: MigrationConfig) -> BatchConfig:
+def batch_config(
+    options: dict[str, Any], each: MigrationConfig, *, listed: str = ""
+) -> BatchConfig:
     """Build the configuration of a batch.
 
     Args:
         each: what the other options say about every table.
+        listed: statements that a program gives instead of a file.
 
     Raises:
         UsageFault: options are missing or contradict each other.
     """
     refuse_undecodable(options)
-    _require_one_way(options)
+    _require_one_way(options | {"statements": listed or options["statements"]})
     _refuse_what_waits(each)
     if options["parallel"] > each.threads:
         raise UsageFault(
@@ -116,8 +118,8 @@ def batch_config(options: dict[str, Any], each: MigrationConfig) -> BatchConfig:
         each=replace(each, records=RecordOptions()),
         patterns=options["tables"],
         exclude=options["exclude"],
-        statements="" if file is None else _read(file),
-        file="" if file is None else str(file),
+        statements=listed if file is None else _read(file),
+        file=("the given list" if listed else "") if file is None else str(file),
         parallel=options["parallel"],
         on_failure=options["on_failure"],
         records=each.records,
@@ -127,7 +129,11 @@ def batch_config(options: dict[str, Any], each: MigrationConfig) -> BatchConfig:
 def _require_one_way(options: dict[str, Any]) -> None:
     """Raise UsageFault where it is not clear what is to be changed."""
     one_table = next((name for name in ("table", "statement") if options[name]), "")
-    batch = next(name for name in _BATCH if options[name])
+    batch = next((name for name in _BATCH if options[name]), "")
+    if not batch:
+        raise UsageFault(
+            "it is not said which tables are changed", hint="give tables or statements"
+        )
     if one_table:
         raise UsageFault(
             f"--{one_table} and --{batch} do not go together",
@@ -176,12 +182,13 @@ def _read(file: Path) -> str:
 def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
     """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
     from spirit_py.batch import plan_batch, reported, run_batch
+    from spirit_py.batch.told import tell_plan
 
     reporter = shown.through(reporters_of(config.records))
     tell = teller(reporter.event)
     with reported(config, reporter):
         plan = plan_batch(config)
-        _tell(plan, tell)
+        tell_plan(plan, tell)
         refused = plan.refused and config.on_failure == "stop"
         if not (yes or config.each.dry_run or refused):
             _require_agreed(plan, config.records.log_format)
@@ -194,30 +201,6 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
             say(f"hint: {report.hint}")
         say_more([report.error_code])
     leave_with(report.exit_code)
-
-
-def _tell(plan: BatchPlan, tell: Tell) -> None:
-    """Report the plan, table by table."""
-    tell(
-        EventName.BATCH_PLANNED,
-        plan.counts(),
-        tables=len(plan.tables),
-        refused=len(plan.refused),
-        left=len(plan.left),
-    )
-    for one in plan.tables:
-        first, *others = one.lines()
-        tell(
-            EventName.TABLE_PLANNED,
-            first.strip(),
-            table=f"{one.change.schema}.{one.change.table}",
-            action=one.action,
-            refusals=list(one.refusals),
-        )
-        for line in others:
-            tell(EventName.SUMMARY, line)
-    for line in plan.remarks():
-        tell(EventName.SUMMARY, line)
 
 
 def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:

@@ -72,17 +72,18 @@ def cleanup(**options: Any) -> None:
 
 
 def _give_up(options: dict[str, Any], ask: Callable[[str], bool]) -> NoReturn:
-    """Forget a batch.
+    """Forget a batch."""
+    require_batch_alone(options)
+    from spirit_py.batch.giving_up import give_up_batch
 
-    Raises:
-        UsageFault: options that are about one table.
-    """
+    give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=click.echo)
+    leave_with(0)
+
+
+def require_batch_alone(options: dict[str, Any]) -> None:
+    """Raise UsageFault for options that are about one table, beside a batch."""
     if options["table"] or options["drop_old"]:
         raise UsageFault(
             "--batch goes without --table and --drop-old",
             hint="what the migrations of its tables left is dropped by a command for each",
         )
-    from spirit_py.batch.giving_up import give_up_batch
-
-    give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=click.echo)
-    leave_with(0)

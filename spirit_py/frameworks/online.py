@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.statement import Clause
     from spirit_py.status.report import MigrationReport
+    from spirit_py.status.snapshot import MigrationStatus
 
 _ALIVE_SECONDS: Final = 20.0
 _SIZE: Final = (
@@ -205,7 +206,9 @@ def change(
 
 
 def _run(
-    session: FrameworkSession, run: Running[MigrationReport], log: logging.Logger
+    session: FrameworkSession,
+    run: Running[MigrationReport, MigrationStatus],
+    log: logging.Logger,
 ) -> MigrationReport:
     """Log what happens until the run has ended."""
     with run as running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import stat
@@ -342,8 +343,13 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: installed(name) for name in names}
 
 
+@functools.cache
 def installed(distribution: str) -> str:
-    """Return the version of an installed distribution."""
+    """Return the version of an installed distribution, read once in a process.
+
+    Each reading makes an index of every folder on the path that has changed since the one before,
+    and the standard library keeps them all.
+    """
     from importlib import metadata
 
     try:

@@ -135,6 +135,30 @@ def test_a_change_is_planned_tables_are_compared_and_what_a_migration_left_is_dr
     assert tables(db) == ["orders", "other"]
 
 
+def test_a_batch_stops_at_the_table_that_fails_and_the_same_call_carries_on(db):
+    """The error has the report of all tables; what is done is not done again."""
+    for name, last in (("t1", 1), ("t2", 300)):
+        db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT NOT NULL)")
+        db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, {last})")
+    given = arguments(
+        db,
+        statements=[f"ALTER TABLE {name} MODIFY a TINYINT NOT NULL" for name in ("t1", "t2")],
+        threads=1,
+    )
+    with pytest.raises(spirit_py.BatchFailed, match="t2") as failed:
+        spirit_py.migrate_batch(**given)
+    assert [one["failed"] for one in failed.value.report.tables] == [False, True]
+    assert (failed.value.exit_code, failed.value.hint[:13]) == (1, "the same call")
+    assert "t2" in failed.value.details[0]
+    db.execute("UPDATE t2 SET a = 2 WHERE id = 2")
+    with spirit_py.start_batch(**given) as running:
+        events = list(running)
+        report = running.report
+    changed = {event.table for event in events if event.name is EventName.SWAP_DONE}
+    assert (report.outcome, report.runs, changed) == ("done", 2, {f"{db.name}.t2"})
+    assert tables(db) == ["t1", "t2"]
+
+
 PROGRAM = """
 import json, logging, multiprocessing, signal, sys, threading
 import spirit_py

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -16,6 +17,7 @@ import pytest
 import spirit_py
 from spirit_py import cli
 from spirit_py.api import commands, options
+from spirit_py.api.batches import batch_config_of
 from spirit_py.api.values import argument_name
 from spirit_py.cli.migrate import migration_config
 from spirit_py.errors import UsageFault
@@ -29,6 +31,7 @@ BASE: Any = {
 }
 TYPED = {
     "migrate": options.MigrationArguments,
+    "batch": options.BatchArguments,
     "plan": options.PlanArguments,
     "checksum": options.ChecksumArguments,
     "revert": options.RevertArguments,
@@ -44,7 +47,7 @@ def test_every_option_of_the_command_line_is_an_argument(name):
     Whoever adds an option to a command adds it to spirit_py/api/options.py, or, where it is about
     output, to NO_ARGUMENTS in spirit_py/api/commands.py.
     """
-    command = cli.main.commands[name]
+    command = cli.main.commands["migrate" if name == "batch" else name]
     declared = {argument_name(one) for one in command.params if isinstance(one, click.Option)}
     without = commands.NO_ARGUMENTS[name]
     typed = set(get_type_hints(TYPED[name]))
@@ -89,6 +92,43 @@ def test_the_configuration_is_that_of_the_command_line():
     )
     assert ours == theirs
     assert ours.connection.password == theirs.connection.password
+
+
+def test_a_batch_is_that_of_the_command_line(tmp_path):
+    """Patterns, a file and a list of statements lead to the configuration of the words."""
+    reach: Any = {"host": "db1:3307", "user": "u", "threads": 2}
+    matching = batch_config_of(**reach, tables="s_%.t", exclude=["s_1.t"], alter="ADD x INT")
+    assert (matching.patterns, matching.exclude) == (("s_%.t",), ("s_1.t",))
+    assert (matching.parallel, matching.on_failure, matching.each.alter) == (1, "stop", "ADD x INT")
+    file = tmp_path / "changes.sql"
+    file.write_text("ALTER TABLE a ADD x INT;\nALTER TABLE b ADD x INT;\n")
+    of_file = batch_config_of(**reach, statements=file, parallel=2, on_failure="continue")
+    of_list = batch_config_of(
+        **reach,
+        statements=["ALTER TABLE a ADD x INT", "ALTER TABLE b ADD x INT;\n"],
+        parallel=2,
+        on_failure="continue",
+    )
+    assert of_file.statements == of_list.statements == file.read_text()
+    assert replace(of_file, file="") == replace(of_list, file="")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "which tables"),
+        ({"statements": []}, "which tables"),
+        ({"tables": "s.t"}, "--alter"),
+        ({"statements": ["x"], "alter": "FORCE"}, "--alter goes with"),
+        ({"statements": "/no/such/file"}, "statements"),
+        ({"tables": "s.t", "alter": "FORCE", "parallel": 3, "threads": 2}, "--parallel 3"),
+        ({"tables": "s.t", "alter": "FORCE", "keep_old_current": 5}, "--keep-old-current"),
+    ],
+)
+def test_a_batch_that_is_not_clear_is_refused(given, said):
+    """When the function is called."""
+    with pytest.raises(UsageFault, match=said):
+        spirit_py.start_batch(host="db1", **given)
 
 
 def test_nothing_given_means_the_defaults_of_the_command_line():
@@ -244,6 +284,15 @@ try:
     report: spirit_py.MigrationReport = spirit_py.migrate(dsn="mysql://h/s", statement="...")
 except spirit_py.SpiritError as error:
     print(error.exit_code, error.hint, error.details)
+
+with spirit_py.start_batch(host="db1", tables=["s_%.t"], alter="ADD x INT", parallel=2) as batch:
+    batch.wait()
+    if batch.status is not None:
+        print(batch.status.counts["left"])
+try:
+    many: spirit_py.BatchReport = spirit_py.migrate_batch(statements=["ALTER TABLE a ADD x INT"])
+except spirit_py.BatchFailed as failed:
+    print(failed.report.tables)
 
 for found in spirit_py.migration_status(host="db1", database="shop"):
     print(found.to_dict())

@@ -15,7 +15,7 @@ def _fails(_reporter: object, _stop: object) -> None:
 
 def test_the_error_is_there_when_a_reader_learns_of_the_end(monkeypatch):
     """A reader of events asks for the report at once, from a thread of its own."""
-    running: Running[None] = Running(_fails)
+    running: Running[None, None] = Running(_fails)
     seen: list[BaseException] = []
     end = running._told.end
 
