@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NoReturn
 
 import click
 
 from spirit_py.cli.groups import connection_options, docs_option, option
 from spirit_py.cli.lines import show_lines
-from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
+from spirit_py.status.report import OutcomeReport
 
 CTL_EXIT_CODES = """\b
 Verbs:
@@ -43,7 +43,12 @@ _VERBS: Final = (
 @option("--table", default="", help="The table that is migrated; one of several that are together.")
 # Not by the environment, where it would drop what somebody else's abort means to keep.
 @click.option("--cleanup", is_flag=True, help="With abort: drop what was copied, too.")
-@option("--json", "as_json", is_flag=True, help="With status: JSON for programs, one list.")
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="JSON for programs: what was done, or the error, as one object; with status one list.",
+)
 @docs_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
 @click.argument("verb", type=click.Choice(_VERBS), metavar="VERB")
@@ -55,7 +60,8 @@ def ctl(**options: Any) -> None:
     spirit-py ctl --host db1 --database shop --table orders pause
     spirit-py ctl --host db1 --database shop --table orders set threads=2 max-lag=5s
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
+    as_json = options["as_json"]
+    with ErrorsShown(verbose=options["verbose"], document=as_json):
         complete(options)
         if not (options["database"] and options["table"]):
             raise UsageFault("--database and --table are missing", hint="name the table")
@@ -65,14 +71,18 @@ def ctl(**options: Any) -> None:
         else:
             from spirit_py.migration.control.command import control
 
+            said: list[str] = []
             control(
                 connection_of(options),
                 database=options["database"],
                 table=options["table"],
                 verb=verb,
                 arguments=arguments,
-                say=lambda line: show_lines([line]),
+                say=said.append if as_json else lambda line: show_lines([line]),
             )
+            if as_json:
+                done = OutcomeReport(outcome="done").end_fields()
+                show_document({**done, "verb": verb, "arguments": arguments, "said": said})
         leave_with(0)
 
 
@@ -85,8 +95,6 @@ def request_of(options: dict[str, Any]) -> tuple[str, dict[str, str]]:
     verb, values = options["verb"], options["values"]
     if options["cleanup"] and verb != "abort":
         raise UsageFault("--cleanup goes with abort", hint="leave it out")
-    if options["as_json"] and verb != "status":
-        raise UsageFault("--json goes with status", hint="leave it out")
     if verb == "throttle":
         if len(values) != 1:
             raise UsageFault("throttle needs one ratio", hint="write for instance: throttle 0.5")
@@ -126,7 +134,7 @@ def _show(options: dict[str, Any]) -> NoReturn:
         max_age=MigrationConfig.checkpoint_max_age,
     )
     if options["as_json"]:
-        click.echo(json.dumps([one.to_dict() for one in shown], indent=2, ensure_ascii=False))
+        show_document([one.to_dict() for one in shown])
     else:
         show_lines(line for one in shown for line in one.lines())
     if not shown:

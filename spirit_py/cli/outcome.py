@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import signal
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn, Self
@@ -13,6 +15,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events import Event, EventName
 from spirit_py.status.lines import json_line, one_line
+from spirit_py.status.report import OutcomeReport
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
@@ -37,11 +40,16 @@ class ErrorsShown:
     Args:
         log_format: with ``json``, the end of a run is one JSON line instead, and it is written here
             where no reporter has.
+        document: the answer of the command is one JSON document on standard output: so is its
+            error, beside the lines for people on standard error.
     """
 
-    def __init__(self, *, verbose: bool, log_format: LogFormat = "text") -> None:
+    def __init__(
+        self, *, verbose: bool, log_format: LogFormat = "text", document: bool = False
+    ) -> None:
         self._verbose = verbose
         self._json = log_format == "json"
+        self._document = document
         self._reporters: Reporters | None = None
 
     def __enter__(self) -> Self:
@@ -67,6 +75,10 @@ class ErrorsShown:
             # While the work goes on, a SIGINT is a stop request; this one came before or after it.
             error = Interrupted(signal.SIGINT)
         error = broken_library(error)
+        if self._document:
+            report = OutcomeReport()
+            report.note_failure(error)
+            show_document(report.end_fields())
         if self._json:
             self._leave_in_json(error)
         if self._verbose:
@@ -78,14 +90,10 @@ class ErrorsShown:
 
     def end(self, code: int) -> None:
         """Write the end of a run that nothing has failed in, where lines are JSON."""
-        from spirit_py.status.report import OutcomeReport
-
         if self._json:
             show(OutcomeReport(outcome="done", exit_code=code).ended(EventName.RUN_ENDED))
 
     def _leave_in_json(self, error: BaseException) -> NoReturn:
-        from spirit_py.status.report import OutcomeReport
-
         report = OutcomeReport()
         report.note_failure(error)
         if self._verbose:
@@ -139,18 +147,20 @@ def say(text: str) -> None:
 
     Names may hold characters that end lines or control terminals: they are shown as escapes.
     """
-    import contextlib
-
     with contextlib.suppress(OSError, ValueError):
         click.echo(one_line(text), err=True)
 
 
 def show(event: Event) -> None:
     """Write the JSON line of an event to standard error, if it is still open."""
-    import contextlib
-
     with contextlib.suppress(OSError, ValueError):
         click.echo(json_line(event), err=True)
+
+
+def show_document(document: object) -> None:
+    """Write the JSON document that a program has asked for to standard output."""
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
 def _open_standard_streams() -> None:

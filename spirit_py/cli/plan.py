@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,7 @@ import click
 from spirit_py.cli.batch import batch_config, is_batch
 from spirit_py.cli.groups import option
 from spirit_py.cli.migrate import migrate, migration_config, settings
-from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.status.lines import one_line
 
@@ -54,12 +53,13 @@ def plan(**options: Any) -> None:
     spirit-py plan --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
+    as_json = options["format"] == "json"
+    with ErrorsShown(verbose=options["verbose"], document=as_json):
         if unused := _unused(options):
             click.echo(f"not used by plan, which runs nothing: {', '.join(unused)}", err=True)
         made = _made(options)
-        if options["format"] == "json":
-            click.echo(json.dumps(made.to_dict(), indent=2, ensure_ascii=False, default=str))
+        if as_json:
+            show_document(made.to_dict())
         else:
             from spirit_py.plan import text_of
 

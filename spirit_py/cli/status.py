@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spirit_py.cli.groups import connection_options, docs_option, option
 from spirit_py.cli.lines import show_lines
-from spirit_py.cli.outcome import ErrorsShown, leave_with
+from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import Duration, complete, connection_of
 from spirit_py.errors import UsageFault
@@ -37,7 +36,9 @@ Exit codes:
     show_default=True,
     help="Age from which on the migrate command would not carry on.",
 )
-@option("--json", "as_json", is_flag=True, help="JSON for programs, one list.")
+@option(
+    "--json", "as_json", is_flag=True, help="JSON for programs: one list; an error as one object."
+)
 @docs_option
 @option("--verbose", is_flag=True, help="Tracebacks.")
 def status(**options: Any) -> None:
@@ -46,7 +47,7 @@ def status(**options: Any) -> None:
     \b
     spirit-py status --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
+    with ErrorsShown(verbose=options["verbose"], document=options["as_json"]):
         complete(options)
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
@@ -63,8 +64,7 @@ def status(**options: Any) -> None:
         of_many = batches(connection, database=options["database"], table=options["table"])
         found: list[BatchShown | MigrationShown] = [*of_many, *shown]
         if options["as_json"]:
-            listed = [one.to_dict() for one in found]
-            click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+            show_document([one.to_dict() for one in found])
         else:
             show_lines(line for one in found for line in one.lines())
         if not found:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from spirit_py.cli.outcome import say, say_more, show
+from spirit_py.cli.outcome import say, say_more, show, show_document
 from spirit_py.codes import ErrorCode
 from spirit_py.events import Event, EventName
 from spirit_py.status.report import OutcomeReport
@@ -16,7 +16,7 @@ from spirit_py.status.report import OutcomeReport
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_VARIABLE: Final = "SPIRIT_PY_LOG_FORMAT"
+_YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 _GIVEN: Final = "spirit_py.given"
 _NAMES: Final = (click.NoSuchOption, click.exceptions.NoSuchCommand)
 
@@ -67,17 +67,29 @@ def asked_for_json(arguments: Sequence[str], defaults: Any) -> bool:
         arguments: of the whole command line.
         defaults: those of the configuration file, by command and option.
     """
-    found = None
-    for number, word in enumerate(arguments):
-        name, equals, value = word.partition("=")
-        if name == "--log-format":
-            found = value if equals else "".join(arguments[number + 1 : number + 2])
-    if found is None:
-        found = os.environ.get(_VARIABLE)
+    found = _given("--log-format", arguments)
     if found is None:
         given = set(arguments)
         found = next((one.get("log_format") for name, one in defaults.items() if name in given), "")
     return found == "json"
+
+
+def asked_for_document(arguments: Sequence[str]) -> bool:
+    """Return whether the command would answer in one JSON document: so is its error then."""
+    words = set(arguments)
+    if words & {"status", "ctl"}:
+        return "--json" in words or os.environ.get("SPIRIT_PY_JSON", "").lower() in _YES
+    return "plan" in words and _given("--format", arguments) == "json"
+
+
+def _given(option: str, arguments: Sequence[str]) -> str | None:
+    """Return the last value of an option on the command line, or in the environment."""
+    found = os.environ.get(f"SPIRIT_PY_{option.removeprefix('--').replace('-', '_').upper()}")
+    for number, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if name == option:
+            found = value if equals else "".join(arguments[number + 1 : number + 2])
+    return found
 
 
 def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
@@ -86,16 +98,18 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
     hint = " ".join(_remedy(error, root))
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
     cause = f"{cause[:1].lower()}{cause[1:].removesuffix('.')}"
+    report = OutcomeReport(
+        outcome="refused",
+        exit_code=error.exit_code,
+        error_code=ErrorCode.WRONG_OPTIONS,
+        error=cause,
+        hint=hint,
+    )
+    if root and asked_for_document(root.meta.get(_GIVEN, ())):
+        show_document(report.end_fields())
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     elif root and asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
-        report = OutcomeReport(
-            outcome="refused",
-            exit_code=error.exit_code,
-            error_code=ErrorCode.WRONG_OPTIONS,
-            error=cause,
-            hint=hint,
-        )
         show(report.ended(EventName.RUN_ENDED))
     else:
         say(f"error: {cause}")

@@ -100,16 +100,19 @@ class OutcomeReport:
             text=f"ended: {self.outcome}" + (f": {self.error}" if self.error else ""),
             table=table,
             level="error" if self.error else "info",
-            fields={
-                "outcome": self.outcome,
-                "exit_code": self.exit_code,
-                "seconds": self.seconds,
-                "error": self.error,
-                "code": str(self.error_code) or None,
-                "hint": self.hint,
-                "details": list(self.details),
-            },
+            fields={**self.end_fields(), "seconds": self.seconds},
         )
+
+    def end_fields(self) -> dict[str, object]:
+        """Return outcome and error, under the names that every JSON record has for them."""
+        return {
+            "outcome": self.outcome,
+            "exit_code": self.exit_code,
+            "error": self.error,
+            "code": str(self.error_code) or None,
+            "hint": self.hint,
+            "details": list(self.details),
+        }
 
     def write(self, path: Path | None, reporter: Reporter) -> None:
         """Write the JSON (:func:`write_whole`), if a file was asked for.

@@ -159,7 +159,8 @@ def test_settings_change_at_once(table, tmp_path):
         assert "threads is 1, chunk-time is 200ms" in done(
             table, "set", "threads=1", "chunk-time=200ms"
         )
-        assert "nice is 0.5" in done(table, "throttle", "0.5")
+        document = json.loads(done(table, "throttle", "0.5", "--json"))
+        assert (document["outcome"], document["said"]) == ("done", ["nice is 0.5"])
         until(lambda: live(table)["live"]["tasks"] == 1, "the one task")
         assert "started with 2 threads" in refused(table, "set", "threads=3")
         assert "there is no setting" in refused(table, "set", "speed=3")

@@ -60,3 +60,35 @@ def test_without_a_command_the_help_is_shown():
     assert result.exit_code == 2
     assert "\nCommands:\n" in result.output
     assert "hint:" not in result.output
+
+
+AT = ["--user", "u", "--database", "shop", "--table", "t"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["status", "--json", "--tabel", "t"], "wrong-options"),
+        (["status", "--json", "--user", "u", "--table", "t"], "wrong-options"),
+        (["status", "--json", *AT, "--host", "127.0.0.1:1"], "cannot-connect"),
+        (["ctl", *AT, "--json", "paus"], "wrong-options"),
+        (["ctl", *AT, "--json", "--host", "127.0.0.1:1", "pause"], "cannot-connect"),
+        (["ctl", *AT, "--json", "set", "threads=none"], "wrong-options"),
+        (["plan", *AT, "--format", "json", "--max-lag", "5x"], "wrong-options"),
+        (["plan", *AT, "--format=json"], "wrong-options"),
+        (
+            ["plan", *AT, "--format=json", "--alter", "ADD x INT", "--host", "127.0.0.1:1"],
+            "cannot-connect",
+        ),
+    ],
+)
+def test_who_asked_for_a_json_document_gets_the_error_as_one(arguments, code):
+    """With the words that people get on standard error, and nothing else on standard output."""
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    document = json.loads(result.stdout)
+    assert list(document) == ["outcome", "exit_code", "error", "code", "hint", "details"]
+    assert (document["outcome"], document["exit_code"]) == ("refused", 2)
+    assert document["code"] == code
+    assert f"error: {document['error']}\n" in result.stderr
+    assert f"hint: {document['hint']}\n" in result.stderr

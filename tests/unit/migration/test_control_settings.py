@@ -96,7 +96,6 @@ def test_what_is_shown_can_be_given_again():
         (["throttle", "fast"], "nice cannot be"),
         (["pause", "now"], "takes no value"),
         (["pause", "--cleanup"], "goes with abort"),
-        (["abort", "--json"], "goes with status"),
     ],
 )
 def test_a_wrong_command_line_asks_nobody(words, part):
