@@ -105,7 +105,14 @@ class Deferral:
         """Return what has to happen before the swap, for the display; empty for nothing."""
         if name := self.present():
             return f"table {name} to be dropped"
-        return f"the hook to agree: {why}" if (why := self._run.veto.held_back()) else ""
+        return self._disagreement()
+
+    def _disagreement(self) -> str:
+        """Return why the hook does not agree; in a pause nobody is asked."""
+        paused, veto = self._run.settings.current.paused, self._run.veto
+        if veto.asks and paused:
+            return f"the end of the pause ({paused})"
+        return f"the hook to agree: {why}" if (why := veto.held_back()) else ""
 
     def held_now(self) -> str:
         """Return what an operator has asked for since the last look; no I/O.
@@ -204,7 +211,7 @@ class Deferral:
         def watch(stopping: threading.Event) -> None:
             while not stopping.wait(_LOOK_SECONDS):
                 try:
-                    if not self._look() and not self._run.veto.held_back():
+                    if not (self._look() or self._disagreement()):
                         stop.request(SentinelDropped("the sentinel was dropped"))
                         return
                 except Exception:

@@ -1,10 +1,10 @@
 """The hook of ``--hook-veto``: asked before the tables are swapped, or changed in place.
 
-An answer counts for one try of the swap, and for half a minute at most: whoever is asked knows what
-is true now. After a refusal the hook is asked again, with pauses that double from five seconds to
-a minute, until it agrees, an operator decides (``spirit-py ctl cutover``), or
-``--cutover-timeout`` is over. A hook that cannot be asked, or does not answer in its time, has not
-agreed.
+While an operator has paused the run, nobody is asked. An answer counts for one try of the swap, and
+for half a minute at most: whoever is asked knows what is true now. After a refusal the hook is
+asked again, with pauses that double from five seconds to a minute, until it agrees, an operator
+decides (``spirit-py ctl cutover``), or ``--cutover-timeout`` is over. A hook that cannot be asked,
+or does not answer in its time, has not agreed.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _GOOD_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 60.0
 _LOOK_SECONDS: Final = 0.5
+
+
+class _Overruled(Exception):
+    """An operator has decided while the hook was asked."""
 
 
 class Veto:
@@ -86,7 +90,11 @@ class Veto:
                 return ""
             self._require_time()
             if self._clock() >= self._again_at:
-                self._why = self._answer_of(self._gate)
+                try:
+                    self._why = self._answer_of(self._gate)
+                except _Overruled:
+                    # Nothing is noted: whatever it would have answered, it has not agreed.
+                    return ""
                 self._note(self._why)
             return self._why
 
@@ -114,7 +122,12 @@ class Veto:
         return self._asked != asked
 
     def _answer_of(self, gate: Gate) -> str:
-        """Ask the hook."""
+        """Ask the hook.
+
+        Raises:
+            _Overruled: an operator decided meanwhile.
+            SpiritError: the reason of a stop request.
+        """
         process, tables = self._process, self._tables()
         self._asked += 1
         text = "the tables are ready to be changed: the hook is asked"
@@ -127,9 +140,17 @@ class Veto:
             fields={"tables": tables, "number": self._asked},
         )
         try:
-            return gate(event, process.stop.check)
+            answer = gate(event, self._check)
+            self._check()
+            return answer
         finally:
             process.show("")
+
+    def _check(self) -> None:
+        """Raise where the answer is not needed any more."""
+        self._process.stop.check()
+        if self.overruled:
+            raise _Overruled
 
     def _note(self, why: str) -> None:
         """Note the answer: until when it counts, or when to ask again."""

@@ -7,14 +7,20 @@ import json
 import os
 import signal
 import subprocess
+import threading
 
 import pytest
 
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import Interrupted, MigrationFailure
 from spirit_py.events import Event, EventName, undeclared, untold
 from spirit_py.hooks.hook import Hook
 from spirit_py.migration import veto
+from spirit_py.migration.control import asking, command, listener
+from spirit_py.migration.control.command import Asking
+from spirit_py.mysql.connect import connect
+from spirit_py.stop import StopSwitch
 from tests.kits.command import MINUTE, command_line, environment
+from tests.kits.connection import connection_options
 from tests.kits.held_command import assert_migrated, fill
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
@@ -36,6 +42,9 @@ def soon(monkeypatch):
     """The hook is asked again after a moment."""
     monkeypatch.setattr(veto, "_FIRST_PAUSE", 0.05)
     monkeypatch.setattr(veto, "_LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr(listener, "_LOOK_SECONDS", 0.05)
+    for module in (asking, command):
+        monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
 
 
 def start(db, *more, alter=ALTER):
@@ -260,6 +269,82 @@ def test_a_change_in_place_is_asked_for_too(table, spark_engine, monkeypatch):
     assert answers == []
     assert len(migrating.told.named(EventName.CUTOVER_VETOED)) == 1
     assert tables(table) == ["t"]
+
+
+def ask(db, verb):
+    """Ask as ``spirit-py ctl`` does, in this process; return what it says."""
+    said: list[str] = []
+    with connect(connection_options(db), role="ctl") as session:
+        Asking(session, db.name, "t", StopSwitch(), said.append).ask(verb, {})
+    return said[0]
+
+
+def test_an_operator_overrules_a_hook_that_is_being_asked(table, spark_engine):
+    """A call that would last for ever ends nothing, and has agreed to nothing."""
+    asked: list[object] = []
+
+    def gate(event, check):
+        asked.append(event.fields["number"])
+        while True:
+            check()
+            threading.Event().wait(0.01)
+
+    migrating = Gated(spark_engine, copying(table), gate)
+    migrating.wait_until(lambda: asked, "the question")
+    assert "nothing postpones the swap" in ask(table, "cutover")
+    migrating.end()
+    assert asked == [1]
+    assert not migrating.told.named(EventName.CUTOVER_VETOED)
+    assert_migrated(table)
+
+
+@pytest.mark.parametrize("verb", ["pause", "postpone"])
+def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, spark_engine, verb):
+    """The hook agrees, and the tables are not swapped; in a pause it is not asked again."""
+    answer, asked = threading.Event(), []
+
+    def gate(event, check):
+        asked.append(event.fields["number"])
+        while not answer.wait(0.01):
+            check()
+        return ""
+
+    migrating = Gated(spark_engine, copying(table), gate)
+    migrating.wait_until(lambda: asked, "the question")
+    ask(table, verb)
+    answer.set()
+    waits = {"pause": "the end of the pause", "postpone": "_t_snt to be dropped"}[verb]
+    migrating.wait_until(
+        lambda: any(waits in seen.waiting_for for seen in migrating.told.snapshots[-1:]), waits
+    )
+    assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
+    assert asked == [1]
+    ask(table, {"pause": "resume", "postpone": "cutover"}[verb])
+    migrating.end()
+    assert_migrated(table)
+
+
+def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(table, spark_engine):
+    """Both must agree; a second run of the command asks again, and makes no second sentinel."""
+    asked: list[object] = []
+
+    def gate(event, _check):
+        asked.append(event.fields["number"])
+        return "not yet"
+
+    deferred = copying(table, defer_cutover=True, recheck_interval=3600.0)
+    migrating = Gated(spark_engine, deferred, gate)
+    migrating.wait_until(lambda: migrating.told.named(EventName.CUTOVER_DEFERRED), "the sentinel")
+    assert asked == []
+    table.execute("DROP TABLE _t_snt")
+    migrating.wait_until(lambda: len(asked) > 1, "the questions")
+    migrating.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        migrating.end()
+    again = Gated(spark_engine, deferred, lambda *_: "")
+    assert again.end().resumed
+    assert not again.told.named(EventName.CUTOVER_DEFERRED)
+    assert_migrated(table)
 
 
 def test_a_copy_begins_without_consent(table, spark_engine):

@@ -48,7 +48,7 @@ def deferral_of(
     work = SimpleNamespace(mapping=SimpleNamespace(source=source))
     run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
     run.show = lambda _: None
-    run.veto = SimpleNamespace(held_back=lambda: "")
+    run.veto = SimpleNamespace(held_back=lambda: "", asks=False)
     run.postponements, run.settings = 0, SimpleNamespace(current=SimpleNamespace(paused=""))
     return Deferral(run, [work])  # type: ignore[arg-type,list-item]
 
