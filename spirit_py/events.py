@@ -45,6 +45,7 @@ class EventName(enum.StrEnum):
     FEED_BEGUN = "feed.begun"
     FEED_LOST = "feed.lost"
     FEED_RECONNECTED = "feed.reconnected"
+    FEED_FLAPS = "feed.flaps"
     BACKPRESSURE_BEGUN = "backpressure.begun"
     BACKPRESSURE_ENDED = "backpressure.ended"
     BINLOG_EXPIRES = "binlog.expires"
@@ -253,6 +254,7 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     EventName.FEED_BEGUN: {"position": str},
     EventName.FEED_LOST: {"reason": str},
     EventName.FEED_RECONNECTED: {"seconds": float},
+    EventName.FEED_FLAPS: {"losses": int, "seconds": float, "within": float, "reason": str},
     EventName.BACKPRESSURE_BEGUN: {"buffered_bytes": int},
     EventName.BACKPRESSURE_ENDED: {"seconds": float},
     EventName.BINLOG_EXPIRES: {"seconds_left": float, "seconds": float},

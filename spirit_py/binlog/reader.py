@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
+from spirit_py.binlog.losses import Losses
 from spirit_py.errors import FeedSilent
-from spirit_py.events import EventName, untold
 from spirit_py.mysql.retry import PATIENCE, Patience
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     import threading
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.parser import BinlogParser
     from spirit_py.contracts import Clock
-    from spirit_py.events import Tell
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 15.0
@@ -37,7 +35,7 @@ class BinlogReader:
         stop: set when reading must end.
         give_up: seconds without a new event, counted from a loss, after which the stream has
             failed.
-        tell: reports a loss, and the end of it.
+        losses: reports them, and their ends.
     """
 
     connect: Callable[[], BinlogConnection]
@@ -45,13 +43,12 @@ class BinlogReader:
     stop: threading.Event
     give_up: float = PATIENCE
     clock: Clock = time.monotonic
-    tell: Tell = untold
+    losses: Losses = field(default_factory=Losses)
     connection: BinlogConnection | None = field(default=None, init=False)
     last_loss: str = field(default="", init=False)
     trouble: str = field(default="", init=False)
     reconnects: int = field(default=0, init=False)
     _first: Sequence[memoryview] = field(default=(), init=False)
-    _lost_at: float | None = field(default=None, init=False)
 
     def open(self) -> None:
         """Open a connection and wait for its first events, which have the file and offset.
@@ -108,35 +105,21 @@ class BinlogReader:
             self.open()
             self.reconnects += 1
             self.parser.reopened()
-            self._tell_back()
+            self.losses.back()
         self.trouble = ""
         connection = self.connection
         assert connection is not None  # noqa: S101 - for the type checker
         while not self.stop.is_set():
             events, self._first = self._first or connection.read(), ()
             heard()
+            self.losses.look()
             for event in events:
                 self.parser.feed(event)
 
-    def _tell_back(self) -> None:
-        if self._lost_at is not None:
-            seconds, self._lost_at = self.clock() - self._lost_at, None
-            self.tell(
-                EventName.FEED_RECONNECTED,
-                f"the change feed is connected again, after {human_seconds(seconds)}",
-                seconds=round(seconds, 3),
-            )
-
     def _lose(self, error: StreamLost) -> None:
         self.last_loss = self.trouble = str(error)
-        if self._lost_at is None and not self.stop.is_set():
-            self._lost_at = self.clock()
-            self.tell(
-                EventName.FEED_LOST,
-                f"the change feed has lost its connection, and opens another: {error}",
-                level="warning",
-                reason=str(error),
-            )
+        if not self.stop.is_set():
+            self.losses.lost(str(error))
         if self.connection is not None:
             self.connection.close()
             self.connection = None

@@ -204,7 +204,7 @@ class BinlogSource:
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
         )
-        self._reader.tell = self._tell
+        self._reader.losses.tell = self._tell
         try:
             self._reader.open()
         except StreamLost as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.binlog.connection import StreamLost
+from spirit_py.binlog.losses import Losses
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.errors import FeedFailure
 from spirit_py.events import EventName, teller
@@ -81,7 +82,7 @@ def test_an_event_that_always_breaks_the_stream_makes_no_loop_without_pauses() -
     parser = Parser(lambda number: number == 5)
     reader = reader_of(stop, parser)
     told = RecordingReporter()
-    reader.tell = teller(told.event)
+    reader.losses = Losses(clock=lambda: stop.now, tell=teller(told.event))
     reader.connect = lambda: Connection(3)  # type: ignore[assignment,return-value]
     with pytest.raises(FeedFailure, match="wrong checksum"):
         reader.run(lambda: None)
@@ -89,8 +90,11 @@ def test_an_event_that_always_breaks_the_stream_makes_no_loop_without_pauses() -
     assert stop.pauses[8] > 10 * stop.pauses[0]
     assert stop.now > 600.0
     lost = [event.fields["reason"] for event in told.named(EventName.FEED_LOST)]
-    assert len(lost) == len(told.named(EventName.FEED_RECONNECTED)) + 1
+    assert len(lost) == len(told.named(EventName.FEED_RECONNECTED))
     assert set(lost) == {"a wrong checksum"}
+    counted = [int(str(event.fields["losses"])) for event in told.named(EventName.FEED_FLAPS)]
+    assert len(counted) in (3, 4)
+    assert len(stop.pauses) / 2 < len(lost) + sum(counted) <= len(stop.pauses) + 1
 
 
 def test_a_stream_that_comes_on_is_not_given_up() -> None:
