@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
 
+#: A metric that is switched off keeps its last value; the status text has the length in any case.
 _HISTORY: Final = """
-SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"""
+SELECT `COUNT` FROM information_schema.INNODB_METRICS
+WHERE NAME = 'trx_rseg_history_len' AND STATUS = 'enabled'"""
+_STATUS: Final = "SHOW ENGINE INNODB STATUS"
+_LENGTH: Final = re.compile(r"^History list length\s+(\d+)$", re.MULTILINE)
 #: From 8.0.30 on; before, the same is in SHOW ENGINE INNODB STATUS.
 _NOW: Final = "innodb_redo_log_current_lsn"
 _THEN: Final = "innodb_redo_log_checkpoint_lsn"
@@ -56,9 +60,9 @@ class HistoryThrottler:
 
         Raises:
             ServerFault: the server did not answer, or the account may not ask.
+            MigrationFailure: the server does not show it.
         """
-        found = self._session.ask(lambda session: session.query(_HISTORY))
-        length = int(found[0][0]) if found else 0
+        length = self._session.ask(history_length)
         if length <= self._most:
             return ""
         return (
@@ -107,6 +111,28 @@ class CheckpointAgeThrottler:
         self._session.close()
 
 
+def history_length(session: SqlSession) -> int:
+    """Return how many undo log records are in the history (PROCESS).
+
+    Raises:
+        MigrationFailure: the server does not show it.
+    """
+    if found := session.query(_HISTORY):
+        return int(found[0][0])
+    ((_, _, text),) = session.query(_STATUS)
+    return _length_in(str(text))
+
+
+def _length_in(status: str) -> int:
+    found = _LENGTH.search(status)
+    if found is None:
+        raise MigrationFailure(
+            "neither INNODB_METRICS nor SHOW ENGINE INNODB STATUS has the length of the history",
+            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+        )
+    return int(found[1])
+
+
 def redo_use(session: SqlSession) -> tuple[int, int]:
     """Return the age of the last checkpoint and the capacity of the redo log, bytes (PROCESS).
 
@@ -116,7 +142,7 @@ def redo_use(session: SqlSession) -> tuple[int, int]:
     found = read_status(session, names=[_NOW, _THEN, _CAPACITY])
     if len(found) == 3:
         return int(found[_NOW] - found[_THEN]), max(1, int(found[_CAPACITY]))
-    ((_, _, text),) = session.query("SHOW ENGINE INNODB STATUS")
+    ((_, _, text),) = session.query(_STATUS)
     ((capacity,),) = session.query("SELECT @@innodb_log_file_size * @@innodb_log_files_in_group")
     return checkpoint_age(str(text)), max(1, int(capacity))
 

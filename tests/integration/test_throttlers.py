@@ -68,6 +68,24 @@ def test_the_history_and_the_redo_log_have_figures(db):
     throttler.close()
 
 
+def test_a_history_whose_metric_is_switched_off_is_read_from_elsewhere(db):
+    """The metric keeps its last value then, and would never hold anything back."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    db.execute("INSERT INTO t VALUES (1, 0)")
+    db.execute("SET GLOBAL innodb_monitor_disable = 'trx_rseg_history_len'")
+    reader = db.connect(autocommit=False).cursor()
+    try:
+        reader.execute("SELECT * FROM t")
+        for number in range(1, 41):
+            db.execute(f"UPDATE t SET v = {number}")
+        throttler = HistoryThrottler(connection_options(db), 30)
+        assert "InnoDB's history, which is" in throttler.look()
+        throttler.close()
+    finally:
+        reader.execute("ROLLBACK")
+        db.execute("SET GLOBAL innodb_monitor_enable = 'trx_rseg_history_len'")
+
+
 def test_an_account_that_may_not_ask_is_an_error(db):
     """Whoever watches the throttler turns that into a reason after a grace."""
     with account(db) as options:
