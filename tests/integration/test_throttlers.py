@@ -72,7 +72,8 @@ def test_a_history_whose_metric_is_switched_off_is_read_from_elsewhere(db):
     """The metric keeps its last value then, and would never hold anything back."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES (1, 0)")
-    db.execute("SET GLOBAL innodb_monitor_disable = 'trx_rseg_history_len'")
+    for how in ("disable", "reset_all"):
+        db.execute(f"SET GLOBAL innodb_monitor_{how} = 'trx_rseg_history_len'")
     reader = db.connect(autocommit=False).cursor()
     try:
         reader.execute("SELECT * FROM t")
