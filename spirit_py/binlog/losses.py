@@ -27,7 +27,7 @@ _LASTS_SECONDS: Final = 10.0
 
 @dataclass(kw_only=True)
 class Losses:
-    """Tells of the losses of one connection; used by one thread.
+    """Reports the losses of one connection; used by one thread.
 
     Attributes:
         tell: may be set later.
@@ -83,7 +83,7 @@ class Losses:
         )
 
     def look(self) -> None:
-        """Tell how many losses were counted, when it is time; called often."""
+        """Report how many losses were counted, when it is time; called often."""
         if not self._counted or self.clock() < self._quiet_until:
             return
         self.tell(
