@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,7 +18,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
-from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
@@ -174,6 +175,8 @@ class _Runner:
     asked: Callable[[], bool]
     refused: Callable[[], object]
     sent: int = 0
+    #: The named lock of the last try.
+    _fenced: str = ""
 
     def run(self, algorithm: Algorithm) -> str:
         """Change the table; return why the server cannot with this algorithm, or an empty text."""
@@ -187,23 +190,34 @@ class _Runner:
                 continue
             self.renew()
             self.sent += 1
-            sent_by = self.native.id
+            fence = f"spirit-py:alter:{secrets.token_hex(8)}"
             try:
+                self._fence(fence)
                 self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
                 self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
             except ServerFault as error:
                 if self._was_restarted(error):
-                    if self._changed(error, sent_by):
+                    if self._changed(error, fence):
                         return ""
                     continue
                 if error.code != LOCK_WAIT_TIMEOUT:
-                    return self._judge(error, sent_by)
+                    return self._judge(error, fence)
                 if self.turns.over:
                     raise self._no_lock(error) from error
                 self.refused()
                 self.turns.pause(self.sent, wait, "")
             else:
                 return ""
+
+    def _fence(self, fence: str) -> None:
+        """Take a named lock by which the statement of this try is known, whatever becomes of it.
+
+        The session's number would not do: a server that was restarted begins to number again.
+        """
+        if self._fenced:
+            release_named_lock(self.native, self._fenced)
+        take_named_lock(self.native, fence)
+        self._fenced = fence
 
     def _await_free(self) -> None:
         """Wait until the ALTER may be sent.
@@ -232,11 +246,11 @@ class _Runner:
             error_code=ErrorCode.LOCK_NOT_GRANTED,
         )
 
-    def _judge(self, error: ServerFault, sent_by: int) -> str:
+    def _judge(self, error: ServerFault, fence: str) -> str:
         """Return the reason when only the algorithm is impossible; raise for everything else.
 
         Args:
-            sent_by: the id of the session that sent the ALTER; `native` may be another by now.
+            fence: as of :meth:`_changed`.
         """
         fate = disposition(error, committing=True)
         if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
@@ -247,22 +261,22 @@ class _Runner:
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error
-        if fate is Disposition.UNKNOWN and self._changed(error, sent_by):
+        if fate is Disposition.UNKNOWN and self._changed(error, fence):
             return ""
         raise error
 
-    def _changed(self, error: ServerFault, sent_by: int) -> bool:
+    def _changed(self, error: ServerFault, fence: str) -> bool:
         """Return whether an ALTER whose answer was lost has taken effect.
 
         Args:
-            sent_by: the id of the session that sent it.
+            fence: the named lock of the session that sent it; `native` may be another by now.
 
         DDL is atomic: once the lost session is gone, the definition is the old one or the new.
-        The server releases that session's named lock when its statement has ended.
+        The server releases that session's named locks when its statement has ended.
         """
         try:
             for _ in range(60):
-                if not ours(self.session, [sent_by]):
+                if named_lock_holder(self.session, fence) is None:
                     found = read_table(self.session, self.source.schema, self.source.name)
                     return found is None or shape_of(found) != shape_of(self.source)
                 self.turns.stop.wait(1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -187,14 +186,10 @@ def test_lock_is_had_at_last(db, desk):
     other = db.connect()
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
-    results = []
-    thread = threading.Thread(target=lambda: results.append(run(desk, "ADD c INT")))
-    thread.start()
+    waiting = BackgroundCall(partial(run, desk, "ADD c INT"))
     wait_until_locked(db)
     other.commit()
-    thread.join(30)
-    (result,) = results
-    assert result.algorithm == "instant"
+    assert waiting.result().algorithm == "instant"
     assert db.query("SELECT COUNT(*), COUNT(c) FROM t") == [(2, 0)]
 
 
@@ -204,18 +199,16 @@ def test_nothing_is_sent_while_somebody_old_is_in_front(db, desk):
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     said: list[str] = []
-    results = []
     turns = turns_on(desk, tell=lines_to(said.append), old=0.0)
     statement = alter_of(desk.schema, "t", "ADD c INT")
     call = partial(try_shortcut, desk.native, desk.session, desk.table(), statement, turns)
-    thread = threading.Thread(target=lambda: results.append(call()))
-    thread.start()
+    waiting = BackgroundCall(call)
     until(lambda: said, "the message")
     assert f"is not requested while this is in front: session {other.thread_id()} of" in said[0]
     assert not alter_waits(db)
     other.commit()
-    thread.join(30)
-    assert [(result.algorithm, result.attempts) for result in results] == [("instant", 1)]
+    result = waiting.result()
+    assert (result.algorithm, result.attempts) == ("instant", 1)
 
 
 def look_of(db) -> int | None:
@@ -276,21 +269,12 @@ def test_killed_before_it_took_effect(db, desk):
     other = db.connect()
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
-    errors = []
-
-    def attempt():
-        try:
-            run(desk, "ADD c INT")
-        except ServerFault as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=attempt)
-    thread.start()
+    waiting = BackgroundCall(partial(run, desk, "ADD c INT"))
     wait_until_locked(db)
     db.execute(f"KILL {desk.native.id}")
-    thread.join(30)
+    with pytest.raises(ServerFault):
+        waiting.result()
     other.rollback()
-    assert errors
     assert not desk.table().has_column("c")
 
 
@@ -299,6 +283,7 @@ class LosesTheAnswer:
 
     def __init__(self, desk, db):
         self.id = desk.native.id
+        self.query = desk.native.query
         self._session = desk.native
         self._db = db
 
@@ -306,7 +291,7 @@ class LosesTheAnswer:
         """Run the statement, then lose the connection and the answer."""
         done = self._session.execute(sql)
         if sql.startswith("ALTER"):
-            self._db.execute(f"KILL {self.id}")
+            self._db.execute(f"KILL {self._session.id}")
             raise ServerFault(2013, "Lost connection to server during query", where="test")
         return done
 
@@ -334,6 +319,15 @@ def test_the_answer_is_lost_and_the_session_is_another_one_by_then(db, desk):
     result = try_shortcut(
         native, desk.session, desk.table(), statement, turns, renew=opens_only_the_first
     )
+    assert result.algorithm == "instant"
+
+
+def test_the_answer_is_lost_and_another_session_has_its_number_by_then(db, desk):
+    """A server that was restarted begins to number again: one of ours has the sender's number."""
+    statement = alter_of(desk.schema, "t", "ADD c INT")
+    native: Any = LosesTheAnswer(desk, db)
+    native.id = desk.session.id
+    result = try_shortcut(native, desk.session, desk.table(), statement, turns_on(desk))
     assert result.algorithm == "instant"
 
 
