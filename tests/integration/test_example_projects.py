@@ -20,7 +20,7 @@ from tests.kits.waiting import until
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 ROWS = 12_000
-SECONDS = 60
+SECONDS = 240
 
 
 class Project:

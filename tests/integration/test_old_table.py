@@ -147,14 +147,16 @@ def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkey
     monkeypatch.setattr(old_tables, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(old_tables, "_SHOW_SECONDS", 0.05)
     moved: list[float] = []
+    begun: list[Migrating] = []
     asked = old_tables._now
 
     def now(session: Any) -> float:
-        moved.append(asked(session) + (2 * HOUR if in_grace(running) else 0.0))
+        waits = any(in_grace(running) for running in begun)
+        moved.append(asked(session) + (2 * HOUR if waits else 0.0))
         return moved[-1]
 
-    running = change(drop_old_after=HOUR)
     monkeypatch.setattr(old_tables, "_now", now)
+    begun.append(running := change(drop_old_after=HOUR))
     running.wait_until(lambda: in_grace(running), "grace")
     looks = len(moved)
     running.wait_until(lambda: len(moved) > looks + 20, "looks at the clock")
@@ -188,10 +190,11 @@ def test_an_old_table_that_is_dropped_by_hand_ends_the_grace(db, change):
 
 
 def put_another_in_its_place(db) -> None:
-    """Drop the old table, and put a table of somebody's own under its name."""
-    db.execute("DROP TABLE _t_old")
-    db.execute("CREATE TABLE _t_old (id INT PRIMARY KEY, a INT)")
-    db.execute("INSERT INTO _t_old VALUES (7, 7)")
+    """Drop the old table, and put a table of somebody's own under its name, at one moment."""
+    db.execute("CREATE TABLE theirs (id INT PRIMARY KEY, a INT)")
+    db.execute("INSERT INTO theirs VALUES (7, 7)")
+    db.execute("RENAME TABLE _t_old TO dropped, theirs TO _t_old")
+    db.execute("DROP TABLE dropped")
 
 
 def test_another_table_in_the_old_ones_place_is_not_dropped(db, change):

@@ -19,7 +19,9 @@ from tests.kits.checksum import Pair
 from tests.kits.copying import copying
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.paces import SetPace
+from tests.kits.resume import once_at
 from tests.kits.tables import map_table
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumProgress
@@ -179,19 +181,20 @@ def test_a_build_of_indexes_waits_for_its_turn(filled, spark_engine, monkeypatch
     assert filled.query("SHOW INDEX FROM t WHERE Key_name = 'n'")
 
 
-def test_the_heartbeat_is_written_while_a_run_works(filled, spark_engine):
+def test_the_heartbeat_is_written_while_a_run_works(filled, spark_engine, monkeypatch):
     """The server's time is in a row of the checkpoint table, also in a dry run."""
     sql = f"SELECT written_at FROM _t_chkpnt WHERE id = {HEARTBEAT_ID}"
-    config = config_for(
-        filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, nice=50.0, dry_run=True
-    )
-    run = Migrating(spark_engine, config)
-    run.wait_until(
-        lambda: filled.query("SHOW TABLES LIKE '\\_t\\_chkpnt'") and filled.query(sql), "a beat"
-    )
-    first = filled.query(sql)
-    run.wait_until(lambda: filled.query(sql) != first, "another beat")
-    run.end()
+    beats: list[object] = []
+
+    def see_two() -> None:
+        for what in ("a beat", "another beat"):
+            (found,) = until(lambda: [row for row in filled.query(sql) if row not in beats], what)
+            beats.append(found)
+
+    once_at(monkeypatch, "chunk.committed", see_two)
+    config = config_for(filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, dry_run=True)
+    Migrating(spark_engine, config).end()
+    assert len(beats) == 2
     assert filled.query("SHOW TABLES") == [("t",)]
 
 
@@ -240,6 +243,15 @@ def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, spark_en
         writer.join()
     assert report.least_tasks is not None
     assert report.least_tasks <= 1.0
+    known, saw = threading.Event(), adaptive_module.Adaptive.saw
+
+    def noted(self, *seen) -> None:
+        saw(self, *seen)
+        known.set()
+
+    # Until it is known that nobody else is there, one task works.
+    monkeypatch.setattr(adaptive_module.Adaptive, "saw", noted)
+    once_at(monkeypatch, "feed.started", lambda: known.wait(DEADLINE))
     quiet = config_for(filled, table="t", alter="ADD y INT", no_shortcut=True)
     report = Migrating(spark_engine, quiet).end()
     assert report.median_tasks in {None, 2.0}

@@ -39,7 +39,7 @@ def test_a_migration_is_scraped_while_it_runs_and_leaves_its_records(db, tmp_pat
     page, metrics = tmp_path / "run.html", tmp_path / "run.prom"
     words = ["--metrics-listen", "127.0.0.1:0", "--metrics-file", str(metrics)]
     with PointListener(tmp_path / "points") as listener:
-        hold = listener.hold("cutover.locked")
+        hold = listener.hold("cutover.lock")
         command = Command(fill(db), listener, tmp_path, *words, "--report-html", str(page))
         address = address_of(command.log)
         early = samples(scraped(address)[1])
@@ -51,7 +51,7 @@ def test_a_migration_is_scraped_while_it_runs_and_leaves_its_records(db, tmp_pat
             "the phase",
         )
         hold.release()
-        assert command.process.wait(60) == 0
+        assert command.end() == 0
     assert held["spirit_py_copied_rows_total",] == 3000
     assert early.get(("spirit_py_copied_rows_total",), 0) <= 3000
     assert ("spirit_py_lock_held_seconds",) not in held

@@ -29,6 +29,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.preflight import registry
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.units import human_count
+from tests.kits.binlogs import purge_binlogs
 from tests.kits.cleanup import clean
 from tests.kits.migrate import config_for
 from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
@@ -205,9 +206,7 @@ def test_status_shows_why_nothing_can_be_resumed(stopped, spark_engine):
 
 def test_a_purged_binlog_begins_afresh(stopped, spark_engine):
     """The changes since the checkpoint are gone: everything is copied again."""
-    stopped.execute("FLUSH BINARY LOGS")
-    last = stopped.query("SHOW BINARY LOGS")[-1][0]
-    stopped.execute("PURGE BINARY LOGS TO %s", (last,))
+    purge_binlogs(stopped)
     seen = shown(stopped)
     assert seen.again == "start afresh"
     assert "cannot go on where it stopped: " in seen.reason

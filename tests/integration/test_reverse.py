@@ -6,6 +6,7 @@ import os
 import random
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -14,6 +15,7 @@ from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration import migrate
+from spirit_py.migration.reverse import keeper
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
@@ -22,8 +24,10 @@ from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
 from spirit_py.throttle.watched import GRACE
 from tests.kits.background import BackgroundCall
+from tests.kits.binlogs import purge_binlogs
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
+from tests.kits.locking import Clock
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import Client, SwappedTable, reverse_config
 from tests.kits.waiting import until
@@ -192,12 +196,16 @@ def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
     assert stored.state == ENDED
 
 
-def test_the_old_table_is_current_when_the_time_is_over(db, spark_engine):
+def test_the_old_table_is_current_when_the_time_is_over(db, spark_engine, monkeypatch):
     """At the end of the time the old table is current to the last row, and the caller's to drop."""
+    clock = Clock()
+    monkeypatch.setattr(keeper, "time", SimpleNamespace(monotonic=clock))
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", seconds=4.0, engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", seconds=600.0, engine=spark_engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (1)")
+    until(lambda: rows_of(db, "_t_old", "id, v"), "the row in the old table")
+    clock.put_forward(600.0)
     assert following.result() is False
     assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
     assert rows_of(db, "_t_old", "id, v") == [(1, 1)]
@@ -361,9 +369,7 @@ def test_reverse_replication_is_lost_with_the_binlog(db, spark_engine):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     db.execute("INSERT INTO t (v) VALUES (1)")
-    db.execute("FLUSH BINARY LOGS")
-    ((last, *_),) = db.query("SHOW BINARY LOGS")[-1:]
-    db.execute("PURGE BINARY LOGS TO %s", (last,))
+    purge_binlogs(db)
     with pytest.raises(ReverseReplicationLost, match="the change feed cannot go on"):
         changed.revert()
     with pytest.raises(Refusal, match=r"reverse replication of .* has ended"):
@@ -459,7 +465,7 @@ def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, spark_engine):
     asking = Revert(revert, RecordingReporter(), engine_factory=unwanted_engine, stop=stop)
     reverting = BackgroundCall(asking.run)
     try:
-        reverting.result(30)
+        reverting.result()
     except BaseException:
         stop.request(Interrupted(2))
         raise

@@ -146,7 +146,7 @@ def test_every_slot_is_busy(spark_engine, tmp_path):
         from pathlib import Path
 
         Path(folder, str(rank)).touch()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(list(Path(folder).iterdir())) < SLOTS:
             if time.monotonic() > deadline:
                 raise CopyFailure(f"task {rank} ran alone")
@@ -355,10 +355,10 @@ def test_a_jvm_that_hangs_is_killed_and_its_call_ends(script):
     """PySpark waits for an answer without a limit; the run goes on without Spark."""
     running = script("""
 from spirit_py.spark import runtime
-runtime._ANSWER_SECONDS = 1.0
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 say(slots=engine.slots)
+runtime._ANSWER_SECONDS = 1.0
 for pid in engine._spark._process._members():
     os.kill(pid, 19)
 try:

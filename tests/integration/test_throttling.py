@@ -10,7 +10,8 @@ import pytest
 
 from spirit_py.errors import CriticalLoad, Refusal
 from tests.kits.migrate import Migrating, config_for
-from tests.kits.waiting import until
+from tests.kits.resume import once_at
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,15 +63,26 @@ def running(db) -> int:
     return int(db.query("SHOW GLOBAL STATUS LIKE 'Threads_running'")[0][1])
 
 
+class Held:
+    """Holds a copy behind its first chunk, so that it cannot end before the load is there."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.begun, self._go_on = threading.Event(), threading.Event()
+        once_at(monkeypatch, "chunk.committed", self._hold)
+
+    def _hold(self) -> None:
+        self.begun.set()
+        assert self._go_on.wait(DEADLINE)
+
+    def release(self) -> None:
+        """Let it go on."""
+        self._go_on.set()
+
+
 def slowly(db, **more) -> MigrationConfig:
     """Return the configuration of a copy of many chunks, with rests between them."""
     given = {"table": "t", "alter": ALTER, "no_shortcut": True, "target_chunk_time": 0.02}
     return config_for(db, **{**given, "nice": 4.0, **more})
-
-
-def copied(run: Migrating) -> int:
-    """Return the rows that the display showed last."""
-    return max((one.rows or 0 for one in run.told.snapshots), default=0)
 
 
 def assert_changed(db) -> None:
@@ -80,11 +92,13 @@ def assert_changed(db) -> None:
     assert (int(new), int(length)) == (rows, 200 * rows)
 
 
-def test_the_copy_waits_while_the_load_is_high_and_comes_back(filled, spark_engine):
+def test_the_copy_waits_while_the_load_is_high_and_comes_back(filled, spark_engine, monkeypatch):
     """No chunk is handed out above --max-load; the reason is shown, logged and in the report."""
+    held = Held(monkeypatch)
     run = Migrating(spark_engine, slowly(filled, max_load=LIMIT))
-    run.wait_until(lambda: copied(run), "the copy to begin")
+    run.wait_until(held.begun.is_set, "the copy to begin")
     with running_sessions(filled, BUSY):
+        held.release()
         run.wait_until(lambda: run.told.said("waiting for the server's load"), "the wait")
         assert any("Threads_running" in one.waiting_for for one in run.told.snapshots)
         # What was handed out before has ended: two counts, some looks apart, are equal.
@@ -104,12 +118,17 @@ def _stands_still(db) -> bool:
     return before == db.query("SELECT COUNT(*) FROM _t_new")
 
 
-def test_a_critical_load_ends_the_run_and_the_same_command_carries_on(filled, spark_engine):
+def test_a_critical_load_ends_the_run_and_the_same_command_carries_on(
+    filled, spark_engine, monkeypatch
+):
     """The error names the counter; the next run copies what is left."""
+    held = Held(monkeypatch)
     run = Migrating(spark_engine, slowly(filled, critical_load=LIMIT))
-    run.wait_until(lambda: copied(run), "the copy to begin")
-    with running_sessions(filled, BUSY), pytest.raises(CriticalLoad, match="Threads_running"):
-        run.end()
+    run.wait_until(held.begun.is_set, "the copy to begin")
+    with running_sessions(filled, BUSY):
+        held.release()
+        with pytest.raises(CriticalLoad, match="Threads_running"):
+            run.end()
     report = Migrating(spark_engine, slowly(filled, nice=0.0)).end()
     assert report.rows_copied_before > 0
     assert_changed(filled)

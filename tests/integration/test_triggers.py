@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 
 import MySQLdb
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.errors import Refusal
 from tests.kits.migrate import config_for, migrate_here
+from tests.kits.resume import once_at
 from tests.kits.tables import open_session, tables
 
 ROWS = 2000
@@ -196,25 +196,10 @@ def test_a_collation_of_the_schema_that_is_no_longer_is_refused(audited, spark_e
 
 
 def test_triggers_created_and_dropped_meanwhile_are_those_of_the_swapped_table(
-    audited, spark_engine
+    audited, spark_engine, monkeypatch
 ):
     """DROP TRIGGER names no table; what counts is what there is at the swap."""
     db = audited
-
-    class Dropping(threading.Thread):
-        def run(self) -> None:
-            with db.connect() as connection:
-                cursor = connection.cursor()
-                deadline = time.monotonic() + 60
-                while time.monotonic() < deadline:
-                    cursor.execute("SHOW TABLES LIKE '\\_t\\_new'")
-                    if cursor.fetchall():
-                        cursor.execute("DROP TRIGGER u1")
-                        return
-                    time.sleep(0.005)
-
-    thread = Dropping()
-    thread.start()
+    once_at(monkeypatch, "drain.begun", lambda: db.execute("DROP TRIGGER u1"))
     migrate_here(spark_engine, config_for(db, table="t", alter=ADD))
-    thread.join()
     assert [one.name for one in triggers_of(db)] == ["b1", "a1", "a2", "d1"]

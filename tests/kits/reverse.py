@@ -35,13 +35,13 @@ from tests.kits.followed_tables import FollowedTable
 from tests.kits.locking import policy
 from tests.kits.reporter import RecordingReporter
 from tests.kits.tables import tables
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DEADLOCK = 1213
-QUICK = FeedOptions(flush_interval=0.2, wait_timeout=15)
+QUICK = FeedOptions(flush_interval=0.2, wait_timeout=DEADLINE)
 LIMITS = CutoverLimits(lock=policy(longest_pause=0.2))
 
 
