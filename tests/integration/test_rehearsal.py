@@ -126,8 +126,8 @@ def test_figures_never_fail_a_run(db):
     )
     rehearsal.start()
     rehearsal.measure_tables([("a", "b")])
-    assert "rehearsal" in [thread.name for thread in threading.enumerate()]
+    assert "spirit-py-rehearsal" in [thread.name for thread in threading.enumerate()]
     figures = rehearsal.stop()
     assert figures.binlog_bytes is None
     assert len(figures.trouble) == 2
-    assert "rehearsal" not in [thread.name for thread in threading.enumerate()]
+    assert "spirit-py-rehearsal" not in [thread.name for thread in threading.enumerate()]

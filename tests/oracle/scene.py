@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SEED_VARIABLE = "SPIRIT_PY_CASE_SEED"
 #: How long the server may take to forget a session that was closed.
-GRACE = 10.0
+GRACE = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
