@@ -191,8 +191,8 @@ def test_a_server_dies_with_the_process_that_started_it(own: MySQLServer) -> Non
         pid, home = starter.stdout.readline().split()
         assert Path(f"/proc/{pid}").exists()
         starter.kill()
-    assert wait_until(lambda: not Path(home).exists(), 10)
-    assert wait_until(lambda: not _runs(int(pid)), 10)
+    assert wait_until(lambda: not Path(home).exists(), 60)
+    assert wait_until(lambda: not _runs(int(pid)), 60)
 
 
 def _runs(pid: int) -> bool:
