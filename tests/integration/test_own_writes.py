@@ -24,7 +24,7 @@ from tests.fixtures.feed import fill
 from tests.kits.chunks import bound, chunk
 from tests.kits.copying import Throttle
 from tests.kits.resume import Interruption, Writers, assert_nothing_left, make_table, start
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,7 @@ def writing(scene: Scene) -> Iterator[None]:
     thread = threading.Thread(target=write, name="test-writer")
     thread.start()
     try:
-        assert written.wait(30)
+        assert written.wait(DEADLINE)
         yield
     finally:
         ended.set()

@@ -185,7 +185,7 @@ def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
     command = command_line(table, "migrate", "--table", "t", "--alter", "MODIFY note VARCHAR(30)")
     password = {"SPIRIT_PY_PASSWORD": table.server.password}
     with Terminal(command, columns=80, rows=50, environment=password) as terminal:
-        assert terminal.wait(60) == 0
+        assert terminal.wait(240) == 0
         shown = terminal.everything()
     written = b"".join(piece for _, piece in terminal.written).decode()
     assert re.search(r"^  change .*`a` int", shown, re.MULTILINE)

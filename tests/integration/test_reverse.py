@@ -458,7 +458,7 @@ def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, spark_engine):
     running = BackgroundCall(
         lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
     )
-    until(lambda: notes.said("runs for"), "reverse replication", seconds=120)
+    until(lambda: notes.said("runs for"), "reverse replication")
     # Longer than a throttler's silence is suffered.
     time.sleep(GRACE + 2)
     revert = RevertConfig(connection=config.connection, database=db.name, table="t", threads=2)
@@ -486,7 +486,7 @@ def test_several_tables_go_back_together(db, spark_engine):
     running = BackgroundCall(
         lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
     )
-    until(lambda: notes.said("runs for"), "reverse replication", seconds=120)
+    until(lambda: notes.said("runs for"), "reverse replication")
     db.execute("INSERT INTO a (v) VALUES (3)")
     db.execute("INSERT INTO b (v, e) VALUES (4, 4)")
     said = RecordingReporter()

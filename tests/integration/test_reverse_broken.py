@@ -28,7 +28,7 @@ from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import QUICK, SwappedTable, reverse_config
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from spirit_py.migration.shown import MigrationShown
@@ -195,13 +195,13 @@ def test_a_second_revert_is_answered_as_the_first(table, spark_engine, monkeypat
 
     def held(self: SwapBack) -> None:
         proving.set()
-        assert go_on.wait(60)
+        assert go_on.wait(DEADLINE)
         prove(self)
 
     monkeypatch.setattr(SwapBack, "prove", held)
     following = changed.keep()
     reverts = [BackgroundCall(changed.revert)]
-    assert proving.wait(60)
+    assert proving.wait(DEADLINE)
     with connect(changed.connection, role="test") as session:
         reverts.append(BackgroundCall(changed.revert))
         queue = RequestQueue(changed.checkpoint)
@@ -223,7 +223,7 @@ def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, spark_engi
     def interrupted(self: SwapBack) -> None:
         monkeypatch.setattr(SwapBack, "prove", prove)
         changed.stop.request(Interrupted(15))
-        self._pairs[0].stop.wait(60)
+        self._pairs[0].stop.wait(DEADLINE)
         self._pairs[0].stop.check()
 
     monkeypatch.setattr(SwapBack, "prove", interrupted)
@@ -253,7 +253,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
 
     notes, stop = RecordingReporter(), StopSwitch()
     running = BackgroundCall(lambda: run(config, notes, stop))
-    until(lambda: notes.said("runs for"), "reverse replication", seconds=120)
+    until(lambda: notes.said("runs for"), "reverse replication")
     stop.request(Interrupted(2))
     with pytest.raises(Interrupted):
         running.result()

@@ -82,7 +82,7 @@ class Script:
 
     def end(self) -> tuple[int, str]:
         """Wait for the end; return the exit code and what it wrote to stderr."""
-        _, errors = self._popen.communicate(timeout=60)
+        _, errors = self._popen.communicate(timeout=240)
         return self._popen.returncode, errors
 
     def kill(self) -> None:

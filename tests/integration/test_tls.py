@@ -364,6 +364,6 @@ def finished(db, user, command, *words, target=None):
         env=environment(db, **secrets),
         capture_output=True,
         text=True,
-        timeout=MINUTE,
+        timeout=4 * MINUTE,
         check=False,
     )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kits.binlogs import purge_binlogs
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 from tests.kits.watch import Watching, committed, kinds, values
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def writer(either_db: Database) -> Iterator[Writer]:
     yield made
     made.halt.set()
     if made.ident:
-        made.join(30)
+        made.join(DEADLINE)
 
 
 def seen(lines: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
@@ -261,7 +261,7 @@ def test_a_restart_loses_nothing_and_keeps_the_order(
         runs.append(watch(db, "--table", "t", "--from", runs[-1].interrupt()))
     runs[-1].until(lambda lines: len(committed(lines)) > 60)
     writer.halt.set()
-    writer.join(30)
+    writer.join(DEADLINE)
     runs.append(watch(db, "--table", "t", "--from", runs[-1].interrupt(), "--until", "now"))
     assert runs[-1].ended() == 0, runs[-1].errors
     assert runs[-1].lines[-1]["reason"] == "until"
@@ -287,7 +287,7 @@ def test_a_killed_run_and_killed_dumps_lose_nothing(
     second = watch(db, "--table", "t", "--from", kept[-1]["position"])
     second.until(lambda more: len(committed(more)) > 50)
     writer.halt.set()
-    writer.join(30)
+    writer.join(DEADLINE)
     assert second.interrupt()
     third = watch(db, "--table", "t", "--from", second.lines[-1]["position"], "--until", "now")
     assert third.ended() == 0, third.errors

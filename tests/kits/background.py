@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
+from tests.kits.waiting import DEADLINE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +29,7 @@ class BackgroundCall:
         except BaseException as error:
             self._error = error
 
-    def result(self, seconds: float = 60.0) -> Any:
+    def result(self, seconds: float = DEADLINE) -> Any:
         """Wait for the end; return the result or raise the error."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), "still running"
@@ -60,5 +62,5 @@ class Loop:
     def stop(self) -> None:
         """End it."""
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(DEADLINE)
         assert not self._thread.is_alive(), "a client hangs"

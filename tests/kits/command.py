@@ -40,6 +40,6 @@ def run(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[str]:
         env=environment(db),
         capture_output=True,
         text=True,
-        timeout=MINUTE,
+        timeout=4 * MINUTE,
         check=False,
     )

@@ -18,7 +18,7 @@ from spirit_py.table.swap import Swap
 from tests.kits.connection import connection_options
 from tests.kits.locking import blind
 from tests.kits.tables import tables
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
@@ -287,5 +287,5 @@ class Writer:
     def stop(self) -> None:
         """Stop writing and wait for the last answer."""
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(DEADLINE)
         assert not self._thread.is_alive(), "a writer hangs"

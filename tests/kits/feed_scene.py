@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.table.mapping import TableMapping
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 class Recorder:

@@ -249,5 +249,5 @@ class Client:
     def stop(self) -> None:
         """Stop writing and wait for the last answer."""
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(DEADLINE)
         assert not self._thread.is_alive(), "a client hangs"

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Seconds that anything may take on a busy machine.
-DEADLINE = 60.0
+DEADLINE = 120.0
 
 
 def until(

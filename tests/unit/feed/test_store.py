@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.feed.store import EventStore
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 def ring(**limits: int) -> EventStore[Any]:

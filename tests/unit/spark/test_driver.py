@@ -11,7 +11,7 @@ from spirit_py.spark.driver import DriverEngine
 from spirit_py.threads import Background
 from tests.kits.waiting import until
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 def run(engine, function, size, group="g"):
