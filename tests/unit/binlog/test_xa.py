@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,9 +49,9 @@ def fill(rows: XaRows, first: int, size: int) -> int:
 def open_files() -> int:
     """Count the descriptors of deleted files: threads of other tests have other ones."""
     found = 0
-    for name in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
-            found += os.readlink(f"/proc/self/fd/{name}").endswith("(deleted)")
+            found += str(descriptor.readlink()).endswith("(deleted)")
     return found
 
 
