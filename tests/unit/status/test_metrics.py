@@ -270,7 +270,7 @@ def test_silent_clients_hold_up_neither_the_end_nor_the_port(collector):
     silent = [socket.create_connection((host, int(port)), 5) for _ in range(2 * REQUESTS)]
     try:
         server.stop()
-        # Another process of the machine may have the port for a moment, for a connection of its own.
+        # Another process of the machine may have the port for a moment.
         until(lambda: listens(host, int(port), collector), "the port")
     finally:
         for one in silent:
