@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 
+from tests.fuzz.attached import Attached, counting, draw_attached
 from tests.fuzz.clauses import draw_clauses
 from tests.fuzz.families import one_of
 from tests.fuzz.model import Actor, Scenario, Write, quoted
@@ -59,14 +60,17 @@ def draw(seed: int) -> Scenario:
     draw_columns(table)
     draw_generated(table)
     draw_secondary(table)
+    attached = draw_attached(table)
     draw_clauses(table)
     options = _partitions(table) or source.choice(_OPTIONS)
     server = _server(table)
     unique = "ADD UNIQUE `new_u`" in " ".join(table.clauses) and "`u_key`" not in str(table.lines)
     poisoned = unique and table.chance(_POISONED)
-    actors = _actors(table, rows)
+    actors = _actors(table, rows, attached)
     if poisoned:
         actors.append(_poison(table))
+    if attached.invariants and "tu" in {column.name for column in table.columns}:
+        actors = [counting(actor) for actor in actors]
     return Scenario(
         seed=seed,
         columns=tuple(table.columns),
@@ -80,12 +84,19 @@ def draw(seed: int) -> Scenario:
         server=server,
         flush_interval=source.choice((0.02, 0.2, 1.0)),
         batch_rows=source.choice((7, 100, 1000)),
+        before=attached.before,
+        after=attached.after,
+        invariants=attached.invariants,
     )
 
 
 def _partitions(table: Table) -> str:
     """Draw partitions where every unique key holds the column that they go by."""
-    alone = "u_key" not in str(table.lines) and "ADD UNIQUE" not in str(table.clauses)
+    alone = (
+        not table.related
+        and "u_key" not in str(table.lines)
+        and "ADD UNIQUE" not in str(table.clauses)
+    )
     table.partitioned = table.primary and alone and table.chance(0.15)
     if not table.partitioned:
         return ""
@@ -100,7 +111,7 @@ def _server(table: Table) -> tuple[tuple[str, str | int], ...]:
     return tuple(one for one in drawn if not (keyless and one[0] == "sql_require_primary_key"))
 
 
-def _actors(table: Table, rows: int) -> list[Actor]:
+def _actors(table: Table, rows: int, attached: Attached) -> list[Actor]:
     """Draw the sessions that write."""
     changed = " ".join(table.clauses)
     plain = tuple(
@@ -121,6 +132,9 @@ def _actors(table: Table, rows: int) -> list[Actor]:
         unique=table.unique,
         respells=bool(table.key_family.other) and table.chance(0.7),
         rows=rows,
+        parent=attached.parent,
+        incoming=attached.incoming,
+        own="up" in {column.name for column in table.columns},
         bound=" AS (" in changed + " ".join(map(str, table.columns)),
     )
     author = Author(table.source, shape)

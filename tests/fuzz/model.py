@@ -18,6 +18,8 @@ FORGIVEN = frozenset(
         *(1022, 1048, 1062, 1103, 1136, 1213, 1205, 1264, 1265, 1292, 1364, 1365, 1366, 1406),
         *(1411, 1416, 1441, 1467, 1526, 1690, 3140, 3141, 3156, 3157, 3638, 3751, 3752, 3819),
         *(1105, 1366, 3903, 3904, 3905, 3907, 3940),
+        # Rows that refer to each other, and a snapshot from before the swap.
+        *(1412, 1451, 1452),
     )
 )
 _GONE = re.compile(r"(?:DROP COLUMN|RENAME COLUMN|CHANGE) `(\w+)`")
@@ -126,6 +128,8 @@ class Scenario:
     Attributes:
         lines: keys and checks of CREATE TABLE.
         options: what stands behind the closing parenthesis.
+        before: statements before the table's own, as ``after`` has those behind it.
+        invariants: SELECTs that must return no row at any commit.
         rows: how many first rows there are.
         poisoned: a write is among them that the new definition cannot hold.
         flush_interval: of the change feed, seconds.
@@ -143,6 +147,15 @@ class Scenario:
     server: tuple[tuple[str, str | int], ...] = ()
     flush_interval: float = 0.05
     batch_rows: int = 100
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    invariants: tuple[str, ...] = ()
+
+    @property
+    def cascades(self) -> bool:
+        """Whether a foreign key changes rows by itself."""
+        texts = " ".join((*self.lines, *self.after))
+        return "CASCADE" in texts or "SET NULL" in texts
 
     def without_column(self, name: str) -> Scenario:
         """Return the scenario without a column and all that is about it."""
@@ -164,6 +177,7 @@ class Scenario:
             name=f"fuzz_{self.seed}",
             setup=self._setup(),
             alter=", ".join(self.clauses),
+            invariants=self.invariants,
             statement="",
             writers=tuple(self._writer(actor) for actor in self.actors),
             expect=Expectation(server=dict(self.server), keyless=False, effects=False),
@@ -180,7 +194,9 @@ class Scenario:
                 "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO', cte_max_recursion_depth = 10000,"
                 " sql_require_primary_key = OFF"
             ),
+            *self.before,
             f"CREATE TABLE t (\n  {body}\n) {self.options}".strip(),
+            *self.after,
             # The twin gets these rows from the binlog.
             (
                 f"INSERT INTO t ({names}) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1"
@@ -218,6 +234,8 @@ def as_files(case: Case) -> str:
         for mark, statements in (("after", writer.after), ("meanwhile", writer.meanwhile)):
             if statements and statements != writer.during:
                 parts += [f"-- @{mark}", *(f"{statement};" for statement in statements)]
+    if case.invariants:
+        parts += ["--- invariants.sql", *(f"{one};" for one in case.invariants)]
     settings = ", ".join(f"{name} = {json.dumps(v)}" for name, v in case.expect.server.items())
     parts += ["--- expect.toml", "effects = false", "keyless = false", f"server = {{ {settings} }}"]
     parts.append(f"# played {case.timing.name.lower()}")

@@ -68,6 +68,8 @@ def _candidates(scenario: Scenario) -> Iterator[Scenario]:
         smaller = scenario.without_column(column.name)
         if smaller.clauses and smaller.lines and any(a.units or a.once for a in smaller.actors):
             yield smaller
+    if scenario.after and not scenario.invariants:
+        yield replace(scenario, after=())
     for at, actor in enumerate(scenario.actors):
         for less in _less(actor):
             yield replace(

@@ -34,6 +34,7 @@ class Table:
     unique: str = ""
     coarser: bool = False
     partitioned: bool = False
+    related: bool = False
 
     def chance(self, share: float) -> bool:
         """Draw yes or no."""

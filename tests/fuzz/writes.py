@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.fuzz.attached import PARENTS
 from tests.fuzz.families import one_of
 from tests.fuzz.model import Actor, Unit, Write, quoted
 
@@ -64,6 +65,9 @@ class Shape:
         key: the column that tells rows apart; with ``group`` before it, where that is drawn.
         unique: a column that holds each number at most once, or nothing; empty for none.
         respells: one writer writes keys in another spelling, which is another key at most.
+        parent: the table refers to another.
+        incoming: other tables refer to it.
+        own: it refers to itself.
         bound: writers keep the server's settings: what generated columns hold depends on them, and
             the judge has no other session than a fresh one.
     """
@@ -77,6 +81,9 @@ class Shape:
     respells: bool
     rows: int
     bound: bool
+    parent: bool = False
+    incoming: bool = False
+    own: bool = False
 
 
 class Author:
@@ -117,6 +124,10 @@ class Author:
                 kinds += [self._respell] * 4
             else:
                 kinds += [self._replace, self._on_duplicate]
+        if self._shape.parent:
+            kinds += [self._adopt, self._adopt, self._parent, self._parent]
+        if self._shape.incoming:
+            kinds += [self._child, self._child]
         return kinds
 
     def _number(self) -> str:
@@ -246,6 +257,37 @@ class Author:
         tail = f"WHERE {quoted(self._shape.key)} = {self._key(number, old)}"
         value = self._key(number, new)
         return (Write(head="UPDATE t SET", names=(self._shape.key,), values=(value,), tail=tail),)
+
+    def _adopt(self) -> Unit:
+        """Give rows to a parent that may be there, or to another row."""
+        if self._shape.own and self._source.random() < 0.4:
+            names, values = ("up",), (self._key(self._number()),)
+        else:
+            names, values = ("p",), (f"{self._source.choice(('@r', '@s'))} MOD {PARENTS}",)
+        return (Write(head="UPDATE t SET", names=names, values=values, tail=self._some_rows()),)
+
+    def _parent(self) -> Unit:
+        """Let a parent come, go, or become another one."""
+        one, other = f"@r MOD {PARENTS}", f"@s MOD {PARENTS}"
+        heads = [
+            f"INSERT IGNORE INTO parent (id) VALUES ({one}), ({other})",
+            f"DELETE FROM parent WHERE id = {one}",
+            f"UPDATE parent SET id = {other} WHERE id = {one}",
+        ]
+        if self._shape.incoming:
+            heads.append(f"UPDATE parent SET fav = {self._number()} WHERE id = {one}")
+        return (Write(head=self._source.choice(heads)),)
+
+    def _child(self) -> Unit:
+        """Let a child come, go, or belong to another row."""
+        number = self._number()
+        heads = (
+            f"INSERT INTO child (id, tk) VALUES ({self._new()}, {number})",
+            f"INSERT INTO child (id, tk) VALUES ({self._new()}, {number})",
+            f"DELETE FROM child WHERE tk = {number}",
+            f"UPDATE child SET tk = {number} WHERE tk = 1 + @s MOD 30",
+        )
+        return (Write(head=self._source.choice(heads)),)
 
     def _delete_and_insert(self) -> Unit:
         """Take a row away and put it there again, perhaps spelt in another way."""
