@@ -8,12 +8,13 @@ a small table                neither its copy nor its comparison needs Spark, wh
                              even started: a start costs as much CPU as the copy of such a
                              table, on the server's machine if that is this one
 a copy that takes longer     begins in the driver, and Spark takes over when it is there
-a comparison                 on Spark if it is there; a small table is not kept waiting for it
+a comparison                 on Spark if it is there; a table that is compared sooner than Spark
+                             starts is not kept waiting for it
 Spark that does not start,   a warning, and the driver does all the work
 or whose JVM ends
 ===========================  ==============================================================
 
-Spark is started in any case where the operator names a master, and after five seconds, because a
+Spark is started in any case where the operator names a master, and after 15 seconds, because a
 table's size is an estimate. Wrong settings and a missing Java are refused before anything is
 written even where Spark may not be needed, because that turns out only later.
 """
@@ -45,8 +46,12 @@ _R = TypeVar("_R")
 SMALL_BYTES: Final = 256 << 20
 """Data and indexes of a small table, by the server's estimate: two slots copy it in about five
 seconds (50 MB a second, measured) and compare it in one."""
+QUICK_BYTES: Final = 4 << 30
+"""Data and indexes of a table that two threads compare in about 16 seconds. Spark may take that
+long beside a busy server (measured: 17 s until it was there, 5 s more until its tasks were)."""
 #: The estimate may be wrong, and a copy may be held up: Spark is started after this long anyway.
-_START_ANYWAY_SECONDS: Final = 5.0
+#: Beside an application one task copies a small table in ten seconds.
+_START_ANYWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 _WATCH_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 20.0
@@ -126,7 +131,7 @@ class Engines:
         self._bringing.start()
 
     def for_comparison(self, size: int, show: Callable[[str], None]) -> GangEngine:
-        """Return the engine that compares a table of this size, in bytes; wait until it is ready.
+        """Return the engine that compares a table of this size, in bytes; wait where that pays.
 
         Args:
             show: called with what is waited for.
@@ -137,7 +142,7 @@ class Engines:
         """
         self.begin(size)
         spark = self._spark
-        if spark is not None and size > SMALL_BYTES:
+        if spark is not None and self._is_worth_waiting(size):
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
         _log.debug("%d bytes are compared by %s", size, type(chosen).__name__)
@@ -169,6 +174,10 @@ class Engines:
     def _may_be_spared(self, size: int) -> bool:
         # An operator who names a master gets Spark for a small table, too.
         return not self._config.spark_master and size <= SMALL_BYTES
+
+    def _is_worth_waiting(self, size: int) -> bool:
+        # The tasks of a master that the operator names may be on many machines.
+        return size > (SMALL_BYTES if self._config.spark_master else QUICK_BYTES)
 
     def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:
         """Return the body that starts Spark after a while, and reports a failure or a loss."""

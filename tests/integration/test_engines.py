@@ -65,6 +65,7 @@ def _java(tmp_path, monkeypatch):
 def _large(monkeypatch):
     """Take every table for a large one."""
     monkeypatch.setattr(choice, "SMALL_BYTES", -1)
+    monkeypatch.setattr(choice, "QUICK_BYTES", -1)
 
 
 def scratch_left() -> list[Path]:

@@ -10,12 +10,12 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.spark import choice
-from spirit_py.spark.choice import SMALL_BYTES, Engines
+from spirit_py.spark.choice import QUICK_BYTES, SMALL_BYTES, Engines
 from spirit_py.spark.driver import DriverEngine
 from spirit_py.stop import StopSwitch
 from tests.kits.waiting import until
 
-LARGE = SMALL_BYTES + 1
+LARGE = QUICK_BYTES + 1
 CLUSTER = SparkConfig(spark_master="spark://host:7077", threads=3)
 
 
@@ -163,6 +163,25 @@ def test_the_comparison_of_a_large_table_waits_for_spark(engines):
 
     assert both.for_comparison(LARGE, show) is not both.driver
     assert shown == ["Spark to start", ""]
+
+
+@pytest.mark.parametrize(
+    ("config", "waits"), [(None, False), (CLUSTER, True)], ids=["this machine", "a cluster"]
+)
+def test_a_table_that_is_compared_within_seconds_waits_for_a_cluster_only(engines, config, waits):
+    """Threads of this machine compare as fast as Spark's tasks on it, and are here at once."""
+    spark = Spark()
+    both, _ = engines(spark, config)
+    both.begin(QUICK_BYTES)
+    assert spark.started
+    shown = []
+
+    def show(waiting_for):
+        shown.append(waiting_for)
+        spark.ready = True
+
+    assert (both.for_comparison(QUICK_BYTES, show) is not both.driver) == waits
+    assert bool(shown) == waits
 
 
 def test_the_wait_for_spark_ends_with_a_stop_request(engines):
