@@ -55,7 +55,7 @@ from spirit_py.migration.reverse.phase import (
 )
 from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.swap import plan_swap, swap_in_new_tables
-from spirit_py.migration.throttling import begin_throttling, end_throttling
+from spirit_py.migration.throttling import begin_throttling, end_throttling, note_traffic
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.phases import Phase, with_index_build
 from spirit_py.preflight.certain import copy_is_certain
@@ -148,6 +148,7 @@ def _begin(
     run.report.algorithm = "copy"
     _begin_engines(run, contexts)
     run.enter(Phase.CREATE)
+    note_traffic(run, session)
     marked()
     # Operators reach the run from now on; a change in place knows no pause.
     begin_control(run, session, record)
@@ -162,6 +163,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     """Take over the new tables of an earlier run, which has copied some of the rows."""
     run.report.algorithm = "copy"
     _begin_engines(run, contexts)
+    note_traffic(run, session)
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.events import Gate
     from spirit_py.migration.figures import Figures
+    from spirit_py.mysql.traffic import Traffic
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
@@ -52,6 +53,8 @@ class Run(Process):
         settings: those of the pace; a change takes effect at once.
         measures: shared with the migrations that run at the same time in this process; None where
             none does.
+        traffic: when, on the monotonic clock, and what the other sessions had done before the new
+            tables were made; None before that.
         changed: called when the tables are changed, before what proves that is dropped; perhaps
             again by a later run.
     """
@@ -86,6 +89,7 @@ class Run(Process):
         self.postponements = 0
         self.swapped_before = False
         self.measures: Measures | None = None
+        self.traffic: tuple[float, Traffic] | None = None
         self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
         self.veto = Veto(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.contracts import FeedStatistics
 from spirit_py.migration.surroundings import surroundings
+from spirit_py.mysql.traffic import read_traffic
 from spirit_py.pace import Unhindered, Work
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.backlog import Backlog
@@ -19,11 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.checkpoint.table import CheckpointTable
+    from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
 
 
 #: Queries a second of a task of Spark that waits for its first order, at most.
 _UNKNOWN_READS: Final = 600.0
+
+
+def note_traffic(run: Run, session: SqlSession) -> None:
+    """Note what the server's other users have done so far; some time before they are spared."""
+    run.traffic = (time.monotonic(), read_traffic(session))
 
 
 def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
@@ -52,11 +60,13 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
             connection,
             run.settings,
             adaptive,
+            seen=run.traffic,
             beat=checkpoint.beat,
             working=throttles.working,
             unknown_reads=lambda: _unknown_reads(run),
             pressure=lambda: _pressure(lag),
-        )
+        ),
+        first=not run.config.aggressive,
     )
     if run.measures is not None:
         throttles.add(run.measures.join(adaptive))

@@ -45,6 +45,9 @@ class CommitLatency:
         working: returns whether there is work that goes on or waits.
         unknown_reads: returns how many queries a second of ours are not counted in this process.
         pressure: returns the throttler that is nearest to its limit, and how near: 1.0 is at it.
+        seen: what the others had done at an earlier moment of ``clock``. A tenth of a second later
+            the first look knows whether anybody uses the server, so that the measure begins before
+            any work, and does not wait for the end of what was begun.
     """
 
     name: Final = "latency"
@@ -60,6 +63,7 @@ class CommitLatency:
         working: Callable[[], bool] = lambda: True,
         unknown_reads: Callable[[], float] = lambda: 0.0,
         pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0),
+        seen: tuple[float, Traffic] | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._session = own_session(connection, "probe")
@@ -70,7 +74,7 @@ class CommitLatency:
         self._unknown_reads = unknown_reads
         self._pressure = pressure
         self._clock = clock
-        self._seen: tuple[float, Traffic] | None = None
+        self._seen = seen
         self._known = False
 
     @property
@@ -112,8 +116,9 @@ class CommitLatency:
             return
         found = read_traffic(session)
         writes, reads = found.others_since(before)
-        # A short span shows who writes; single queries would count for too much in it.
-        sure = passed >= _TRAFFIC_SECONDS
+        # A short span shows who writes; single queries would count for too much in it. The first
+        # one holds those of the preparation too, not all of which this process counts.
+        sure = self._known and passed >= _TRAFFIC_SECONDS
         self._seen, self._known = (now, found), True
         self._adaptive.saw(
             now,

@@ -68,6 +68,18 @@ def test_writers_are_noticed_within_a_second(scene):
     assert scene.pace.commit_seconds_before == pytest.approx(0.001)
 
 
+def test_writers_that_were_seen_before_are_known_at_the_first_look(scene):
+    """Then nothing has begun: the measure takes as long as its probes, and waits for no end."""
+    scene.probe._seen = (scene.now, scene._traffic(None))
+    scene.now, scene.writes = scene.now + 0.2, 100.0
+    assert "how long commits take" in scene.probe.look()
+    began = scene.now
+    while scene.probe.look():
+        scene.now += scene.probe.every
+    assert scene.now - began < 1.0
+    assert scene.pace.commit_seconds_before == pytest.approx(0.001)
+
+
 def test_nobody_makes_nobody_wait(scene):
     """A few statements of a monitor are no application."""
     scene.run(5, writes=2)
