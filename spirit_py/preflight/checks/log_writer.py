@@ -1,9 +1,9 @@
 """The server's threads that write the redo log: without them a commit may wait 100 ms for nothing.
 
 Off is the default from MySQL 8.4 on with fewer than 32 CPUs. Then each commit writes the redo log
-itself. It first waits for what other sessions reserved before it in the log buffer. A wake-up that
-is missed there costs 100 ms, for which every other commit waits, too. Beside a copy that happens
-several times a second (docs/gentleness.md has the figures).
+itself. It first waits for what other sessions reserved before it in the log buffer. If one of them
+was taken off its CPU, it waits for an event that nobody sets, 100 ms, and every other commit waits
+behind it. Beside a copy that happens up to several times a second (docs/gentleness.md).
 """
 
 from __future__ import annotations
