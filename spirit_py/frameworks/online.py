@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import MigrationStatus
 
 _ALIVE_SECONDS: Final = 20.0
+#: ER_XAER_RMFAIL
+_IN_XA: Final = 1399
 _SIZE: Final = (
     "SELECT COALESCE(TABLE_ROWS, 0), COALESCE(DATA_LENGTH + INDEX_LENGTH, 0)"
     " FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -65,8 +67,21 @@ class FrameworkSession:
             cursor.close()
 
     def commit(self) -> None:
-        """End the open transaction, if there is one, and with it its metadata locks."""
-        self.query("COMMIT")
+        """End the open transaction, if there is one, and with it its metadata locks.
+
+        Raises:
+            Refusal: it is a branch of a distributed one, in which MySQL alters no table.
+        """
+        try:
+            self.query("COMMIT")
+        except Exception as error:
+            if error.args[:1] != (_IN_XA,):
+                raise
+            raise Refusal(
+                "the framework's connection is in an XA transaction, and MySQL alters no table"
+                " inside of one",
+                hint="run migrations without two-phase commit: USE_TWOPHASE = False in env.py",
+            ) from error
 
     def keep_alive(self) -> None:
         """Have the server not close the session for idling.
@@ -138,9 +153,14 @@ def prepared(
 ) -> MigrationConfig:
     """Return the configuration of a change, on the server of the framework's session.
 
+    The open transaction is committed, as by any ALTER TABLE, whatever becomes of the change: what
+    the framework has noted about the steps before this one stays.
+
     Raises:
         UsageFault: an option is wrong.
+        Refusal: the transaction cannot be committed here.
     """
+    session.commit()
     options = dict(arguments)
     if around.chosen_mode is not None and not options.get("allow_zero_dates"):
         options.setdefault("sql_mode", around.chosen_mode)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 
-from spirit_py.errors import AnotherServer, MigrationFailure, Refusal
+from spirit_py.errors import AnotherServer, MigrationFailure, Refusal, UsageFault
 from spirit_py.frameworks import online
 from spirit_py.frameworks.alembic import changing, online_alter_table, spirit_alter
 from tests.kits.background import BackgroundCall
@@ -188,6 +188,35 @@ def test_a_refusal_ends_the_migration_with_its_remedy(db, orders):
             spirit_alter(op, "orders", WIDER)
     assert refused.value.hint in refused.value.__notes__
     assert tables(db) == ["orders"]
+
+
+def test_what_was_done_before_stays_though_the_change_is_refused(db, orders):
+    """Also where env.py has one transaction around all revisions: any ALTER would commit it.
+
+    So what Alembic has noted about the revisions before this one is not rolled back.
+    """
+    with connected(db) as connection, pytest.raises(UsageFault), connection.begin():
+        _insert_and_change(connection, max_lag="soon")
+    assert db.query("SELECT COUNT(*) FROM orders WHERE a = -1") == [(1,)]
+
+
+def _insert_and_change(connection, **settings):
+    with migration(connection, **settings) as op:
+        connection.execute(sa.text("INSERT INTO orders (a) VALUES (-1)"))
+        spirit_alter(op, "orders", WIDER)
+
+
+def test_two_phase_commit_is_refused_with_the_way(db, orders):
+    """MySQL alters no table inside an XA transaction, and neither commits it by COMMIT."""
+    with connected(db) as connection, pytest.raises(Refusal, match="XA") as refused:
+        _change_in_two_phases(connection)
+    assert "USE_TWOPHASE" in refused.value.hint
+    assert tables(db) == ["orders"]
+
+
+def _change_in_two_phases(connection):
+    with connection.begin_twophase(), migration(connection) as op:
+        spirit_alter(op, "orders", WIDER)
 
 
 def _change_two(op):

@@ -9,7 +9,7 @@ from typing import Any
 import django
 import pytest
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models, router, transaction
 from django.db.migrations import AddField, AlterField, CreateModel, Migration, RemoveField, RunSQL
 from django.db.migrations.optimizer import MigrationOptimizer
 from django.db.migrations.state import ProjectState
@@ -168,6 +168,23 @@ def test_clauses_are_carried_out_with_what_they_mean_for_the_models(db, shop):
     assert "note" not in shop.definition()
     assert len(shop.changed()) == 2
     assert (alter.reversible, SpiritAlter("t", "ADD x INT").reversible) == (True, False)
+
+
+def test_clauses_are_for_the_databases_of_the_routers(shop, monkeypatch):
+    """As every operation of Django's; the state operations say which model it is."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Router:
+        def allow_migrate(self, _db, app_label, model_name=None, **_hints):
+            asked.append((app_label, model_name))
+            return False
+
+    monkeypatch.setattr(router, "routers", [Router()])
+    wider = SpiritAlter("nowhere", "FORCE", reverse="FORCE", state_operations=[WIDER])
+    shop.apply(shop.connection(), wider)
+    shop.apply(shop.connection(), wider, backwards=True)
+    shop.apply(shop.connection(), SpiritAlter("nowhere", "FORCE", hints={"model_name": "x"}))
+    assert asked == [("shop", "order"), ("shop", "order"), ("shop", "x")]
 
 
 def test_values_beside_a_statement_reach_the_server_whatever_their_type(db, shop, monkeypatch):

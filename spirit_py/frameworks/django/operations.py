@@ -6,6 +6,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.db import router
 from django.db.migrations.operations.base import Operation
 
 from spirit_py.frameworks.django.changing import execute_online
@@ -130,7 +131,9 @@ class SpiritAlter(Operation):
             state_operations=[migrations.AddField("order", "note", ...)],
         )
 
-    On other databases than MySQL the state operations are carried out instead.
+    On other databases than MySQL the state operations are carried out instead. On a database on
+    which the routers allow no migration of the app, or of the one model that the state operations
+    change, nothing is.
 
     Args:
         table: the table's name in the database.
@@ -138,17 +141,21 @@ class SpiritAlter(Operation):
         reverse: the clauses that undo it; empty where nothing does.
         state_operations: what the change means for the models.
         options: as of :class:`Online`.
+        hints: for the routers, as ``RunSQL`` has them; ``model_name`` among them counts more than
+            that of the state operations.
     """
 
     serialization_expand_args: ClassVar[list[str]] = ["state_operations"]
 
-    def __init__(
+    # Django's migration writer knows arguments of this kind alone.
+    def __init__(  # noqa: PLR0917
         self,
         table: str,
         clauses: str,
         reverse: str = "",
         state_operations: Sequence[Operation] = (),
         options: Mapping[str, Any] | None = None,
+        hints: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
         self.table = table
@@ -156,6 +163,7 @@ class SpiritAlter(Operation):
         self.reverse = reverse
         self.state_operations = list(state_operations)
         self.options = {**(options or {}), **more}
+        self.hints = dict(hints or {})
 
     @property
     def reversible(self) -> bool:  # type: ignore[override]
@@ -168,6 +176,7 @@ class SpiritAlter(Operation):
             "reverse": self.reverse,
             "state_operations": self.state_operations,
             "options": self.options,
+            "hints": self.hints,
         }
         given = {name: value for name, value in given.items() if value}
         return type(self).__name__, [self.table, self.clauses], given
@@ -190,7 +199,7 @@ class SpiritAlter(Operation):
                 app_label, schema_editor, from_state, to_state
             )
             return
-        self._alter(schema_editor, self.clauses)
+        self._alter(app_label, schema_editor, self.clauses)
 
     def database_backwards(
         self,
@@ -205,12 +214,24 @@ class SpiritAlter(Operation):
                 app_label, schema_editor, from_state, to_state
             )
             return
-        self._alter(schema_editor, self.reverse)
+        self._alter(app_label, schema_editor, self.reverse)
 
-    def _alter(self, schema_editor: BaseDatabaseSchemaEditor, clauses: str) -> None:
+    def _alter(self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, clauses: str) -> None:
+        hints = self._model_name() | self.hints
+        if not router.allow_migrate(schema_editor.connection.alias, app_label, **hints):
+            return
         with _online(schema_editor, self.options):
             statement = f"ALTER TABLE {quote_identifier(self.table)} {clauses}"
             schema_editor.execute(statement, params=None)
+
+    def _model_name(self) -> dict[str, str]:
+        """Return the hint that names the model, where the state operations are about one."""
+        names = {
+            getattr(one, "model_name_lower", None) or getattr(one, "name_lower", "")
+            for one in self.state_operations
+        }
+        name = names.pop() if len(names) == 1 else ""
+        return {"model_name": name} if name else {}
 
     def references_model(self, name: str, app_label: str) -> bool:  # noqa: ARG002 - Django's
         """Return True: squashing moves no operation on a model across clauses it cannot read."""
