@@ -28,9 +28,15 @@ class ServerError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """The options of a throwaway server; `extra` is appended, so it takes precedence."""
+    """The options of a throwaway server; `extra` is appended, so it takes precedence.
+
+    Attributes:
+        durable: whether InnoDB waits for the disk. What it has written outlives a crash of the
+            server without that; only a crash of the machine may lose it.
+    """
 
     gtid: bool = True
+    durable: bool = True
     buffer_pool: str = "256M"
     extra: tuple[str, ...] = ()
     survive_parent: bool = False
@@ -52,6 +58,7 @@ class ServerOptions:
             f"--innodb-buffer-pool-size={self.buffer_pool}",
             "--performance-schema=ON",
             "--log-error-verbosity=2",
+            *(() if self.durable else ("--innodb-flush-method=nosync",)),
             *self.extra,
         ]
 

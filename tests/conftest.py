@@ -15,5 +15,6 @@ pytest_plugins = [
     "tests.fixtures.lane",
     "tests.fixtures.mysql",
     "tests.fixtures.proxy",
+    "tests.fixtures.seconds",
     "tests.fixtures.spark",
 ]

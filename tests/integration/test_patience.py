@@ -37,7 +37,7 @@ class Scale(NamedTuple):
     pause: float
 
 
-USUAL = Scale(away=6.0, pause=1.0)
+USUAL = Scale(away=3.0, pause=0.4)
 #: With the program's own pauses.
 WHOLE = Scale(away=20.0, pause=10.0)
 SCALE = WHOLE if os.environ.get(GENTLE_VARIABLE) == "all" else USUAL

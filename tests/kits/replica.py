@@ -79,7 +79,9 @@ class ReplicatedPair:
 def replicated_pair(*, gtid: bool = True, report_host: bool = False) -> Iterator[ReplicatedPair]:
     """Start a source and a replica of our own; a named server is not used."""
     provider = choose({k: v for k, v in os.environ.items() if k != SERVER_VARIABLE})
-    numbers = [ServerOptions(gtid=gtid, extra=(f"--server-id={n}",)) for n in (11, 12)]
+    numbers = [
+        ServerOptions(gtid=gtid, durable=False, extra=(f"--server-id={n}",)) for n in (11, 12)
+    ]
     if report_host:
         numbers[1] = replace(numbers[1], extra=(*numbers[1].extra, "--report-host=localhost"))
     with (

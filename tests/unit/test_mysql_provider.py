@@ -255,6 +255,13 @@ def test_server_options_set_gtids_and_put_extra_options_last(*, gtid: bool) -> N
     assert arguments.index("--sync-binlog=0") < arguments.index("--sync-binlog=1")
 
 
+def test_a_server_waits_for_the_disk_unless_told_otherwise() -> None:
+    """Benchmarks measure a server that is durable; the tests' servers need not be."""
+    option = "--innodb-flush-method=nosync"
+    assert option not in ServerOptions().arguments()
+    assert option in ServerOptions(durable=False).arguments()
+
+
 def test_a_closed_port_has_no_server_greeting() -> None:
     """A port without a listener is no server, and no error."""
     assert greeting("127.0.0.1", 1) is None
