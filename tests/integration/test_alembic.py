@@ -18,7 +18,7 @@ from tests.kits.library import ROWS, fill_rows
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
-QUICK = {"cutover_timeout": "5s", "threads": 1}
+QUICK = {"cutover_timeout": "60s", "threads": 1}
 WIDER = "MODIFY a BIGINT NOT NULL"
 
 

@@ -203,7 +203,7 @@ def test_two_at_once_in_a_forked_worker_leave_no_trace_in_its_process(db):
         [sys.executable, "-c", PROGRAM, json.dumps(given)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")

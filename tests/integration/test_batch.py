@@ -224,11 +224,21 @@ def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel)
 
 def test_two_that_run_side_by_side_are_both_shown(four, spark_engine):
     """A snapshot has each table that is under way."""
-    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, nice=5.0)
+    # However fast they are copied, the first two wait here for each other.
+    sentinels = [f"{schema}._orders_snt" for schema in four.schemas[:2]]
+    for name in sentinels:
+        four.db.execute(f"CREATE TABLE {name} (id INT)")
+    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, recheck_interval=3600.0)
     batching = Batching(spark_engine, config)
-    batching.end()
-    most = max((one.tables for one in batching.told.snapshots), key=len)
-    assert len({one.table for one in most}) == 2
+
+    def shown():
+        return [{one.table for one in status.tables} for status in batching.told.snapshots]
+
+    batching.wait_until(lambda: set(four.names[:2]) in shown(), "both in one snapshot")
+    for name in sentinels:
+        four.db.execute(f"DROP TABLE {name}")
+    assert batching.end().exit_code == 0, batching.told.text
+    assert max(map(len, shown())) == 2
 
 
 @pytest.mark.parametrize("on_failure", ["stop", "continue"])
@@ -288,11 +298,24 @@ def test_related_tables_are_never_migrated_at_once(four, spark_engine, monkeypat
     first, second = ((schema, "orders") for schema in four.schemas[:2])
     pairs = {first: frozenset({second}), second: frozenset({first})}
     monkeypatch.setattr("spirit_py.batch.batch.related_tables", lambda *_: pairs)
-    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2)
+    # The first one is under way until the others but the second have ended.
+    sentinel = f"{four.schemas[0]}._orders_snt"
+    four.db.execute(f"CREATE TABLE {sentinel} (id INT)")
+    config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, recheck_interval=3600.0)
     batching = Batching(spark_engine, config)
+
+    def ended():
+        return {one.table for one in batching.told.named(EventName.TABLE_ENDED)}
+
+    def began():
+        lines = [line for line in batching.told.lines if ": ALTER TABLE" in line]
+        return {line.partition(":")[0] for line in lines}
+
+    batching.wait_until(lambda: ended() == set(four.names[2:]), "the end of the other tables")
+    assert began() == {four.names[0], *four.names[2:]}
+    four.db.execute(f"DROP TABLE {sentinel}")
     assert batching.end().exit_code == 0
-    began = [line for line in batching.told.lines if ": ALTER TABLE" in line]
-    assert {line.partition(":")[0] for line in began[:2]} == {four.names[0], four.names[2]}
+    assert began() == set(four.names)
     together = [{one.table for one in status.tables} for status in batching.told.snapshots]
     assert not any(set(four.names[:2]) <= names for names in together)
 

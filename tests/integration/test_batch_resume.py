@@ -255,6 +255,8 @@ def test_status_shows_the_batch_until_it_is_done(four, spark_engine):
 @pytest.mark.slow
 def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener):
     """The process says what is done and what is left, and its exit code is 130 (R16)."""
+    # The held table keeps one of two threads; the other one must not end the batch meanwhile.
+    four.db.execute(f"CREATE TABLE {four.schemas[3]}._orders_snt (id INT)")
     hold = listener.hold("cutover.renamed", 2)
     more = ("--parallel", "2")
     process = subprocess.Popen(
@@ -270,6 +272,7 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     _, said = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 130, said
     assert "the same command carries on" in said
+    four.db.execute(f"DROP TABLE {four.schemas[3]}._orders_snt")
     again = subprocess.run(
         words(four, REBUILD, *more),
         env=environment(four.db),

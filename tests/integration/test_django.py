@@ -106,7 +106,7 @@ def test_what_the_connection_has_read_does_not_hold_back_the_swap(db, shop):
     connection = shop.connection(AUTOCOMMIT=False)
     with connection.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM shop_order")
-    shop.apply(connection, Online(WIDER, cutover_timeout="5s"))
+    shop.apply(connection, Online(WIDER, cutover_timeout="60s"))
     assert shop.changed() == ["copy"]
     assert "`a` bigint" in shop.definition()
 
