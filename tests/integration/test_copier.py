@@ -22,6 +22,7 @@ from spirit_py.stop import StopSwitch
 from tests.kits.chunks import chunk
 from tests.kits.connection import connection_options
 from tests.kits.copying import chunk_sessions, copying
+from tests.kits.resume import once_at
 from tests.kits.tables import map_table, open_session
 from tests.kits.waiting import until
 
@@ -180,16 +181,14 @@ def test_an_interrupted_wait_for_visibility_goes_on(db):
     with copying(db, mapping, DriverEngine(1)) as run:
         run.feed.visibility = f"{future}:1"
         run.start()
+        killed: set[tuple[int, int]] = set()
         for _ in range(3):
-            (victim,) = until(
-                lambda: [k for k, s in chunk_sessions(db).items() if "WAIT_FOR_EXECUTED" in s],
-                "the chunk to wait for the transaction",
+            (waiting,) = until(
+                lambda: waiting_statements(db) - killed, "the chunk to wait for the transaction"
             )
-            db.execute(f"KILL QUERY {victim}")
-            until(
-                lambda: not any("WAIT_FOR_EXECUTED" in s for s in chunk_sessions(db).values()),
-                "the end of the statement",
-            )
+            killed.add(waiting)
+            db.execute(f"KILL QUERY {waiting[0]}")
+        until(lambda: waiting_statements(db) - killed, "the chunk to wait once more")
         assert run.running
         assert copied(db) == 0
         db.execute(f"SET gtid_next = '{future}:1'")
@@ -198,6 +197,18 @@ def test_an_interrupted_wait_for_visibility_goes_on(db):
         run.join()
         assert run.copier.statistics().replaced_chunks == 3
     assert db.query("SELECT v FROM _t_new WHERE id = 7") == [("seen",)]
+
+
+def waiting_statements(db) -> set[tuple[int, int]]:
+    """Return the statements that wait for a transaction: session and number in it."""
+    return set(
+        db.query(
+            "SELECT t.PROCESSLIST_ID, s.EVENT_ID"
+            " FROM performance_schema.events_statements_current s"
+            " JOIN performance_schema.threads t USING (THREAD_ID)"
+            " WHERE s.SQL_TEXT LIKE 'SELECT WAIT_FOR_EXECUTED%' AND s.END_EVENT_ID IS NULL"
+        )
+    )
 
 
 def test_an_interrupted_release_of_a_lock_is_tried_again(db, monkeypatch):
@@ -421,16 +432,16 @@ def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
     assert handed_out < 12
 
 
-def test_a_stop_lets_quick_chunks_commit(db, spark_engine):
+def test_a_stop_lets_quick_chunks_commit(db, spark_engine, monkeypatch):
     """Stopped in full swing: what was handed out commits, nothing more is handed out."""
     fill(db, 50_000)
     mapping = map_table(db)
     with copying(
         db, mapping, spark_engine, first_rows=100, target_chunk_time=0.01, grace=20.0
     ) as run:
+        # Not by a thread beside it, which might look when all is copied.
+        once_at(monkeypatch, "chunk.committed", lambda: run.stop.request(Interrupted(2)))
         run.start()
-        until(lambda: run.copier.statistics().chunks >= 2, "the first chunks")
-        run.stop.request(Interrupted(2))
         with pytest.raises(Interrupted):
             run.join()
         assert run.feed.tracker.settled == len(run.feed.dispatched)
