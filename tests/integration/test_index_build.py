@@ -20,6 +20,7 @@ from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.migration.indexes.falling import FallingRate
+from spirit_py.mysql.locks.policy import OLD_SECONDS
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command
@@ -127,7 +128,14 @@ def test_a_build_is_not_begun_while_the_new_table_is_used(db, spark_engine, monk
     """R23: the feed would wait behind the build's request; it goes on, and so does the build."""
     make_table(db, 500)
     with in_use(db) as (begin, end), Writers(db) as writers:
-        once_at(monkeypatch, "feed.started", begin)
+
+        def begin_long_before():
+            begin()
+            ((now,),) = db.query("SELECT NOW(6)")
+            old = "SELECT NOW(6) > %s + INTERVAL %s SECOND"
+            until(lambda: db.query(old, (now, OLD_SECONDS + 0.2)) == [(1,)], "its age")
+
+        once_at(monkeypatch, "feed.started", begin_long_before)
         run = start(spark_engine, db, defer_indexes="on", feed=QUICK)
         said = "the build of b is not requested while this is in front: session"
         run.wait_until(lambda: said in run.told.text, "the wait")
