@@ -36,8 +36,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NEWER = ("vector", "logged_cascades")
 #: Files with tests of which the usual run draws some.
 DRAWN = (
+    "after_checksum",
+    "batch_resume",
     "cases",
     "control",
+    "deferred_indexes",
     "failover",
     "feed_server",
     "foreign_key_feed",

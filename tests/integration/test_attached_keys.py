@@ -277,7 +277,7 @@ def test_no_lock_is_requested_while_somebody_old_is_on_a_table_beside(db, table)
         with contextlib.closing(old.cursor()) as cursor:
             cursor.execute(f"SELECT * FROM `{table}` FOR UPDATE")
         until(
-            lambda: age_of_oldest(db) > 1,
+            lambda: age_of(db, old.thread_id()) > 1,
             "a transaction older than a second",
             pause=FRESH_SECONDS,
         )
@@ -291,11 +291,12 @@ def test_no_lock_is_requested_while_somebody_old_is_on_a_table_beside(db, table)
     assert f"{db.name}.{table}" in said
 
 
-def age_of_oldest(db) -> int:
-    """Return the seconds since the oldest transaction began."""
+def age_of(db, session: int) -> int:
+    """Return the seconds since the transaction of a session began."""
     return int(
         db.query(
             "SELECT COALESCE(MAX(TIMESTAMPDIFF(SECOND, trx_started, NOW())), 0)"
-            " FROM information_schema.innodb_trx"
+            " FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = %s",
+            (session,),
         )[0][0]
     )

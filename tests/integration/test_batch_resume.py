@@ -130,6 +130,7 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(
 
 
 @pytest.mark.kills
+@pytest.mark.draws(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "nth", "keys"),
@@ -336,6 +337,7 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine
 
 
 @pytest.mark.kills
+@pytest.mark.draws(1)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("alter", ["DROP COLUMN b", "RENAME COLUMN a TO c", "ADD COLUMN c INT"])
 def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again(

@@ -140,6 +140,7 @@ def test_a_dry_run_builds_the_indexes_too(db, spark_engine):
 
 
 @pytest.mark.kills
+@pytest.mark.draws(2)
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("point", "nth"), kills.OF_AN_INDEX_BUILD)
