@@ -117,7 +117,7 @@ def test_a_packet_of_keys_and_triggers_that_stopped_anywhere_is_settled(
 def stops(length: int) -> Sequence[int]:
     """Return after how many statements of a packet to stop: the same ones for the same seed."""
     everywhere = range(length + 1)
-    if EVERYWHERE:
+    if kills.EVERYWHERE:
         return everywhere
     between = random.Random(SEED).sample(everywhere[2:-2], STOPS)
     return [*everywhere[:2], *sorted(between), *everywhere[-2:]]
