@@ -88,12 +88,13 @@ def planned_phases(
     return tuple(phase for phase in _OF_A_COPY if phase not in left_out)
 
 
-def with_index_build(planned: Iterable[Phase]) -> tuple[Phase, ...]:
-    """Return planned phases with the build of indexes in its place."""
+def with_index_build(planned: Iterable[Phase], *, built: bool = True) -> tuple[Phase, ...]:
+    """Return planned phases with the build of indexes in its place, or without it."""
     return tuple(
         each
         for phase in planned
-        for each in ((phase, Phase.INDEX) if phase is Phase.COPY else (phase,))
+        if phase is not Phase.INDEX
+        for each in ((phase, Phase.INDEX) if built and phase is Phase.COPY else (phase,))
     )
 
 

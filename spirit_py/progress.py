@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +19,8 @@ class MigrationProgress:
         rate: rows a second, copied or compared, in the last ten seconds.
         byte_rate: the same in bytes of the table.
         eta: seconds until the phase's own work ends and the changes that wait are applied.
+        run_eta: seconds until what ``run_eta_until`` names, if nobody else is waited for.
+        run_eta_parts: the same by phase, the current one first; None for what is not known.
         tasks: how many tasks may work at a time now, ``tasks_most`` how many at most.
         throttled: what holds work back; empty where nothing does.
         pending: changes received and not yet applied.
@@ -46,6 +48,9 @@ class MigrationProgress:
     rate: float | None = None
     byte_rate: float | None = None
     eta: float | None = None
+    run_eta: float | None = None
+    run_eta_until: str = ""
+    run_eta_parts: dict[str, float | None] = field(default_factory=dict)
     chunk_rows: int | None = None
     chunk_seconds: float | None = None
     tasks: int | None = None

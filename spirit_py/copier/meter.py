@@ -26,10 +26,12 @@ class CopyStatistics:
         chunk_rows: what the next chunk aims at.
         throttled: why the copy waits now; empty when it does not.
         replaced_chunks: chunk attempts that met a transient fault and were repeated.
+        rows_before: those of the rows that earlier runs have copied.
         spark_rows: those of the rows, in this run, that tasks of Spark have copied.
     """
 
     rows: int = 0
+    rows_before: int = 0
     chunks: int = 0
     seconds: float = 0.0
     chunk_seconds: float = 0.0
@@ -77,7 +79,7 @@ class CopyMeter:
         self._sizer = ChunkSizer(target_chunk_time, part_rows=part_rows)
         self._began: float | None = None
         self._ended: float | None = None
-        self._seen = CopyStatistics(rows=rows, chunks=chunks)
+        self._seen = CopyStatistics(rows=rows, rows_before=rows, chunks=chunks)
         self._throttled_since = 0.0
         self._speed = Speed()
         self._estimate = estimate

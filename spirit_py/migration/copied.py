@@ -7,6 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.chunk.chunk import KeyRange, precedes, walk_directions
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
@@ -19,8 +20,10 @@ from spirit_py.copier.last_key import last_copied_key
 from spirit_py.errors import Refusal
 from spirit_py.events import EventName
 from spirit_py.migration.pair import Pair
+from spirit_py.migration.rest import TableShares
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
+from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
 from spirit_py.table.values import bound_from_literals
 from spirit_py.units import human_count, human_seconds
 
@@ -50,12 +53,14 @@ class CopiedPair(Pair):
         checked_to: how far an earlier run's checksum found no difference; None for nothing.
         plan: what is done with its secondary indexes.
         deferred: those that are left out while rows are copied.
+        built: those are built.
     """
 
     process: Run
     subscription: TableSubscription
     plan: IndexPlan
     deferred: DeferredIndexes = field(init=False)
+    built: bool = field(default=False, init=False)
     before: CopiedSoFar = field(default_factory=CopiedSoFar)
     checked_to: KeyBound | None = None
     _copier: Copier | None = field(default=None, init=False)
@@ -112,6 +117,15 @@ class CopiedPair(Pair):
             rows=copied.rows,
             chunks=copied.chunks,
             seconds=round(copied.seconds, 3),
+        )
+
+    def shares(self) -> TableShares:
+        """Return what is left to do after the copy, by the time of that; any thread may ask."""
+        names = () if self.built else self.deferred.names
+        staged = ComparisonPlan(mapping=self.mapping).staged
+        return TableShares(
+            index=build_share(self.mapping.target, names),
+            checksum=COMPARED_STAGED if staged else COMPARED,
         )
 
     def speed(self) -> tuple[int, bool]:

@@ -11,12 +11,13 @@ from spirit_py.migration.totals import totals_of
 from spirit_py.phases import Phase, PhaseLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spirit_py.checksum.checker import Checker
     from spirit_py.contracts import ChangeSource, Clock
     from spirit_py.copier.copier import Copier
     from spirit_py.cutover.plan import CutoverResult
+    from spirit_py.migration.rest import TableShares
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.snapshot import MigrationStatus
@@ -36,6 +37,7 @@ class Figures:
         estimates: the server's estimates of the sources' rows, by schema and name.
         built: part of the indexes of one table that is built; None where the server does not show
             it.
+        shares: returns the work on each table that comes after its copy, by the time of that.
         planned: the phases that the run goes through if it must copy.
         checkpoint_age: returns the seconds since the last checkpoint; None before the first.
         binlog_left: seconds for which the server keeps what a stopped run would read first.
@@ -45,6 +47,7 @@ class Figures:
         self.report = report
         self.estimates: dict[Name, int] = {}
         self.built: float | None = None
+        self.shares: Callable[[], Mapping[Name, TableShares]] = dict
         self.phase_entered: Callable[[Phase, Phase, float], None] = lambda *_: None
         self.planned: tuple[Phase, ...] = ()
         self.checkpoint_age: Callable[[], float | None] = lambda: None

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from spirit_py.events import Event, EventName
+from spirit_py.phases import with_index_build
 from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.text import STYLES
 
@@ -34,6 +35,9 @@ def show_plan(
         # Whatever it is: the plan is for reading, and the migration does not need it.
         _log.debug("the plan could not be made", exc_info=True)
         return
+    # What the new tables show in the end may differ; it is the phase's line of steps until then.
+    deferred = any(table.indexes is not None and table.indexes.deferred for table in plan.tables)
+    run.figures.planned = with_index_build(run.figures.planned, built=deferred)
     screen = [(line.text, STYLES[line.style]) for line in screen_of(plan)]
     run.send(
         Event(

@@ -196,6 +196,8 @@ def _new_tables(
         for context in contexts
         if context.statement.auto_increment
     }
+    built = any(plan.left_out for plan in plans)
+    run.figures.planned = with_index_build(run.figures.planned, built=built)
     reverse = plan_tables(run, contexts, mappings)
     return NewTables(
         mappings=mappings,
@@ -214,8 +216,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
-    if any(pair.plan.left_out for pair in pairs):
-        run.figures.planned = with_index_build(run.figures.planned)
+    run.figures.shares = lambda: {pair.source_name: pair.shares() for pair in pairs}
     run.enter(Phase.COPY)
     for pair in pairs:
         with dropping_when_slow(run, pair, checkpoints):

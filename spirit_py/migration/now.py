@@ -18,17 +18,20 @@ from spirit_py.estimates import (
     seconds_left,
     together,
 )
+from spirit_py.migration.rest import Measured, rest_of_run, row_seconds, until
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spirit_py.checksum.checker import Checker
     from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
     from spirit_py.copier.copier import Copier
     from spirit_py.copier.meter import CopyStatistics
+    from spirit_py.migration.rest import TableShares
+    from spirit_py.mysql.tables.identity import Name
     from spirit_py.phases import PhaseLog
     from spirit_py.status.report import MigrationReport
     from spirit_py.table.schema import TableSchema
@@ -41,6 +44,8 @@ _NO_WORK: Final = frozenset({Phase.CUTOVER, Phase.DRAIN, Phase.ANALYZE})
 #: A wait that goes on after so short a break is the same wait.
 _SAME_WAIT_SECONDS: Final = 2.0
 _HISTORY: Final = 60
+#: Of a table with so many times as many rows as estimated nothing else is known either.
+_STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
 _ENOUGH_BUILT: Final = 0.02
 
@@ -79,6 +84,7 @@ class Parts(Protocol):
     estimates: dict[tuple[str, str], int]
     built: float | None
     planned: tuple[Phase, ...]
+    shares: Callable[[], Mapping[Name, TableShares]]
     checkpoint_age: Callable[[], float | None]
     binlog_left: float | None
     source: ChangeSource | None
@@ -139,6 +145,7 @@ class Shown:
             "to_come": self._to_come(),
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
+        shown |= self._rest(shown.get("eta"))
         shown["history"] = self._noted(now, shown.get("rate"))
         return MigrationStatus(**shown)
 
@@ -212,6 +219,52 @@ class Shown:
         pending = source.statistics().pending
         return together(seconds, self._backlog.seconds(now, pending, ahead=seconds))
 
+    # -- the rest of the run
+
+    def _rest(self, eta: float | None) -> dict[str, Any]:
+        """Return how long it takes until the swap; nothing in phases of which that is not said."""
+        figures = self._figures
+        copied = [one.statistics() for _, one in figures.copiers]
+        shares = figures.shares()
+        building = next((name for name, one in shares.items() if one.index), None)
+        parts = rest_of_run(
+            Measured(
+                phase=figures.phase,
+                eta=eta,
+                building=building if figures.phase is Phase.INDEX else None,
+                row_seconds=row_seconds(
+                    sum(one.rows - one.rows_before for one in copied),
+                    sum(one.seconds - one.throttled_seconds for one in copied),
+                ),
+                rows={name: self._table_rows(name) for name in shares},
+                shares=shares,
+            )
+        )
+        if not parts:
+            return {}
+        return {
+            "run_eta": together(*parts.values()),
+            "run_eta_until": until(figures.planned),
+            "run_eta_parts": parts,
+        }
+
+    def _in_bytes(self, table: TableSchema, rate: float | None) -> float | None:
+        """Return a speed in bytes, by the server's average; None where its statistics are stale."""
+        rows = self._table_rows(_name(table))
+        if rate is None or table.row_bytes is None or rows is None:
+            return None
+        return rate * table.row_bytes if rows <= _STALE_TIMES * table.estimated_rows else None
+
+    def _table_rows(self, name: Name) -> int | None:
+        """Return how many rows a table has, as far as that is known by now."""
+        figures = self._figures
+        for table, copier in figures.copiers:
+            if _name(table) == name:
+                return copier.statistics().rows_total
+        if name in figures.copied_before:
+            return figures.copied_before[name][0]
+        return figures.estimates.get(name) or None
+
     # -- the phase's own work
 
     def _work(self, now: float) -> dict[str, Any]:
@@ -245,7 +298,7 @@ class Shown:
             "rows_total": total,
             "fraction": fraction_of(rows, total, ended=ended),
             "rate": current.rows_per_second,
-            "byte_rate": _in_bytes(table, current.rows_per_second, total),
+            "byte_rate": self._in_bytes(table, current.rows_per_second),
             "eta": self._with_backlog(now, seconds_left(left, current.steady_rows_per_second)),
             "chunk_rows": current.chunk_rows,
             "chunk_seconds": current.chunk_seconds_p90,
@@ -301,7 +354,7 @@ class Shown:
             "rows_total": total,
             "fraction": fraction_of(rows, total, ended=ended),
             "rate": rate,
-            "byte_rate": _in_bytes(table, rate, total),
+            "byte_rate": self._in_bytes(table, rate),
             "eta": self._with_backlog(now, seconds_left(left, steady)),
             "note": seen.note,
             "waiting_for": seen.waiting_for or figures.waiting_for,
@@ -343,13 +396,6 @@ def _copied_total(seen: CopyStatistics | None) -> tuple[bool, int | None]:
 
 def _name(table: TableSchema) -> tuple[str, str]:
     return table.schema, table.name
-
-
-def _in_bytes(table: TableSchema, rate: float | None, total: int | None) -> float | None:
-    """Return a speed in bytes, by the server's average; None where its statistics are stale."""
-    if rate is None or table.row_bytes is None or total is None:
-        return None
-    return rate * table.row_bytes
 
 
 def backpressure_note(seen: FeedStatistics) -> str:

@@ -210,6 +210,7 @@ def live_lines(live: LiveFigures) -> list[str]:
         "speed": _known(
             live.rate, f"{human_count(live.rate)} rows/s, ETA {human_seconds(live.eta)}"
         ),
+        "whole run": _rest(live),
         "chunks": _chunks(live),
         "changes": _changes(live),
         "parked": live.parked,
@@ -243,6 +244,17 @@ def _rows(live: LiveFigures) -> str:
     part = _known(live.fraction, f" ({human_percent(live.fraction)})")
     unknown = "" if live.fraction is not None else ", how many there are is not known"
     return _known(live.rows, f"{human_count(live.rows)}{total}{part}{unknown}")
+
+
+def _rest(live: LiveFigures) -> str:
+    if not live.run_eta_parts:
+        return ""
+    whole = f"about {human_seconds(live.run_eta)}" if live.run_eta is not None else "unknown time"
+    parts = (
+        f"{phase} {'unknown' if seconds is None else f'~{human_seconds(seconds)}'}"
+        for phase, seconds in live.run_eta_parts.items()
+    )
+    return f"{whole} until {live.run_eta_until} ({', '.join(parts)})"
 
 
 def _chunks(live: LiveFigures) -> str:

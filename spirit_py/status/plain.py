@@ -104,6 +104,8 @@ def describe(snapshot: MigrationStatus) -> str:
         )
     if snapshot.rate is not None:
         parts.append(f"{human_count(snapshot.rate)} rows/s, ETA {human_seconds(snapshot.eta)}")
+    if snapshot.run_eta is not None:
+        parts.append(f"about {human_seconds(snapshot.run_eta)} until {snapshot.run_eta_until}")
     if snapshot.chunk_rows is not None:
         parts.append(
             f"chunk {human_count(snapshot.chunk_rows)} rows"

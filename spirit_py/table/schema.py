@@ -6,12 +6,32 @@ TABLE``; nothing here holds a connection.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import Literal
+from typing import Final, Literal
 
 Generated = Literal["", "VIRTUAL", "STORED"]
+ROW_HEADER_BYTES: Final = 18
+"""Header of a row, transaction and undo pointer in InnoDB's clustered index."""
+_FIXED_BYTES: Final = {
+    "tinyint": 1,
+    "smallint": 2,
+    "mediumint": 3,
+    "int": 4,
+    "bigint": 8,
+    "float": 4,
+    "double": 8,
+    "year": 1,
+    "date": 3,
+    "time": 3,
+    "datetime": 5,
+    "timestamp": 4,
+}
+_COMPRESSED: Final = re.compile(
+    r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +155,27 @@ class TableSchema:
 
     @property
     def row_bytes(self) -> float | None:
-        """The average bytes of a row, by the server's estimates; None where it has none."""
+        """The average bytes of a row, by the server's estimates; None where it has none.
+
+        None, too, where no row can be so short: right after a load the server has counted its rows
+        already, and not yet the pages that they fill.
+        """
         if not self.estimated_rows:
             return None
-        return max(1.0, self.data_bytes / self.estimated_rows)
+        average = self.data_bytes / self.estimated_rows
+        return average if average >= self._least_row_bytes else None
+
+    @cached_property
+    def _least_row_bytes(self) -> int:
+        """The bytes of the shortest possible row; 1 in a table whose pages are compressed."""
+        if _COMPRESSED.search(self.create_sql):
+            return 1
+        fixed = sum(
+            _FIXED_BYTES.get(column.data_type, 0)
+            for column in self.columns
+            if not column.nullable and column.generated != "VIRTUAL"
+        )
+        return ROW_HEADER_BYTES + fixed
 
     @cached_property
     def _by_name(self) -> dict[str, Column]:

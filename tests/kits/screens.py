@@ -50,6 +50,17 @@ COPY: Final[dict[str, Any]] = {
     "history": (20e3, 31e3, 42e3, 44e3, 45e3, 12e3, 0.0, 30e3, 46e3, 45e3, 47e3, 45e3),
 }
 
+REST: Final[dict[str, Any]] = {
+    "run_eta": 112.0,
+    "run_eta_until": "the deferred swap",
+    "run_eta_parts": {"copy": 54.0, "index": 38.0, "checksum": 19.0, "cutover": 1.0},
+}
+UNKNOWN_REST: Final[dict[str, Any]] = {
+    **REST,
+    "run_eta": None,
+    "run_eta_parts": {"copy": None, "index": None, "checksum": None, "cutover": 1.0},
+}
+
 
 def status(phase: Phase, **more: Any) -> MigrationStatus:
     """Return a snapshot in a phase of a migration that goes through all of them."""
@@ -73,14 +84,17 @@ def status(phase: Phase, **more: Any) -> MigrationStatus:
 SCREENS: Final[dict[str, MigrationStatus | BatchStatus]] = {
     "preflight": status(Phase.PREFLIGHT, table=".", elapsed=0.3, phase_elapsed=0.3),
     "create": status(Phase.CREATE, passed=_BEGUN[:2], to_come=_ORDER),
-    "copy": status(Phase.COPY, **FEED, **COPY),
+    "copy": status(Phase.COPY, **FEED, **COPY, **REST),
     "copy_unknown": status(
-        Phase.COPY, **FEED, **{**COPY, "rows_total": None, "fraction": None, "eta": None}
+        Phase.COPY,
+        **FEED,
+        **{**COPY, **UNKNOWN_REST, "rows_total": None, "fraction": None, "eta": None},
     ),
     "copy_throttled": status(
         Phase.COPY,
         **FEED,
         **{**COPY, "rate": 0.0, "eta": None},
+        **{**REST, "run_eta": None, "run_eta_parts": {**REST["run_eta_parts"], "copy": None}},
         throttled="replica db2:3306 (lag 12.4s, more than 10s)",
         waiting_for="replica db2:3306 (lag 12.4s, more than 10s)",
         waited=75.0,
@@ -98,6 +112,9 @@ SCREENS: Final[dict[str, MigrationStatus | BatchStatus]] = {
         **FEED,
         fraction=0.42,
         eta=610.0,
+        run_eta=650.0,
+        run_eta_until="the deferred swap",
+        run_eta_parts={"index": 610.0, "checksum": 39.0, "cutover": 1.0},
         waiting_for="the server to build customer, slot of _orders_new (merge sort, 42.0%, 7m21s)",
         waited=441.0,
     ),
@@ -107,6 +124,9 @@ SCREENS: Final[dict[str, MigrationStatus | BatchStatus]] = {
         Phase.CHECKSUM,
         **FEED,
         **{**COPY, "rows": 3_672_000, "rows_total": 3_674_000, "fraction": 0.9994, "eta": 0.5},
+        run_eta=1.5,
+        run_eta_until="the swap",
+        run_eta_parts={"checksum": 0.5, "cutover": 1.0},
         note="pass 1, 0 differences",
     ),
     "sentinel": status(

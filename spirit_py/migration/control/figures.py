@@ -137,6 +137,10 @@ def live_figures(
     for name, value in progress.items():
         if isinstance(value, float):
             progress[name] = round(value, 4 if name == "fraction" else 1)
+    progress["run_eta_parts"] = {
+        phase: None if value is None else round(value, 1)
+        for phase, value in seen.run_eta_parts.items()
+    }
     return LiveFigures(
         **progress,
         host=socket.gethostname(),

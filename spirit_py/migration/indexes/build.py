@@ -101,6 +101,7 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
         finally:
             run.report.index_build_seconds += round(build.seconds, 3)
             run.report.index_build_tries += build.tries
+        pair.built = True
         run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
         if not build.tries:
             text = f"indexes of {pair.name} that are built already: {pair.deferred}"

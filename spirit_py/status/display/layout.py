@@ -131,6 +131,7 @@ def _steps(seen: MigrationStatus, page: Room) -> Text:
 def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
     return [
         *_work(seen, page),
+        *_rest(seen),
         *_changes(seen),
         *_binlog(seen),
         *_throttle(seen),
@@ -175,6 +176,19 @@ def _work(seen: MigrationStatus, page: Room) -> list[Block]:
     if speed:
         blocks.append(Block("", speed, 4))
     return blocks
+
+
+def _rest(seen: MigrationStatus) -> list[Block]:
+    """Return how long it takes until the swap, and the phases that come before it."""
+    if not seen.run_eta_parts:
+        return []
+    whole = f"about {duration(seen.run_eta)}" if seen.run_eta is not None else "unknown time"
+    facts = [Text(f"{whole} until {seen.run_eta_until}", "" if seen.run_eta is not None else "dim")]
+    for phase, seconds in seen.run_eta_parts.items():
+        if phase not in {seen.phase.value, Phase.CUTOVER.value}:
+            about = f"~{duration(seconds)}" if seconds is not None else "unknown"
+            facts.append(Text(f"{phase} {about}"))
+    return [Block("whole run", facts, 7)]
 
 
 def _changes(seen: MigrationStatus) -> list[Block]:

@@ -44,6 +44,8 @@ _MOST_WAITING: Final = 10_000
 _SUMMARY: Final = 12
 #: The panel is brought up to date once in so many seconds; events are printed at once.
 _REFRESH_SECONDS: Final = 1.0
+#: The columns of the time in front of an event.
+_EVENT: Final = 9
 _STYLES: Final = {"warning": "yellow", "error": "bold red"}
 _REFLOWING: Final = ("VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TMUX", "KONSOLE_VERSION")
 _REFLOWING_PROGRAMS: Final = frozenset(
@@ -74,7 +76,8 @@ class LiveDisplay:
         self._painted: tuple[object, ...] = ()
         self._painted_at = float("-inf")
         self._snapshot: MigrationStatus | BatchStatus | None = None
-        self._above: deque[Text] = deque(maxlen=_MOST_WAITING)
+        #: Each with the columns by which its further lines are indented.
+        self._above: deque[tuple[Text, int]] = deque(maxlen=_MOST_WAITING)
         #: Held while the terminal is written to.
         self._writing = threading.RLock()
         self._wanted = threading.Event()
@@ -119,7 +122,7 @@ class LiveDisplay:
         if event.name is EventName.SUMMARY:
             self._print_all(Text(printable(event.line), style))
             return
-        self._print_all(Text.assemble((moment, "dim"), (printable(event.line), style)))
+        self._print_all(Text.assemble((moment, "dim"), (printable(event.line), style)), _EVENT)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Show these figures from now on."""
@@ -130,8 +133,13 @@ class LiveDisplay:
         """Print a line of somebody else; its colours stay."""
         self._print_all(Text.from_ansi(line))
 
-    def _print_all(self, text: Text) -> None:
-        self._above.append(text)
+    def _print_all(self, text: Text, hang: int = 0) -> None:
+        """Print a text above the panel.
+
+        Args:
+            hang: columns by which its further lines are indented; 0 for a line of no known form.
+        """
+        self._above.append((text, hang))
         if self._thread is None:
             with self._writing:
                 self._refresh()
@@ -177,7 +185,7 @@ class LiveDisplay:
         if self._above:
             out.append(self._painter.clear())
             while self._above:
-                out += [self._as_printed(self._above.popleft(), columns - 1), "\r\n"]
+                out += [self._as_printed(*self._above.popleft(), columns - 1), "\r\n"]
         elif not out and not self._takes_more():
             # A slow terminal gets the newest figures later, not all of them.
             return
@@ -194,16 +202,16 @@ class LiveDisplay:
         except (OSError, ValueError):
             return True
 
-    def _as_printed(self, text: Text, width: int) -> str:
-        """Return a line for the scrollback; the lines of a summary are broken at blanks."""
+    def _as_printed(self, text: Text, hang: int, width: int) -> str:
+        """Return a line for the scrollback: events and summaries are broken at blanks."""
         plain = text.plain
-        if cell_len(plain) <= width or not plain.startswith("  "):
+        if not hang and plain.startswith("  "):
+            hang = _SUMMARY if plain[_SUMMARY - 1 : _SUMMARY] == " " else 4
+        if cell_len(plain) <= width or not hang:
             return self._run_of(text)
-        hang = _SUMMARY if plain[_SUMMARY - 1 : _SUMMARY] == " " else 4
-        broken = Text(plain[hang:], text.style).wrap(
-            self._console, max(20, width - hang), tab_size=8
-        )
-        lines = [Text(plain[:hang], text.style).append_text(broken[0])] if broken else [text]
+        head, rest = text.divide([hang])
+        broken = rest.wrap(self._console, max(20, width - hang), tab_size=8)
+        lines = [Text.assemble(head, broken[0])] if broken else [text]
         lines += [Text(" " * hang).append_text(line) for line in broken[1:]]
         return "\r\n".join(self._run_of(line).rstrip() for line in lines)
 

@@ -117,6 +117,8 @@ FIGURES: Final[tuple[FigureSpec, ...]] = (
     _gauge("bytes_per_second", "The same in bytes of the table.", lambda s: s.byte_rate),
     _gauge("eta_seconds", "Seconds until the phase's own work ends and the changes that wait are"
            " applied.", lambda s: s.eta),
+    _gauge("run_eta_seconds", "About so many seconds until the swap, a deferred swap, or the end of"
+           " a rehearsal, if nobody else is waited for.", lambda s: s.run_eta),
     _counter("copied_rows", "Rows that this process has copied.",
              _total(lambda t: t.rows_copied)),
     _gauge("earlier_copied_rows", "Rows that earlier runs of the migration had copied.",

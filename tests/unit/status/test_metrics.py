@@ -32,9 +32,9 @@ def status(table="shop.orders", **changes):
 def everything():
     """Return a snapshot in which every figure is known."""
     return status(
-        rows=5, rows_total=100, fraction=0.05, rate=10.0, eta=9.0, chunk_rows=100,
-        chunk_seconds=0.2, pending=7, buffered_bytes=70, feed_lag=0.1, received=20, applied=10,
-        deduplicated=3, dropped=4, waiting_for="a lock",
+        rows=5, rows_total=100, fraction=0.05, rate=10.0, eta=9.0, run_eta=11.0,
+        chunk_rows=100, chunk_seconds=0.2, pending=7, buffered_bytes=70, feed_lag=0.1,
+        received=20, applied=10, deduplicated=3, dropped=4, waiting_for="a lock",
         byte_rate=1000.0, tasks=2, tasks_most=4, binlog_left=99.0, binlog_unread=5,
         checkpoint_age=4.0,
         totals=RunTotals(

@@ -12,7 +12,7 @@ from rich.text import Text
 from spirit_py.phases import Phase
 from spirit_py.status.display.layout import Room, render
 from spirit_py.status.display.painter import Painter
-from tests.kits.screens import COPY, FEED, SCREENS, status
+from tests.kits.screens import COPY, FEED, REST, SCREENS, status
 
 COLUMNS, ROWS = 80, 24
 
@@ -74,7 +74,7 @@ def test_what_does_not_change_costs_nothing():
     assert terminal.paint(laid_out("copy")) == 0
     later = status(
         Phase.COPY,
-        **{**FEED, **COPY, "rows": 1_235_067, "fraction": 0.3365},
+        **{**FEED, **COPY, **REST, "rows": 1_235_067, "fraction": 0.3365},
         elapsed=185.0,
         phase_elapsed=28.0,
     )

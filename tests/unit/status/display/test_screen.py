@@ -190,3 +190,16 @@ def test_a_terminal_that_takes_nothing_delays_nobody():
         terminal.send("\x13")
         terminal.send("\x11")
         terminal.wait_for("all was reported")
+
+
+def test_an_event_is_broken_between_its_words():
+    """Its further lines stand below its text, behind the time."""
+    with program("tell('a replica that nobody can read ' * 6)") as terminal:
+        settled(terminal)
+        terminal.wait_for("a replica that")
+        lines = [line.rstrip() for line in terminal.everything().splitlines()]
+        said = [line for line in lines if "replica" in line]
+        assert len(said) >= 3
+        assert all(line.startswith(" " * 9) for line in said[1:])
+        words = {word for line in said for word in line[9:].split()}
+        assert words == {"a", "replica", "that", "nobody", "can", "read"}
