@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spirit_py.migration.now import Shown, Waiting
+from spirit_py.migration.now import Shown
 from spirit_py.migration.totals import totals_of
+from spirit_py.migration.waiting import Waiting
 from spirit_py.phases import Phase, PhaseLog
 
 if TYPE_CHECKING:

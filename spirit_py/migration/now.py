@@ -19,6 +19,7 @@ from spirit_py.estimates import (
     together,
 )
 from spirit_py.migration.rest import Measured, rest_of_run, row_seconds, until
+from spirit_py.migration.waiting import Waiting
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
@@ -41,40 +42,11 @@ if TYPE_CHECKING:
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
 #: Phases in which nothing is slowed down.
 _NO_WORK: Final = frozenset({Phase.CUTOVER, Phase.DRAIN, Phase.ANALYZE})
-#: A wait that goes on after so short a break is the same wait.
-_SAME_WAIT_SECONDS: Final = 2.0
 _HISTORY: Final = 60
 #: Of a table with so many times as many rows as estimated nothing else is known either.
 _STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
 _ENOUGH_BUILT: Final = 0.02
-
-
-class Waiting:
-    """What is waited for, and since when. Any thread."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._began = self._ended = float("-inf")
-        self.what = ""
-
-    def show(self, what: str) -> None:
-        """Show what is waited for now; an empty text for nothing."""
-        now = self._clock()
-        if what and not self.what and now - self._ended > _SAME_WAIT_SECONDS:
-            self._began = now
-        if self.what and not what:
-            self._ended = now
-        self.what = what
-
-    def end(self) -> None:
-        """Note that what comes is another wait."""
-        self.what, self._ended = "", float("-inf")
-
-    @property
-    def seconds(self) -> float | None:
-        """How long the wait has taken; None where nothing is waited for."""
-        return self._clock() - self._began if self.what else None
 
 
 class Parts(Protocol):
@@ -145,7 +117,7 @@ class Shown:
             "to_come": self._to_come(),
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
-        shown |= self._rest(shown.get("eta"))
+        shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
         return MigrationStatus(**shown)
 
@@ -221,7 +193,7 @@ class Shown:
 
     # -- the rest of the run
 
-    def _rest(self, eta: float | None) -> dict[str, Any]:
+    def _rest(self, now: float, shown: dict[str, Any]) -> dict[str, Any]:
         """Return how long it takes until the swap; nothing in phases of which that is not said."""
         figures = self._figures
         copied = [one.statistics() for _, one in figures.copiers]
@@ -230,7 +202,8 @@ class Shown:
         parts = rest_of_run(
             Measured(
                 phase=figures.phase,
-                eta=eta,
+                eta=shown.get("eta"),
+                spent=None if shown.get("throttled") else now - figures.phases.entered_at,
                 building=building if figures.phase is Phase.INDEX else None,
                 row_seconds=row_seconds(
                     sum(one.rows - one.rows_before for one in copied),

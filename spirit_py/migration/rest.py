@@ -45,7 +45,8 @@ class Measured:
 
     Attributes:
         eta: seconds until the current phase's own work ends; None where that is not known.
-        building: whether it is about the table whose indexes are built now alone.
+        spent: seconds of that phase; None where it waits, so that they say nothing.
+        building: the table whose indexes are built now, of which the end is.
         row_seconds: time of copying a row; None where nothing shows it.
         rows: of each table; None where they are not known.
         shares: of each table.
@@ -53,6 +54,7 @@ class Measured:
 
     phase: Phase
     eta: float | None
+    spent: float | None = None
     row_seconds: float | None
     building: Name | None = None
     rows: Mapping[Name, int | None] = field(default_factory=dict)
@@ -74,16 +76,20 @@ def rest_of_run(seen: Measured) -> dict[str, float | None]:
     if seen.phase not in _ESTIMATED:
         return {}
     rest = {seen.phase.value: seen.eta}
-    place = _ESTIMATED.index(seen.phase)
-    if place <= _ESTIMATED.index(Phase.INDEX):
-        built = _of_copy(seen, {n: s.index for n, s in seen.shares.items() if n != seen.building})
-        if seen.phase is Phase.INDEX:
-            rest[Phase.INDEX.value] = together(seen.eta, built)
-        elif any(one.index for one in seen.shares.values()):
-            rest[Phase.INDEX.value] = built
+    builds = {name: one.index for name, one in seen.shares.items()}
+    compared = _of_copy(seen, {name: one.checksum for name, one in seen.shares.items()})
+    if seen.phase is Phase.INDEX:
+        others = {name: share for name, share in builds.items() if name != seen.building}
+        known = together(seen.eta, _of_copy(seen, others))
+        rest[Phase.INDEX.value] = (
+            _expected(seen, _of_copy(seen, builds)) if known is None else known
+        )
+    elif seen.phase is Phase.COPY and any(builds.values()):
+        rest[Phase.INDEX.value] = _of_copy(seen, builds)
     if seen.phase is not Phase.CHECKSUM:
-        compared = _of_copy(seen, {name: one.checksum for name, one in seen.shares.items()})
         rest[Phase.CHECKSUM.value] = compared
+    elif seen.eta is None:
+        rest[Phase.CHECKSUM.value] = _expected(seen, compared)
     rest[Phase.CUTOVER.value] = SWAP_SECONDS
     return rest
 
@@ -93,6 +99,13 @@ def until(planned: Collection[Phase]) -> str:
     if Phase.CUTOVER not in planned:
         return "the end of the rehearsal"
     return "the deferred swap" if Phase.SENTINEL in planned else "the swap"
+
+
+def _expected(seen: Measured, whole: float | None) -> float | None:
+    """Return what is left of a phase that shows no end yet; None once it takes longer."""
+    if whole is None or seen.spent is None or seen.spent >= whole:
+        return None
+    return whole - seen.spent
 
 
 def _of_copy(seen: Measured, shares: Mapping[Name, float]) -> float | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from spirit_py.table.schema import TableSchema
 
-COMPARED: Final = 0.15
+COMPARED: Final = 0.2
 """Time of comparing a row in both tables by that of copying it."""
 COMPARED_STAGED: Final = 0.6
 """The same where the server converts the values once more to compare them."""

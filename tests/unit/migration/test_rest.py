@@ -61,6 +61,16 @@ def test_in_the_comparison_its_own_speed_counts():
     assert rest == {"checksum": 30.0, "cutover": SWAP_SECONDS}
 
 
+def test_work_that_shows_no_end_yet_has_what_is_left_of_its_share():
+    """Until it has taken longer than that: then nobody knows."""
+    index = measured(Phase.INDEX, eta=None, building=A, spent=2.0)
+    assert rest_of_run(index)["index"] == pytest.approx(3.0)
+    checksum = measured(Phase.CHECKSUM, eta=None, spent=1.0)
+    assert rest_of_run(checksum)["checksum"] == pytest.approx(1.5)
+    for late in (9.0, None):
+        assert rest_of_run(measured(Phase.INDEX, eta=None, spent=late))["index"] is None
+
+
 @pytest.mark.parametrize("missing", [{"row_seconds": None}, {"rows": {A: None, B: 500}}])
 def test_what_nothing_shows_is_unknown(missing):
     """Neither zero nor left out: the whole is unknown with it."""
