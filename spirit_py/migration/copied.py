@@ -124,7 +124,7 @@ class CopiedPair(Pair):
         names = () if self.built else self.deferred.names
         staged = ComparisonPlan(mapping=self.mapping).staged
         return TableShares(
-            index=build_share(self.mapping.target, names),
+            index=build_share(self.mapping.target, names, row_bytes=self.mapping.source.row_bytes),
             checksum=COMPARED_STAGED if staged else COMPARED,
         )
 

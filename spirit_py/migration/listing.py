@@ -9,7 +9,8 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.found import ReverseState, was_swapped
-from spirit_py.checkpoint.live import REVERT, LiveFigures
+from spirit_py.checkpoint.live import REVERT
+from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
@@ -25,7 +26,6 @@ from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.managed import kept_seconds
-from spirit_py.mysql.own_sessions import of_run
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
@@ -189,7 +189,7 @@ class _Listing:
             back = ReverseState.REVERTED
         resumes = isinstance(decision, Resume)
         worker = _worker(session, tables)
-        live, live_age = _live(session, CheckpointTable(*home), worker)
+        live, live_age = live_of(session, CheckpointTable(*home), worker)
         seen = MigrationShown(
             checkpoint=str(CheckpointTable(*home)),
             unreadable=found.unreadable,
@@ -318,26 +318,6 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
         age=round(checkpoint.age(session, ReverseRecord), 3),
         losses=tuple(record.losses),
     )
-
-
-def _live(
-    session: SqlSession, checkpoint: CheckpointTable, worker: int | None
-) -> tuple[LiveFigures | None, float | None]:
-    """Return the figures that were written last, and how many seconds ago.
-
-    Where a process works on the migration, those of an earlier one are none.
-
-    Args:
-        worker: the session that holds the lock of the migration.
-    """
-    try:
-        found = checkpoint.read(session, LiveFigures)
-    except UnreadableCheckpoint:
-        # Of another version of the program.
-        return None, None
-    if found is None or (worker is not None and not of_run(session, found.run, [worker])):
-        return None, None
-    return found, round(max(0.0, checkpoint.age(session, LiveFigures)), 3)
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:

@@ -20,6 +20,9 @@ of the rows is copied into such a table, and hashed, for a few seconds at most.
 ``method``      INSTANT, INPLACE or copy, by the rules of :mod:`spirit_py.preflight.instant`
 ``around``      disk, binlog, replicas, pace, triggers, foreign keys, locks
 ``earlier``     what an earlier run left, and what becomes of it
+``running``     a run that works on the tables now
+``indexes``     which indexes are built after the copy
+``keys``        foreign keys that the server will refuse
 ``sample``      measures; ``estimate`` makes times of that
 ``diff``        two definitions as a diff; ``text`` and ``screen`` make the lines
 ==============  ==================================================================================

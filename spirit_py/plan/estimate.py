@@ -11,16 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.plan.model import PhaseTime, TimePlan
+from spirit_py.table.shares import build_share
 
 if TYPE_CHECKING:
     from spirit_py.plan.model import IndexesPlan
     from spirit_py.plan.sample import Sample
-    from spirit_py.table.schema import TableSchema
+    from spirit_py.table.mapping import TableMapping
 
 COPY_FACTOR: Final = 1.6
 """Processor time of a real copy by that of one into a temporary table: redo, binlog, commits."""
-INDEX_FACTOR: Final = 0.4
-"""Time of one index's build by that of copying the rows without it."""
 HASH_FACTOR: Final = 2.0
 """Two tables are hashed."""
 FIXED: Final = 0.8
@@ -30,7 +29,7 @@ _FEW_ROWS: Final = 20_000
 
 
 def time_of(
-    source: TableSchema, indexes: IndexesPlan | None, sample: Sample, *, before: int = 0
+    mapping: TableMapping, indexes: IndexesPlan | None, sample: Sample, *, before: int = 0
 ) -> TimePlan:
     """Return the time of a copy.
 
@@ -39,11 +38,13 @@ def time_of(
     """
     if not sample.rows:
         return TimePlan(how=f"no sample was taken: {sample.trouble}")
+    source = mapping.source
     rows = max(0, source.estimated_rows - before)
     copied = rows * sample.row_copied * COPY_FACTOR
     copied += 2 * source.data_bytes * (sample.log_byte or 0.0)
     deferred = indexes.deferred if indexes is not None else ()
-    built = len(deferred) * rows * sample.row_copied * INDEX_FACTOR
+    share = build_share(mapping.target, deferred, row_bytes=source.row_bytes)
+    built = source.estimated_rows * sample.row_copied * COPY_FACTOR * share
     hashed = source.estimated_rows * sample.row_hashed * HASH_FACTOR
     phases = [PhaseTime(phase="copy", seconds=round(copied, 1))]
     if deferred:

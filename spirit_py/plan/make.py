@@ -12,7 +12,6 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import evaluation_settings
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan.around import attached_to, locks_of, pace_of, replicas_of, space_of
@@ -20,10 +19,11 @@ from spirit_py.plan.columns import columns_of, key_of
 from spirit_py.plan.definition import Tried, try_definition
 from spirit_py.plan.earlier import decision_for, earlier_run, goes_on, refusals_of
 from spirit_py.plan.estimate import time_of
+from spirit_py.plan.indexes import clauses_of, indexes_of
+from spirit_py.plan.keys import refused_keys
 from spirit_py.plan.method import method_of
 from spirit_py.plan.model import (
     Definition,
-    IndexesPlan,
     Method,
     Note,
     Plan,
@@ -32,16 +32,15 @@ from spirit_py.plan.model import (
     TimePlan,
 )
 from spirit_py.plan.noted import Remarks, TooLong
+from spirit_py.plan.running import note_of, running_run
 from spirit_py.plan.sample import take_sample
-from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.preflight.relatives import require_free_relatives
 from spirit_py.spark.settings import local_slots
 from spirit_py.sql import quote_table
-from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
+from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.stop import StopSwitch
-from spirit_py.table.names import lock_name
 from spirit_py.throttle.asked import require_throttlers
 
 if TYPE_CHECKING:
@@ -50,12 +49,16 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
+    from spirit_py.plan.model import EarlierRun, IndexesPlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.schema import TableSchema
 
 Contexts = tuple["PreflightContext", ...]
 _CHECK_SECONDS: Final = 10.0
 """After which a check that reads the whole table is given up."""
+_LOCK_WAIT: Final = 1
+"""Seconds to wait for a table that another session has locked."""
 
 
 def make_plan(
@@ -72,7 +75,7 @@ def make_plan(
         ServerFault: the connection was lost.
     """
     stop = stop or StopSwitch()
-    with connect_first(config.connection, role="plan") as session:
+    with connect_first(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
         require_one_server(session, config.connection)
         noted = Remarks()
         try:
@@ -104,7 +107,7 @@ def brief_plan(
         SpiritError: the server could not be asked.
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
-    with connect(config.connection, role="plan") as session:
+    with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
         return _Maker(session, config, contexts, decision, noted, brief=True).plan(None)
 
 
@@ -133,14 +136,6 @@ def _decided(
     with noted.refusing():
         if there:
             decision = decision_for(session, config, there)
-    for context in there:
-        name = f"{context.schema}.{context.table}"
-        holder = named_lock_holder(session, lock_name("migration", context.schema, context.table))
-        if holder is not None:
-            cause = f"another run works on {name} now (server session {holder})"
-            noted.refusals.append(
-                Note(cause=cause, remedy="wait for it to end, or stop it", table=name)
-            )
     return decision
 
 
@@ -156,10 +151,10 @@ def _check(
         return
     noted.add(findings_of(contexts, CheckScope.SERVER))
     for context in contexts:
+        name = f"{context.schema}.{context.table}"
         if context.found is not None:
-            noted.add(
-                findings_of([context], CheckScope.SOURCE), f"{context.schema}.{context.table}"
-            )
+            with noted.refusing(name):
+                noted.add(findings_of([context], CheckScope.SOURCE), name)
     with noted.refusing():
         require_throttlers(config, session)
     with noted.refusing():
@@ -193,6 +188,9 @@ class _Maker:
         self._decision = decision
         self._noted = noted
         self._brief = brief
+        self._running: EarlierRun | None = None
+        #: The new definitions, by schema and name of the sources.
+        self._targets: dict[tuple[str, str], TableSchema] = {}
 
     def plan(self, sampling: StopSwitch | None) -> Plan:
         """Return the plan.
@@ -200,9 +198,14 @@ class _Maker:
         Args:
             sampling: stops the sample; None for no sample.
         """
+        if not self._brief:
+            self._running = running_run(self._session, self._contexts)
         tables = tuple(self._tables(sampling))
         earlier = earlier_run(self._decision, start_afresh=self._config.start_afresh)
-        self._noted.refusals += refusals_of(self._decision, earlier)
+        if self._running is not None:
+            self._noted.refusals.append(note_of(self._running))
+        else:
+            self._noted.refusals += refusals_of(self._decision, earlier)
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
         deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
         return Plan(
@@ -210,7 +213,7 @@ class _Maker:
             version=self._facts.version,
             together=len(self._contexts) > 1,
             tables=tables,
-            earlier=earlier,
+            earlier=self._running or earlier,
             replicas=replicas_of(self._session, self._config, copied=copied, deferred=deferred),
             pace=pace_of(self._config) if copied else (),
             warnings=tuple(dict.fromkeys(self._noted.warnings)),
@@ -224,10 +227,16 @@ class _Maker:
             native = self._native(stack)
             for context in self._contexts:
                 yield self._table(context, native, sampling)
+        if self._targets and not self._brief:
+            with self._noted.refusing():
+                self._noted.refusals += refused_keys(self._session, self._contexts, self._targets)
 
     def _native(self, stack: contextlib.ExitStack) -> Session:
         """Open a session with the modes under which the statement is meant."""
-        native = stack.enter_context(connect(self._config.connection, role="plan", native=True))
+        options = self._config.connection
+        native = stack.enter_context(
+            connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT)
+        )
         choose_modes(native, self._facts)
         return native
 
@@ -271,7 +280,9 @@ class _Maker:
         return Method(
             algorithm="cleanup" if how == "cleanup" else "copy",
             certain=True,
-            why=f"an earlier run is carried on: {self._decision.reason}",
+            why=f"an earlier run is carried on: {self._decision.reason}"
+            if self._running is None
+            else "a run that works on it now copies it",
         )
 
     def _tried(
@@ -296,12 +307,10 @@ class _Maker:
             # In place the server needs no mapping, and the migration says what it refuses itself.
             with contextlib.suppress(Refusal):
                 mapping = mapping_of(context, tried.target)
-        if (
-            mapping is not None
-            and not self._brief
-            and method.algorithm == "copy"
-            and isinstance(self._decision, Afresh)
-        ):
+        new = method.algorithm == "copy" and isinstance(self._decision, Afresh)
+        if new:
+            self._targets[context.schema, context.table] = tried.target
+        if mapping is not None and new and not self._brief:
             with self._noted.refusing(plain.name):
                 found = findings_of([replace(context, made=mapping)], CheckScope.AFTER_CREATE)
                 self._noted.add(found, plain.name)
@@ -317,7 +326,9 @@ class _Maker:
     ) -> TablePlan:
         """Add what follows from how the table is changed."""
         copied = plain.method.algorithm in {"copy", "unknown"}
-        indexes = self._indexes(context, mapping) if copied and mapping is not None else None
+        indexes = None
+        if copied and mapping is not None:
+            indexes = indexes_of(self._session, self._config, self._facts, mapping)
         deferred = bool(indexes and indexes.deferred)
         return replace(
             plain,
@@ -328,30 +339,6 @@ class _Maker:
             locks=locks_of(context, copied=copied, known=plain.method.certain, deferred=deferred),
             space=space_of(context.source, self._facts, indexes) if copied else None,
             time=self._time(plain, mapping, indexes, sampling, tried),
-        )
-
-    def _indexes(self, context: PreflightContext, mapping: TableMapping) -> IndexesPlan:
-        """Return which indexes are built after the copy, as a migration decides it."""
-        mode = self._config.defer_indexes
-        if mode == "off":
-            return IndexesPlan(why="--defer-indexes off")
-        try:
-            found = deferrable_indexes(mapping.target, mapping.lookup.index.name)
-        except Refusal as error:
-            return IndexesPlan(why=error.message)
-        if not found.clauses:
-            return IndexesPlan(why=why_none(found))
-        names = tuple(found.clauses)
-        if mode == "on":
-            return IndexesPlan(deferred=names, why="--defer-indexes on")
-        at_once, may_fall, why = automatic(
-            indexes=expected_bytes(self._session, mapping, found.clauses),
-            data=context.source.data_bytes,
-            pool=self._facts.number("innodb_buffer_pool_size", 1),
-            who_replicates=lambda: what_replicates(self._session),
-        )
-        return IndexesPlan(
-            deferred=names if at_once else (), may_fall=names if may_fall else (), why=why
         )
 
     def _time(
@@ -375,19 +362,11 @@ class _Maker:
             sample = take_sample(
                 self._config,
                 mapping,
-                without_indexes(tried.create, _clauses(mapping, indexes)),
+                without_indexes(tried.create, clauses_of(mapping, indexes)),
                 sessions=local_slots(self._config),
                 stop=sampling,
             )
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self._decision.record.rows_copied if isinstance(self._decision, Resume) else 0
-        return time_of(mapping.source, indexes, sample, before=copied)
-
-
-def _clauses(mapping: TableMapping, indexes: IndexesPlan | None) -> dict[str, str]:
-    """Return the definitions of the deferred indexes, by name."""
-    if indexes is None or not indexes.deferred:
-        return {}
-    found = deferrable_indexes(mapping.target, mapping.lookup.index.name).clauses
-    return {name: found[name] for name in indexes.deferred}
+        return time_of(mapping, indexes, sample, before=copied)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 Algorithm = Literal["instant", "inplace", "copy", "cleanup", "unknown"]
 Change = Literal["kept", "renamed", "changed", "converted", "added", "dropped"]
-Action = Literal["none", "resume", "clean_up", "afresh", "ask", "give_up", "refuse"]
+Action = Literal["none", "resume", "clean_up", "afresh", "ask", "give_up", "refuse", "running"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,11 +201,44 @@ class SpacePlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunningRun:
+    """A run that works on a table now, with the figures that it wrote last.
+
+    Attributes:
+        session: the server session that holds its lock.
+        host: the machine of its process; empty where it has written no figures yet.
+        started_at: when the migration was begun, by whichever process.
+        statement: what it runs, where that is another statement; else empty.
+        elapsed: seconds since its process began.
+        figures_age: seconds since the figures were written.
+    """
+
+    table: str
+    session: int
+    host: str = ""
+    process: int | None = None
+    started_at: str = ""
+    statement: str = ""
+    phase: str = ""
+    elapsed: float | None = None
+    rows: int | None = None
+    rows_total: int | None = None
+    fraction: float | None = None
+    eta: float | None = None
+    run_eta: float | None = None
+    run_eta_until: str = ""
+    waiting_for: str = ""
+    paused: str = ""
+    figures_age: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EarlierRun:
     """What an earlier run left, and what this command would do with it.
 
     Attributes:
-        reason: why.
+        running: the run that works on the tables now; None where none does.
+        reason: why; of a running one who, since when, and how far.
         rows_copied: by it; None where nothing says it.
         remedy: what to do where the command would not go on by itself.
     """
@@ -214,6 +247,7 @@ class EarlierRun:
     reason: str = ""
     rows_copied: int | None = None
     remedy: str = ""
+    running: RunningRun | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

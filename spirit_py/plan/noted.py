@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Refusal, ServerFault, SpiritError
-from spirit_py.mysql.faults import access_denied, connection_lost
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.plan.model import Note
 from spirit_py.preflight.check import Severity
 
@@ -31,6 +31,9 @@ class Remarks:
     def add(self, findings: Sequence[Finding], table: str = "") -> None:
         """Note the findings of checks."""
         for one in findings:
+            if one.locked:
+                self.warnings.append(_locked(table))
+                continue
             note = Note(
                 cause=one.cause,
                 remedy=one.remedy,
@@ -46,7 +49,8 @@ class Remarks:
     def refusing(self, table: str = "") -> Iterator[None]:
         """Note a refusal that is raised in the block, and go on behind it.
 
-        A fault of the server is one too, unless the connection is lost.
+        A fault of the server is one too, unless the connection is lost. What could not be looked at
+        because another session has locked the table is a warning.
         """
         try:
             yield
@@ -55,6 +59,9 @@ class Remarks:
         except SpiritError as error:
             if isinstance(error, ServerFault) and connection_lost(error):
                 raise
+            if isinstance(error, ServerFault) and error.code == LOCK_WAIT_TIMEOUT:
+                self.warnings.append(_locked(table))
+                return
             self.refusals.append(self.of_error(error, table))
 
     @staticmethod
@@ -70,3 +77,15 @@ class Remarks:
             code=error.error_code,
             details=error.details,
         )
+
+
+def _locked(table: str) -> Note:
+    """Return what is said of a table that could not be read."""
+    return Note(
+        cause=f"{table or 'a table'} is locked by another session: its rows were not looked at, so"
+        " that duplicates or values that do not fit may be found only later",
+        remedy="ask again once the lock is released; performance_schema.metadata_locks shows who"
+        " holds it",
+        table=table,
+        check="locked",
+    )

@@ -39,6 +39,8 @@ SECONDS: Final = 1.5
 _MOST_BYTES: Final = 128 << 20
 """Of rows that a sample copies at most: they lie in the server's temporary tablespace."""
 _JOIN_SECONDS: Final = 60.0
+#: Seconds to wait for a table that another session has locked.
+_LOCK_WAIT: Final = 1
 _FILES: Final = """
 SELECT EVENT_NAME, SUM_TIMER_WRITE + SUM_TIMER_MISC, SUM_NUMBER_OF_BYTES_WRITE
 FROM performance_schema.file_summary_by_event_name
@@ -90,7 +92,7 @@ def take_sample(
         SpiritError: the server could not be asked.
     """
     began = time.monotonic()
-    with connect(config.connection, role="plan") as reader:
+    with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as reader:
         if trouble := _above_load(reader, config):
             return Sample(trouble=trouble)
         sampler = _Sampler(config, mapping, create, reader, sessions=sessions, stop=stop)
@@ -216,7 +218,7 @@ class _Sampler:
 
     def _run(self, number: int) -> None:
         until = time.monotonic() + SECONDS
-        with connect(self._connection, role="plan") as session:
+        with connect(self._connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
             with as_stored(session):
                 session.execute(self._create)
             while time.monotonic() < until and self._goes_on():

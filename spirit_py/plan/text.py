@@ -225,6 +225,7 @@ def earlier_line(plan: Plan) -> str:
     if earlier.rows_copied:
         rows = f" ({human_count(earlier.rows_copied)} rows are copied)"
     return {
+        "running": f"it runs now, {earlier.reason}",
         "none": "no earlier run has left anything",
         "resume": f"this command carries on: {earlier.reason}",
         "clean_up": f"this command cleans up: {earlier.reason}",

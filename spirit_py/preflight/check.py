@@ -105,6 +105,7 @@ class Finding:
         remedy: one line: what to do about it.
         details: further lines, such as examples.
         code: the page that says what to do; that of the check where it is None.
+        locked: the check could not look, because another session has locked the table.
     """
 
     severity: Severity
@@ -113,6 +114,7 @@ class Finding:
     remedy: str = ""
     details: tuple[str, ...] = ()
     code: ErrorCode | None = None
+    locked: bool = False
 
 
 Findings: TypeAlias = Iterator[Finding]

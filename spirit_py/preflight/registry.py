@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import INTERRUPTED, access_denied, connection_lost
+from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
 from spirit_py.preflight.checks import (
     auto_increment,
@@ -185,15 +185,12 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
         # A stop request ends a long statement; the caller knows why.
         if connection_lost(error) or error.code == INTERRUPTED:
             raise
-        return [
-            refuse(
-                f"the check {check.name} could not look: {error.text} (error {error.code})",
-                error.hint or _remedy(error),
-                code=ErrorCode.MISSING_PRIVILEGES
-                if access_denied(error)
-                else ErrorCode.SERVER_ERROR,
-            )
-        ]
+        found = refuse(
+            f"the check {check.name} could not look: {error.text} (error {error.code})",
+            error.hint or _remedy(error),
+            code=ErrorCode.MISSING_PRIVILEGES if access_denied(error) else ErrorCode.SERVER_ERROR,
+        )
+        return [replace(found, locked=error.code == LOCK_WAIT_TIMEOUT)]
 
 
 def _code(error: Refusal) -> ErrorCode | None:

@@ -13,7 +13,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from spirit_py.attached.foreign_keys.trial import REMEDIES
+from spirit_py.attached.foreign_keys.judgement import REMEDIES
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.locks.named import take_named_lock
+from spirit_py.plan import make_plan, text_of
+from spirit_py.table.names import lock_name
 from terminal import Terminal
 from tests.kits.command import command_line, environment, run
+from tests.kits.connection import connection_options
+from tests.kits.migrate import config_for
 from tests.oracle.load import global_variables
 
 if TYPE_CHECKING:
@@ -229,3 +236,33 @@ def test_options_that_record_a_run_are_said_to_be_unused(table: Database, tmp_pa
     assert done.returncode == 0
     assert "not used by plan, which runs nothing: --report-json" in done.stderr
     assert not report.exists()
+
+
+def test_a_run_that_works_on_the_table_is_said_to_run(table: Database) -> None:
+    """By whom is said, and the plan does not promise to carry on with it."""
+    with connect(connection_options(table), role="test") as other:
+        assert take_named_lock(other, lock_name("migration", table.name, "t"))
+        plan = make_plan(config_for(table, table="t", alter="MODIFY a BIGINT"), sample=False)
+        assert plan.earlier.action == "running"
+        assert plan.earlier.running is not None
+        assert plan.earlier.running.session == other.id
+    (refusal,) = plan.refusals
+    assert f"another run works on {table.name}.t now" in refusal.cause
+    assert "ctl" in refusal.remedy
+    assert any("it runs now" in line.text for line in text_of(plan))
+
+
+def test_what_a_locked_table_hides_is_said(table: Database) -> None:
+    """Behind LOCK TABLES of somebody else all that needs no row is planned, and the rest named."""
+    with closing(table.connect()) as other, closing(other.cursor()) as cursor:
+        cursor.execute("LOCK TABLES t WRITE")
+        plan = make_plan(
+            config_for(table, table="t", alter="ADD UNIQUE KEY u (a), MODIFY a BIGINT")
+        )
+    assert plan.refusals == ()
+    (one,) = plan.tables
+    assert one.method.algorithm == "copy"
+    assert one.definition is not None
+    assert "UNIQUE KEY `u`" in one.definition.new
+    assert one.time.seconds is None
+    assert any("is locked by another session" in note.cause for note in plan.warnings)

@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 
-#: Refused because the server refuses the foreign keys, which it is asked on real empty tables.
-NOT_KNOWABLE: frozenset[str] = frozenset(
-    {
-        "foreign_key_collation_changed_refused",
-        "foreign_key_index_dropped_refused",
-        "foreign_key_not_null_refused",
-        "foreign_key_parent_type_changed_refused",
-        "foreign_key_partitioned_refused",
-        "foreign_key_type_changed_refused",
-    }
-)
 #: What is tried for the next one only where the server refuses the first for its algorithm.
 MODIFIERS = {"instant": "ALGORITHM=INSTANT", "inplace": "ALGORITHM=INPLACE, LOCK=NONE"}
 
@@ -82,7 +71,7 @@ def assert_refusal_is_foreseen(case: Case, plan: Any) -> None:
     causes = [note.cause for note in plan.refusals]
     if case.expect.exit_code == 0:
         assert not causes
-    elif case.expect.exit_code == 2 and case.name not in NOT_KNOWABLE:
+    elif case.expect.exit_code == 2:
         assert causes
 
 

@@ -6,7 +6,7 @@ definitions is asked of the server, on empty tables: :mod:`spirit_py.attached.fo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.attached.foreign_keys.carried import carried, missing_column
 from spirit_py.attached.foreign_keys.moving import carried_name
@@ -28,6 +28,25 @@ LOGGED_SINCE = (9, 6)
 _NATIVE_KEYS = "innodb_native_foreign_keys"
 #: Each child takes some milliseconds of the lock, and its lock is asked for with the others.
 MANY_CHILDREN = 20
+_ALIKE: Final = (
+    "change the columns of both tables in the same way: both in one run, with several statements;"
+    " or drop the foreign key first"
+)
+_PARENT_INDEX: Final = "keep a unique index over the referenced columns, or drop the foreign key"
+REMEDIES: Final = {
+    1506: "drop the foreign key first: the server has none on partitioned tables",
+    1822: _PARENT_INDEX,
+    1830: "keep the column nullable, or drop the foreign key first",
+    3104: "keep the column a plain one, or drop the foreign key first",
+    3192: "leave the column out of stored generated columns, or replace the key by one without such"
+    " an action first",
+    3733: "keep the column a stored one, or drop the foreign key first",
+    3780: _ALIKE,
+    3823: "leave the CHECK out, or replace the key by one without such an action first",
+    6125: f"{_PARENT_INDEX}; or SET GLOBAL restrict_fk_on_non_standard_key=OFF, here and on the"
+    " replicas, if it referred to such an index before",
+}
+"""What to do about errors of the server that are about foreign keys, by their number."""
 
 
 class Objection(NamedTuple):

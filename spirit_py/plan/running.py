@@ -1,0 +1,106 @@
+"""A run that works on the tables now: who, since when, and how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.checkpoint.beginning import normal_form
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.live_look import live_of
+from spirit_py.checkpoint.look import find_record
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
+from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.plan.model import EarlierRun, Note, RunningRun
+from spirit_py.table.names import lock_name
+from spirit_py.units import human_count, human_percent, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.preflight.check import PreflightContext
+
+
+def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> EarlierRun | None:
+    """Return the run that works on one of the tables now; None where none does.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    for context in contexts:
+        name = (context.schema, context.table)
+        holder = named_lock_holder(session, lock_name("migration", *name))
+        if holder is not None:
+            names = {(one.schema, one.table): one.statement for one in contexts}
+            running = _running(session, name, holder, normal_form(names))
+            return EarlierRun(
+                action="running",
+                reason=described(running),
+                rows_copied=running.rows,
+                remedy="spirit-py ctl shows and steers it; wait for its end, or stop it",
+                running=running,
+            )
+    return None
+
+
+def note_of(running: EarlierRun) -> Note:
+    """Return why a migration would be refused beside it."""
+    table = running.running.table if running.running is not None else ""
+    cause = f"another run works on {table} now: {running.reason}"
+    return Note(cause=cause, remedy=running.remedy, table=table, code=ErrorCode.ALREADY_RUNNING)
+
+
+def _running(session: SqlSession, name: Name, holder: int, wanted: str) -> RunningRun:
+    """Return what its process shows of itself; little where it has written nothing yet."""
+    plain = RunningRun(table=".".join(name), session=holder)
+    try:
+        at = find_record(session, name)
+    except UnreadableCheckpoint:
+        return plain
+    live, age = live_of(session, CheckpointTable(*at.home), holder)
+    record = at.record
+    if live is None:
+        return plain
+    return RunningRun(
+        table=plain.table,
+        session=holder,
+        host=live.host,
+        process=live.pid,
+        started_at=record.started_at if record is not None else "",
+        statement=record.statement if record is not None and record.statement != wanted else "",
+        figures_age=age,
+        **{figure: getattr(live, figure) for figure in _FIGURES},
+    )
+
+
+_FIGURES = (
+    "phase", "elapsed", "rows", "rows_total", "fraction", "eta", "run_eta", "run_eta_until",
+    "waiting_for", "paused",
+)  # fmt: skip
+
+
+def described(seen: RunningRun) -> str:
+    """Return who works, since when, and how far it is."""
+    if not seen.phase:
+        return f"server session {seen.session}; it has written no figures yet"
+    parts = [f"on {seen.host} (process {seen.process}, server session {seen.session})"]
+    if seen.elapsed is not None:
+        begun = f", begun {seen.started_at}" if seen.started_at else ""
+        parts.append(f"for {human_seconds(seen.elapsed)}{begun}")
+    done = ""
+    if seen.rows is not None:
+        total = f" of ~{human_count(seen.rows_total)}" if seen.rows_total else ""
+        part = f", {human_percent(seen.fraction)}" if seen.fraction is not None else ""
+        done = f": {human_count(seen.rows)}{total} rows{part}"
+    parts.append(f"in phase {seen.phase}{done}")
+    if seen.run_eta is not None:
+        parts.append(f"about {human_seconds(seen.run_eta)} until {seen.run_eta_until}")
+    if seen.paused:
+        parts.append(f"paused by {seen.paused}")
+    elif seen.waiting_for:
+        parts.append(f"waiting for {seen.waiting_for}")
+    if seen.statement:
+        parts.append(f"with another statement: {' '.join(seen.statement.split())}")
+    return "; ".join(parts)

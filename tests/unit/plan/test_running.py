@@ -1,0 +1,44 @@
+"""What a plan says of a run that works on the table: who, since when, how far."""
+
+from __future__ import annotations
+
+from spirit_py.plan.model import EarlierRun, RunningRun
+from spirit_py.plan.running import described, note_of
+
+RUN = RunningRun(
+    table="shop.orders",
+    session=77,
+    host="admin1",
+    process=4711,
+    started_at="2026-11-22T12:00:00",
+    phase="copy",
+    elapsed=194.0,
+    rows=12_480_000,
+    rows_total=48_000_000,
+    fraction=0.26,
+    run_eta=823.0,
+    run_eta_until="the swap",
+)
+
+
+def test_it_names_process_time_and_figures():
+    """As its own display has them."""
+    assert described(RUN) == (
+        "on admin1 (process 4711, server session 77); for 3m14s, begun 2026-11-22T12:00:00; in"
+        " phase copy: 12 480 000 of ~48 000 000 rows, 26.0%; about 13m43s until the swap"
+    )
+
+
+def test_one_that_has_shown_nothing_yet_has_its_session():
+    """Nothing is made up."""
+    shown = described(RunningRun(table="shop.orders", session=77))
+    assert shown == "server session 77; it has written no figures yet"
+
+
+def test_the_refusal_names_the_table_and_what_to_do():
+    """It is that of a migration that is begun beside it."""
+    note = note_of(
+        EarlierRun(action="running", reason="server session 77", remedy="wait", running=RUN)
+    )
+    assert note.cause == "another run works on shop.orders now: server session 77"
+    assert (note.table, note.remedy) == ("shop.orders", "wait")
