@@ -51,13 +51,15 @@ def _new(mapping: TableMapping) -> Iterator[ColumnPlan]:
         if pair is not None:
             yield _carried(pair)
         elif column.generated and mapping.source.has_column(column.name):
+            old = mapping.source.column(column.name)
+            same = old.generation_expression == column.generation_expression
             yield ColumnPlan(
-                change="kept",
+                change="kept" if same else "changed",
                 old=column.name,
                 new=column.name,
-                old_type=mapping.source.column(column.name).column_type,
+                old_type=old.column_type,
                 new_type=column.column_type,
-                note="computed by the server",
+                note="computed by the server" if same else "computed anew by the server",
             )
         else:
             yield _added(column, fills.get(column.name))
@@ -70,13 +72,13 @@ def _carried(pair: ColumnPair) -> ColumnPlan:
     notes = []
     if pair.converted:
         change = "converted"
-        notes.append(
-            "a value that does not fit stops the run" if pair.narrowed else "by the server"
-        )
+        notes.append("by the server; a value that does not fit stops the run")
     elif types[0] != types[1] or _rest(old) != _rest(new):
         change = "changed"
         if pair.narrowed:
             notes.append("a value that does not fit stops the run")
+        if old.default != new.default:
+            notes.append(f"default {_shown_default(old)} -> {_shown_default(new)}")
     elif old.name != new.name:
         change = "renamed"
     if old.nullable and not new.nullable:
@@ -113,6 +115,12 @@ def _dropped(mapping: TableMapping) -> Iterator[ColumnPlan]:
     for column in mapping.source.columns:
         if column.name.lower() not in kept and column.name.lower() not in names:
             yield ColumnPlan(change="dropped", old=column.name, old_type=_type(column))
+
+
+def _shown_default(column: Column) -> str:
+    if column.default is None:
+        return "NULL" if column.nullable else "none"
+    return column.default if column.default_computed else repr(column.default)
 
 
 def _type(column: Column) -> str:

@@ -117,7 +117,7 @@ def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
     if definition.new:
         lines = diff_of(definition.old, definition.new)
         marks = {"removed": "-", "added": "+", "same": " ", "gap": " "}
-        if not lines:
+        if not lines and not definition.unknown:
             yield from listed("change", ["the definition stays the same"])
         for n, (mark, text) in enumerate(lines):
             style: Style = mark if mark in {"removed", "added"} else "dim"
