@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tests.faults.fault import INDEX
@@ -27,6 +27,7 @@ FAULTS: tuple[Fault, ...] = (
 _OFTEN = ("chunk.", "checksum.chunk")
 _GTID_SHARE = 0.75
 _DEFERRED_SHARE = 0.4
+_ATTACHED_SHARE = 0.35
 #: How often a hook is drawn.
 _HOOKS = {"small-chunks": 0.9, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
 
@@ -62,7 +63,8 @@ class Draw:
         with_hooks = "".join(f", {hook}" for hook in self.hooks)
         no_repair = "" if self.repair else ", no repair"
         deferred = ", deferred indexes" if self.deferred else ""
-        table = f"{self.shape.name}, {self.rows} rows, {kind}{no_repair}{deferred}{with_hooks}"
+        name = self.shape.name + (" with triggers and keys" if self.shape.attached else "")
+        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{with_hooks}"
         return f"{self.fault.name} at {place}, {table}"
 
 
@@ -81,6 +83,10 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
     fault = FAULTS[seed % len(FAULTS)]
     shapes = [shape for shape in SHAPES if fault.shape in {"", shape.name}]
     shape = source.choice(shapes)
+    # Rows that are changed behind the feed are changed without what the triggers account for.
+    share = 0.0 if fault.expects_repairs or fault.shape else _ATTACHED_SHARE
+    if random.Random(f"attached {seed}").random() < share:
+        shape = replace(shape, attached=True)
     point = source.choice(fault.points)
     if repair is None:
         repair = seed // len(FAULTS) % 2 == 0

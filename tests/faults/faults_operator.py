@@ -114,7 +114,7 @@ def _abort(scene: Scene, hold: Hold, *more: str) -> bool:
 def nothing_is_left(scene: Scene) -> None:
     """After ``abort --cleanup`` the source is alone, unless the swap came first."""
     if scene.notes.get("dropped") and not scene.swapped():
-        assert scene.tables() == ["t"], scene.tables()
+        assert scene.tables() == scene.base, scene.tables()
 
 
 _ABORTED = frozenset({0, 143})

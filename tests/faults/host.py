@@ -16,6 +16,7 @@ import MySQLdb
 from mysql_base import ServerOptions
 from mysql_local import LocalServer
 from mysql_server import choose
+from mysql_words import version_number
 from tests.kits.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:
@@ -25,12 +26,13 @@ PASSWORD = "long enough for anybody"
 APPLICATION, MIGRATOR = "app", "migrator"
 DISK_MIB = 1500
 _NAMESPACE = "SPIRIT_PY_FAULTS_NAMESPACE"
+_DEFINER_RENAMED = (8, 2)
 _UNSHARE = ("unshare", "-Urm")
 _ACCOUNTS = f"""
 CREATE USER {APPLICATION}@'%' IDENTIFIED BY '{PASSWORD}';
 CREATE USER {MIGRATOR}@'%' IDENTIFIED BY '{PASSWORD}';
-GRANT SELECT, INSERT, UPDATE, DELETE ON *.* TO {APPLICATION}@'%';
-GRANT SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, LOCK TABLES,
+GRANT SELECT, INSERT, UPDATE, DELETE, TRIGGER ON *.* TO {APPLICATION}@'%';
+GRANT SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER, REFERENCES, LOCK TABLES,
   CREATE TEMPORARY TABLES ON *.* TO {MIGRATOR}@'%';
 GRANT REPLICATION SLAVE, REPLICATION CLIENT, PROCESS, XA_RECOVER_ADMIN, CONNECTION_ADMIN, RELOAD
   ON *.* TO {MIGRATOR}@'%'"""
@@ -81,7 +83,12 @@ class Host:
         try:
             made.start(
                 ServerOptions(
-                    gtid=self.gtid, buffer_pool="128M", extra=("--innodb-redo-log-capacity=100M",)
+                    gtid=self.gtid,
+                    buffer_pool="128M",
+                    extra=(
+                        "--innodb-redo-log-capacity=100M",
+                        "--log-bin-trust-function-creators=ON",
+                    ),
                 )
             )
         finally:
@@ -91,7 +98,16 @@ class Host:
         with contextlib.closing(self.connect()) as session, session.cursor() as cursor:
             for statement in _ACCOUNTS.split(";"):
                 cursor.execute(statement)
+            # For triggers whose definer is another account.
+            renamed = version_number(self.version) >= _DEFINER_RENAMED
+            privilege = "SET_ANY_DEFINER" if renamed else "SET_USER_ID"
+            cursor.execute(f"GRANT {privilege} ON *.* TO {MIGRATOR}@'%'")
         return self
+
+    @property
+    def version(self) -> str:
+        """The server's version."""
+        return self.server.version()
 
     def __exit__(self, *_: object) -> None:
         """Stop everything."""

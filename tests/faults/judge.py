@@ -33,7 +33,8 @@ def after_attempt(scene: Scene, attempt: Attempt, before: list[str]) -> None:
     code = attempt.code
     if code == 0:
         _require(swapped, "the exit code is 0, and the table has its old definition")
-        _require(tables == ["t"], f"the exit code is 0, and there are {tables}")
+        _require(tables == scene.base, f"the exit code is 0, and there are {tables}")
+        _require(scene.catalogue() == scene.attached, "triggers or foreign keys are others")
     if code in {1, 2} and not scene.notes.get("swapped"):
         _require(not swapped, f"the exit code is {code}, and the table is changed")
     if code == 2:
@@ -83,8 +84,11 @@ def _rows_are_right(scene: Scene) -> None:
         except ValueError as error:
             raise Violation(str(error)) from error
         wrong = mismatches(scene.application.journals, found)
+        broken = scene.broken()
     if wrong:
         raise Violation(f"{len(wrong)} rows are wrong: {shortened(wrong)}")
+    if broken:
+        raise Violation(f"effects of triggers or keys are wrong: {'; '.join(broken)}")
 
 
 def at_the_end(scene: Scene) -> int:

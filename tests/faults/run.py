@@ -111,7 +111,7 @@ def _through(scene: Scene) -> None:
         scene.finish(attempt)
         after_attempt(scene, attempt, before)
     scene.until(lambda: False, _WRITE_ON)
-    after_attempt(scene, scene.attempts[-1], ["t"])
+    after_attempt(scene, scene.attempts[-1], scene.base)
 
 
 def _struck_attempt(scene: Scene) -> None:
@@ -126,7 +126,7 @@ def _struck_attempt(scene: Scene) -> None:
     finally:
         hold.release()
     scene.finish(attempt)
-    after_attempt(scene, attempt, ["t"])
+    after_attempt(scene, attempt, scene.base)
     if fault.between is not None:
         fault.between(scene)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 
 from spirit_py import points
+from tests.faults import attached
 from tests.faults.host import APPLICATION, MIGRATOR, PASSWORD
 from tests.faults.shapes import State
 from tests.faults.writers import Application, Writer
@@ -96,6 +97,9 @@ class Scene:
         self.random = random.Random(f"fault {self.draw.seed}")
         self.application: Application
         self.definition = ""
+        #: The tables of the schema, and what is attached to them, before and after a migration.
+        self.base = ["t"]
+        self.attached: Any = None
 
     # -- the table and its application
 
@@ -119,12 +123,21 @@ class Scene:
         names = (*shape.key, *shape.written)
         marks = ", ".join(["%s"] * len(names))
         with contextlib.closing(self.connect()) as session, session.cursor() as cursor:
-            cursor.execute(shape.create())
+            version = self.host.version
+            made = [shape.create()]
+            if shape.attached:
+                made = [*attached.before(), *made, *attached.after(shape, version)]
+            for statement in made:
+                cursor.execute(statement)
             cursor.executemany(
                 f"INSERT INTO t ({', '.join(names)}) VALUES ({marks})",
                 [(*shape.encode(n, s.spelling), *shape.values(s)) for n, s in rows.items()],
             )
+            if attached.referred(shape, version):
+                cursor.execute(attached.filled(shape))
         self.definition = self.show_create()
+        self.base = self.tables()
+        self.attached = self.catalogue()
         writers = [
             Writer(
                 shape,
@@ -151,6 +164,18 @@ class Scene:
     def tables(self) -> list[str]:
         """Name the tables of the schema."""
         return sorted(row[0] for row in self.host.query(f"SHOW TABLES FROM {self.name}"))
+
+    def catalogue(self) -> Any:
+        """Return the triggers and foreign keys of the schema."""
+        return attached.catalogue(self.host.query, self.name)
+
+    def broken(self) -> list[str]:
+        """Return what does not hold of the effects of triggers and keys."""
+        if not self.draw.shape.attached:
+            return []
+        with contextlib.closing(self.connect()) as session, session.cursor() as cursor:
+            wanted = attached.invariants(self.draw.shape, self.host.version)
+            return [f"{one}: {cursor.fetchall()[:3]}" for one in wanted if cursor.execute(one)]
 
     def swapped(self) -> bool:
         """Return whether the table has its new definition."""

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.faults.attached import columns
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -50,6 +52,7 @@ class Shape:
         spellings: how many keys of a number the server takes for equal.
         alter: what the migration is asked for; it always adds ``note``.
         wide: rows of hundreds of KB now and then.
+        attached: the table has triggers, a parent and, where its key stays, a child.
     """
 
     name: str
@@ -62,12 +65,14 @@ class Shape:
     slot: bool = False
     spellings: int = 1
     wide: bool = False
+    attached: bool = False
 
     def create(self) -> str:
         """Return the table's definition."""
         slot = "slot VARCHAR(40) NULL, UNIQUE KEY slot (slot)," if self.slot else ""
+        attached = f"{columns()}," if self.attached else ""
         return (
-            f"CREATE TABLE t ({self.columns}, value INT NULL, body MEDIUMTEXT NOT NULL,"
+            f"CREATE TABLE t ({self.columns}, {attached} value INT NULL, body MEDIUMTEXT NOT NULL,"
             " amount DECIMAL(14,3) NULL, kind ENUM('','a','b','Ä') CHARACTER SET latin1 NULL,"
             f" facts JSON NULL, at DATETIME(3) NULL, {slot}"
             " KEY by_value (value, at), KEY by_body (body(20) DESC),"

@@ -144,7 +144,7 @@ class Writer:
         state = self.journal.rows[old]
         moved = state._replace(spelling=self._spelling())
         names = (*self._shape.key,)
-        sets = ", ".join(f"{name} = %s" for name in names)
+        sets = ", ".join(f"{name} = %s" for name in names) + self._counting
         where, key = self._where(old, state)
         sql = f"UPDATE t SET {sets} WHERE {where}"
         parameters = (*self._shape.encode(new, moved.spelling), *key)
@@ -253,7 +253,12 @@ class Writer:
         where, key = self._where(number, before)
         sets = ", ".join(f"{name} = %s" for name in (*self._shape.key, *self._shape.written))
         values = (*self._shape.encode(number, after.spelling), *self._shape.values(after))
-        return f"UPDATE t SET {sets} WHERE {where}", (*values, *key)
+        return f"UPDATE t SET {sets}{self._counting} WHERE {where}", (*values, *key)
+
+    @property
+    def _counting(self) -> str:
+        """What every UPDATE also assigns: it counts as the triggers do, and changes the parent."""
+        return ", tu = tu + 1, p = 3 - p" if self._shape.attached else ""
 
     def _delete_sql(self, number: int, before: State) -> Statement:
         where, key = self._where(number, before)

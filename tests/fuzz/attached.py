@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Numbers of parents; some of them are gone at any moment.
 PARENTS = 25
-_LOG = "CREATE TABLE tlog (id BIGINT AUTO_INCREMENT PRIMARY KEY, what CHAR(1), n INT NOT NULL)"
-_TRIGGERS = (
+LOG = "CREATE TABLE tlog (id BIGINT AUTO_INCREMENT PRIMARY KEY, what CHAR(1), n INT NOT NULL)"
+TRIGGERS = (
     "CREATE TRIGGER t_bi BEFORE INSERT ON t FOR EACH ROW SET NEW.tb = NEW.tb + 1",
     (
         "CREATE TRIGGER t_ai AFTER INSERT ON t FOR EACH ROW"
@@ -51,7 +51,7 @@ _FALLING = (
     " INSERT INTO tlog (what, n) SELECT falls.what, t.tv FROM t,"
     " (SELECT 'b' AS what UNION ALL SELECT 'd') AS falls WHERE t.p = OLD.id FOR SHARE"
 )
-_ACCOUNTS = (
+ACCOUNTS = (
     "SELECT tb, tv, tu FROM t WHERE tb <> 1 OR tv <> tu",
     (
         "SELECT logged.*, there.* FROM"
@@ -96,11 +96,11 @@ def draw_attached(table: Table) -> Attached:
         table.columns.append(Column(name=name, definition="INT NOT NULL DEFAULT 0"))
     second = table.chance(0.5)
     more = [_SECOND.format(order=table.source.choice(("FOLLOWS", "PRECEDES")))] if second else []
-    accounts = (_ACCOUNTS[0], _ACCOUNTS[1].format(second="u" if second else "0"))
+    accounts = (ACCOUNTS[0], ACCOUNTS[1].format(second="u" if second else "0"))
     return replace(
         made,
-        before=(_LOG, *made.before),
-        after=(*_TRIGGERS, *more, *made.after),
+        before=(LOG, *made.before),
+        after=(*TRIGGERS, *more, *made.after),
         invariants=(*accounts, *made.invariants),
     )
 
