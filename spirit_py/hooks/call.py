@@ -65,13 +65,17 @@ class CallResult:
         return self.lines[0] if self.lines else self.why
 
 
-def call(command: str, event: Event, *, seconds: float) -> CallResult:
+def call(
+    command: str, event: Event, *, seconds: float, given_up: threading.Event | None = None
+) -> CallResult:
     """Run a command with an event on its standard input; never raises for what it does.
 
     Args:
         command: for ``/bin/sh -c``.
         seconds: after which it is ended, with all that it has begun in its session.
+        given_up: ends it in the same way as soon as it is set.
     """
+    given_up = given_up or threading.Event()
     try:
         with _input(event) as given:
             process = subprocess.Popen(
@@ -86,7 +90,7 @@ def call(command: str, event: Event, *, seconds: float) -> CallResult:
         return CallResult(None, trouble="missing", why=f"could not be started: {error}")
     with cast("IO[bytes]", process.stdout) as output:
         try:
-            kept, in_time = _followed(process, output, time.monotonic() + seconds)
+            kept, in_time = _followed(process, output, time.monotonic() + seconds, given_up)
         finally:
             # Also when this thread is ended by an error: no zombie is left.
             if process.poll() is None:
@@ -120,7 +124,7 @@ def _input(event: Event) -> Iterator[IO[bytes]]:
 
 
 def _followed(
-    process: subprocess.Popen[bytes], output: IO[bytes], until: float
+    process: subprocess.Popen[bytes], output: IO[bytes], until: float, given_up: threading.Event
 ) -> tuple[bytes, bool]:
     """Read the output until the command ends; return its beginning, and whether it was in time."""
     descriptor, kept, ended = output.fileno(), b"", False
@@ -129,7 +133,7 @@ def _followed(
         selector.register(descriptor, selectors.EVENT_READ)
         open_still = True
         while not ended:
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or given_up.is_set():
                 return kept, False
             ended = process.poll() is not None
             # The last look, after the end, takes what is there, and waits for nothing.

@@ -61,6 +61,8 @@ class Hook:
         self._woken = threading.Event()
         self._thread = Background("hook", self._work)
         self._starting = threading.Lock()
+        #: Set when the rest is waited for no longer.
+        self._given_up = threading.Event()
         self._warned: set[str] = set()
         self._passed_over = 0
 
@@ -115,7 +117,11 @@ class Hook:
         return answer.first_line if answer.trouble else ""
 
     def stop(self) -> None:
-        """Wait until the last events were handed over, for as long as one call may take."""
+        """Wait until the last events were handed over, for as long as one call may take.
+
+        A call that runs then is ended, and none begins: the process is about to end, and nobody
+        would end a command that hangs.
+        """
         # The thread ends when nothing waits any more.
         self._thread.stop()
         self._woken.set()
@@ -123,6 +129,8 @@ class Hook:
             _log.warning(
                 "the hook is not waited for any longer: %d events wait", len(self._waiting)
             )
+            self._given_up.set()
+            self._thread.join()
         if self._passed_over:
             _log.warning("the hook was not called with %d events", self._passed_over)
 
@@ -130,11 +138,12 @@ class Hook:
         self._woken.set()
         with self._starting:
             if not self._thread.running:
+                self._given_up.clear()
                 self._thread = Background("hook", self._work)
                 self._thread.start()
 
     def _work(self, stopping: threading.Event) -> None:
-        while True:
+        while not self._given_up.is_set():
             self._woken.clear()
             try:
                 item = self._waiting.popleft()
@@ -144,7 +153,9 @@ class Hook:
                 self._woken.wait(_LOOK_SECONDS)
                 continue
             try:
-                item.answer = call(self._command, item.event, seconds=self._seconds)
+                item.answer = call(
+                    self._command, item.event, seconds=self._seconds, given_up=self._given_up
+                )
                 self._note(item.event, item.answer)
             finally:
                 item.answered.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,19 @@ def test_a_slow_hook_keeps_nobody_waiting(make):
     assert time.monotonic() - began < 20
     hook.stop()
     assert time.monotonic() - began < 60
+
+
+def test_no_call_is_left_behind_at_the_end(make, tmp_path):
+    """What hangs as the wait is over is ended; the events that wait begin no other call."""
+    file = tmp_path / "pids"
+    hook = make(f"echo $$ >> {file}; exec sleep 600", seconds=0.5)
+    for number in range(50):
+        hook.event(throttled(number))
+    hook.stop()
+    pids = [int(line) for line in file.read_text().split()]
+    assert pids
+    assert not [pid for pid in pids if Path(f"/proc/{pid}/stat").exists()]
+    assert len(pids) < 50
 
 
 def test_each_kind_of_trouble_is_warned_of_once(make, told):
