@@ -26,6 +26,7 @@ from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.managed import kept_seconds
+from spirit_py.mysql.processlist import client_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
@@ -99,7 +100,23 @@ def migrations(
             instead = "" if database else "name a schema with --database"
             listing.grants.require(("SELECT",), database, _HIDDEN, instead=instead)
         wanted = f"{database}.{table}"
-        return [one for one in shown if not table or wanted in one.tables]
+        found = [one for one in shown if not table or wanted in one.tables]
+        return found or (_beginning(session, (database, table)) if table else [])
+
+
+def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
+    """Return the migration whose process has created no checkpoint table yet; none without one."""
+    worker = _worker(session, [table])
+    if worker is None:
+        return []
+    return [
+        MigrationShown(
+            checkpoint=str(CheckpointTable(*table)),
+            tables=(".".join(table),),
+            worked_on_by=worker,
+            begins=client_of(session, worker),
+        )
+    ]
 
 
 class _Listing:

@@ -64,6 +64,8 @@ class MigrationShown:
             none is, or nothing is noted of it.
         worked_on_by: the server session of the process that works on it now; None without one.
         again: what the same command would do, and why.
+        begins: from where its process is connected, which has created no checkpoint table yet;
+            empty otherwise, or where the account may not see that.
         orphaned: why the checkpoint leads to no migration; empty otherwise.
         indexes: for each table whose indexes are built after the copy, which, and how far that is.
         reverse: its reverse replication; None where there is none.
@@ -75,6 +77,7 @@ class MigrationShown:
 
     checkpoint: str
     unreadable: str = ""
+    begins: str = ""
     orphaned: str = ""
     statement: str = ""
     modes: str = ""
@@ -134,6 +137,9 @@ class MigrationShown:
                 f"  now        {self._working}",
                 "  run again  it would start afresh; spirit-py cleanup drops what is left",
             ]
+        if self.worked_on_by is not None and not self.phase:
+            begins = f"{', '.join(self.tables)}: a migration begins"
+            return [begins, f"  now        {self._beginning}"]
         if self.state == RUNNING and self.live is not None:
             where = f"running on {self.live.host} (process {self.live.pid})"
             return [
@@ -177,6 +183,15 @@ class MigrationShown:
             *([f"  resumable  {until}"] if self.resumable_for is not None else []),
             again,
         ]
+
+    @property
+    def _beginning(self) -> str:
+        where = f" from {self.begins}" if self.begins else ""
+        return (
+            f"a process works on it now (server session {self.worked_on_by}{where}); it looks at"
+            " the table, or changes it in place, and shows more when it has created"
+            f" {self.checkpoint}; until then its own log has what it waits for"
+        )
 
     @property
     def _after_stop(self) -> str:

@@ -41,6 +41,12 @@ def performance_schema_shows_sessions(session: SqlSession) -> bool:
     return not any(int(lost) for _, lost in session.query(_LOST))
 
 
+def client_of(session: SqlSession, number: int) -> str:
+    """Return from where a session's client has connected; empty where the account may not see."""
+    rows = session.query("SHOW PROCESSLIST")
+    return next((str(row[2]) for row in rows if int(row[0]) == number), "")
+
+
 def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> bool:
     """Return whether one of our sessions has idled for so long."""
     if not numbers:

@@ -416,7 +416,12 @@ def test_before_the_checkpoint_table_exists_ctl_says_so(table, tmp_path):
     with migration(table, tmp_path) as (command, listener):
         hold = listener.hold("preflight.done")
         command.wait_held(hold)
-        assert "has not created" in refused(table, "pause")
+        said = refused(table, "pause")
+        assert "has not created" in said
+        shown = live(table)
+        assert (shown["state"], shown["live"]) == ("running", None)
+        assert f"(server session {shown['worked_on_by']} from {shown['begins']})" in said
+        assert f"{table.name}.t: a migration begins" in done(table, "status")
         hold.release()
         command.finish()
 

@@ -18,6 +18,7 @@ from spirit_py.migration.control.controlled import ABORT
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
+from spirit_py.mysql.processlist import client_of
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -164,9 +165,10 @@ class Asking:
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
             raise Refusal(
-                f"the process that works on {self._name} has not created {own} yet: it still looks"
-                " at the table, or changes it in place without a copy",
-                hint="ask again in a moment; until then a signal to the process stops it",
+                f"the process that works on {self._name}{self._where()} has not created {own} yet:"
+                " it still looks at the table, or changes it in place without a copy",
+                hint="ask again in a moment; until then Ctrl-C or SIGTERM to the process stops it,"
+                " and its log has what it waits for",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         if not own.is_ours(self.session):
@@ -192,6 +194,14 @@ class Asking:
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         return CheckpointTable(*found.home)
+
+    def _where(self) -> str:
+        """Return where the process can be found, for messages; empty where it has just ended."""
+        holder = named_lock_holder(self.session, self._process_lock)
+        if holder is None:
+            return ""
+        client = client_of(self.session, holder)
+        return f" (server session {holder}{client and f' from {client}'})"
 
     def _put(self, queue: RequestQueue, request: Request) -> int:
         try:
