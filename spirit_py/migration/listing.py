@@ -238,7 +238,7 @@ class _Listing:
             swapped=swapped,
             after_swap=after_swap,
             old_table=found.old_tables,
-            deferred=record.sentinel,
+            deferred=not swapped and _is_deferred(session, tables),
             modes=record.modes.options,
             indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},
@@ -265,6 +265,12 @@ class _Listing:
         lacks = self.grants.missing(_BINLOG)
         hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
         return f"cannot be looked at: {error.message} ({hint})"
+
+
+def _is_deferred(session: SqlSession, tables: Iterable[Name]) -> bool:
+    """Return whether a sentinel is there now, by whomever it was created."""
+    sentinels = ((schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables)
+    return any(session.query(f"{_NAMES} AND TABLE_NAME = %s", name) for name in sentinels)
 
 
 def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:

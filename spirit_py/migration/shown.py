@@ -67,6 +67,7 @@ class MigrationShown:
         begins: from where its process is connected, which has created no checkpoint table yet;
             empty otherwise, or where the account may not see that.
         orphaned: why the checkpoint leads to no migration; empty otherwise.
+        deferred: a sentinel is there, which holds the swap back.
         indexes: for each table whose indexes are built after the copy, which, and how far that is.
         reverse: its reverse replication; None where there is none.
         live: the figures that the process wrote last, and ``live_age`` how many seconds ago. None

@@ -17,6 +17,7 @@ from spirit_py.hooks.hook import Hook
 from spirit_py.migration import veto
 from spirit_py.migration.control import asking, command, listener
 from spirit_py.migration.control.command import Asking
+from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.kits.command import MINUTE, command_line, environment
@@ -341,6 +342,8 @@ def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(tab
     migrating.stop.request(Interrupted(signal.SIGTERM))
     with pytest.raises(Interrupted):
         migrating.end()
+    (shown,) = migrations(connection_options(table), database=table.name, table="t", max_age=3600)
+    assert not shown.deferred
     again = Gated(spark_engine, deferred, lambda *_: "")
     assert again.end().resumed
     assert not again.told.named(EventName.CUTOVER_DEFERRED)
