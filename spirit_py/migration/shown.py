@@ -138,9 +138,6 @@ class MigrationShown:
                 f"  now        {self._working}",
                 "  run again  it would start afresh; spirit-py cleanup drops what is left",
             ]
-        if self.worked_on_by is not None and not self.phase:
-            begins = f"{', '.join(self.tables)}: a migration begins"
-            return [begins, f"  now        {self._beginning}"]
         if self.state == RUNNING and self.live is not None:
             where = f"running on {self.live.host} (process {self.live.pid})"
             return [
@@ -150,6 +147,9 @@ class MigrationShown:
                 *(f"  indexes    {line}" for line in self.indexes),
                 *self._outcome_lines(),
             ]
+        if self.worked_on_by is not None and self.live is None and not self.phase:
+            begins = f"{', '.join(self.tables)}: a migration begins"
+            return [begins, f"  now        {self._beginning}"]
         done = ", all rows" if self.copied else ""
         age, worked = human_seconds(self.age), human_seconds(self.seconds)
         reaches = self.binlog or "the binlog still reaches its position"
