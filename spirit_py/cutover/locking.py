@@ -6,6 +6,7 @@ import contextlib
 import logging
 import secrets
 import sys
+import threading
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.rename import end_locking_session
@@ -58,16 +59,41 @@ def _end(connection: ConnectionOptions, session: Session, fence: str, patience: 
         _LOG.warning("could not see whether session %d has ended", session.id)
 
 
+class _SwitchInterval:
+    """The interpreter's switch interval: one value for all swaps that happen at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._usual = 0.0
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(_TURN_SECONDS)
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                sys.setswitchinterval(self._usual)
+
+
+_SWITCH_INTERVAL: Final = _SwitchInterval()
+
+
 @contextlib.contextmanager
 def quick_turns() -> Iterator[None]:
     """Switch threads quickly, so that a thread with an answer from the server runs soon.
 
     Otherwise a computing thread, such as the feed's reader, keeps the interpreter for 5 ms each
-    time, and about ten answers are waited for under the lock.
+    time, and about ten answers are waited for under the lock. The last swap of those that happen
+    at the same time sets the usual interval again.
     """
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(_TURN_SECONDS)
+    _SWITCH_INTERVAL.enter()
     try:
         yield
     finally:
-        sys.setswitchinterval(usual)
+        _SWITCH_INTERVAL.leave()

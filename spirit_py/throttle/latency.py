@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.traffic import Traffic, read_traffic
+from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import ALL_WORK
@@ -38,7 +39,8 @@ _FIRST_TRAFFIC_SECONDS: Final = 0.1
 class CommitLatency:
     """Probes the server and steps the adaptive pace.
 
-    Its reason is the measure of commits before the work; otherwise it holds nothing back.
+    Its reason is the measure of commits before the work; otherwise it holds nothing back. The swap
+    does not wait for it: it is short, and no work that could be spared goes on beside it.
 
     Args:
         beat: commits the row.
@@ -51,7 +53,7 @@ class CommitLatency:
     """
 
     name: Final = "latency"
-    holds: Final = ALL_WORK
+    holds: Final = ALL_WORK - {Work.SWAP}
 
     def __init__(
         self,

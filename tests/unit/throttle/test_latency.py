@@ -6,6 +6,7 @@ import pytest
 
 from spirit_py.config import ConnectionOptions
 from spirit_py.mysql.traffic import Traffic
+from spirit_py.pace import Work
 from spirit_py.throttle import latency
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.latency import CommitLatency
@@ -102,3 +103,8 @@ def test_a_run_that_does_not_work_beats_seldom(scene):
     often = scene.probe.every
     scene.pace.begun, scene.works = True, False
     assert scene.probe.every >= 10 * often
+
+
+def test_the_measure_holds_all_work_but_the_swap(scene):
+    """A swap is short, and no work that could be spared goes on beside it."""
+    assert scene.probe.holds == set(Work) - {Work.SWAP}
