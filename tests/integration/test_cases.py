@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WITHOUT_GTID = ("big_transactions", "hot_rows", "key_varchar_ai_ci", "unique_values_moving")
 
 
-@pytest.mark.draws(105)
+@pytest.mark.draws(80)
 @pytest.mark.parametrize("case", load_all(), ids=lambda case: case.name)
 def test_a_case_ends_as_a_native_alter_would(
     case: Case, db: Database, migrate_case: Migrate
