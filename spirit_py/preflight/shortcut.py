@@ -17,7 +17,12 @@ from spirit_py.attached.foreign_keys.judgement import REMEDIES
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    Disposition,
+    connection_lost,
+    disposition,
+)
 from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
@@ -196,12 +201,13 @@ class _Runner:
                 self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
                 self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
             except ServerFault as error:
-                if self._was_restarted(error):
-                    if self._changed(error, fence):
+                # An answer: the session that got it is there, and still has its fence.
+                if error.code != LOCK_WAIT_TIMEOUT:
+                    if not self._was_restarted(error):
+                        return self._judge(error, fence)
+                    if connection_lost(error) and self._changed(error, fence):
                         return ""
                     continue
-                if error.code != LOCK_WAIT_TIMEOUT:
-                    return self._judge(error, fence)
                 if self.turns.over:
                     raise self._no_lock(error) from error
                 self.refused()

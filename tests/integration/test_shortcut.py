@@ -334,6 +334,34 @@ def test_the_answer_is_lost_and_another_session_has_its_number_by_then(db, desk)
     assert result.algorithm == "instant"
 
 
+class IsRefusedOnce:
+    """A session whose first ALTER is not granted its lock."""
+
+    def __init__(self, desk):
+        self.id = desk.native.id
+        self.query = desk.native.query
+        self._session = desk.native
+        self._refused = False
+
+    def execute(self, sql: str) -> int:
+        """Run the statement; refuse the first ALTER."""
+        if sql.startswith("ALTER") and not self._refused:
+            self._refused = True
+            raise ServerFault(1205, "Lock wait timeout exceeded", where="test")
+        return self._session.execute(sql)
+
+
+def test_a_lock_that_is_not_granted_is_no_lost_answer_where_the_other_session_is_lost(desk):
+    """The session that was answered lives, and holds its named lock: the ALTER is sent again."""
+    statement = alter_of(desk.schema, "t", "ADD c INT")
+    native: Any = IsRefusedOnce(desk)
+    turns = turns_on(desk, longest_pause=0.1)
+    result = try_shortcut(
+        native, desk.session, desk.table(), statement, turns, renew=lambda: native._refused
+    )
+    assert (result.algorithm, result.attempts) == ("instant", 2)
+
+
 def test_a_session_that_ends_while_the_other_is_opened_again_is_opened_too(db, desk):
     """A server that goes away ends its sessions one after the other."""
     opened: list[str] = []
