@@ -8,9 +8,10 @@ from spirit_py.errors import AnotherServer, ServerFault
 from spirit_py.mysql.client_library import load_driver
 from spirit_py.mysql.evaluation import (
     DATE_SQL_MODE,
-    FIRST_SQL_MODE,
     OWN_SQL_MODE,
+    STRICT_SQL_MODE,
     date_mode,
+    kept_for_others,
 )
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
 from spirit_py.mysql.own_sessions import claim
@@ -212,16 +213,14 @@ def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None
 def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
     """Render the assignments; ``OWN_SQL_MODE`` keeps the mode for those who change it a while."""
     given = {name: value for name, value in settings if name not in _RESTRICTED}
-    chosen = given.pop("sql_mode", "")
-    mode = string_literal(chosen) if chosen else FIRST_SQL_MODE
-    values = {DATE_SQL_MODE: date_mode(""), **given}
+    mode = kept_for_others(given.pop("sql_mode", STRICT_SQL_MODE))
     return [
         f"{OWN_SQL_MODE}={mode}",
         f"SESSION sql_mode={mode}",
+        f"{DATE_SQL_MODE}={kept_for_others(given.pop(DATE_SQL_MODE, date_mode('')))}",
         *(
-            f"{'' if name.startswith('@') else 'SESSION '}{name}="
-            f"{value if value.isdigit() else string_literal(value)}"
-            for name, value in values.items()
+            f"SESSION {name}={value if value.isdigit() else string_literal(value)}"
+            for name, value in given.items()
         ),
     ]
 

@@ -14,7 +14,8 @@ One mode has every session, for the sake of others: the server keeps an open tab
 generated columns and CHECK constraints as they were resolved when it was opened, and the next
 session that uses it computes by that. Whether an unsigned subtraction may be negative is resolved
 then (NO_UNSIGNED_SUBTRACTION). A table that a session of ours had opened without it made the
-application's UPDATE fail with error 1690 (measured on 9.7).
+application's UPDATE fail with error 1690 (measured on 9.7). So modes that the operator chose for a
+migration add it, but do not take it away.
 """
 
 from __future__ import annotations
@@ -39,15 +40,13 @@ DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 _SUBTRACTION: Final = "NO_UNSIGNED_SUBTRACTION"
 
 
-def _with_subtraction(sql_mode: str, like: str) -> str:
+def kept_for_others(sql_mode: str, like: str = "@@GLOBAL.sql_mode") -> str:
     """Return SQL of a mode, with what stays with an open table where another mode has it."""
     more = f"IF(FIND_IN_SET('{_SUBTRACTION}', {like}), ',{_SUBTRACTION}', '')"
     return f"CONCAT({string_literal(sql_mode)}, {more})"
 
 
-#: SQL of the mode of a session that does not know the server's settings yet.
-FIRST_SQL_MODE: Final = _with_subtraction(STRICT_SQL_MODE, "@@GLOBAL.sql_mode")
-_LENIENT_SQL_MODE: Final = _with_subtraction(
+_LENIENT_SQL_MODE: Final = kept_for_others(
     "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO", "@@SESSION.sql_mode"
 )
 """SQL of the mode that accepts ENUM 0 and invalid dates in columns of a type that holds them.

@@ -11,13 +11,16 @@ import socket
 import pytest
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.connect import connect
+from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import (
+    DATE_SQL_MODE,
     OWN_SQL_MODE,
     STRICT_SQL_MODE,
     accept_stored,
     as_stored,
+    evaluation_settings,
 )
+from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session
 from tests.kits.background import BackgroundCall
@@ -233,6 +236,7 @@ def test_no_session_of_ours_changes_what_an_applications_write_computes(db):
     Sessions whose ids are equal modulo the number of the server's caches share open tables.
     """
     db.set_global("sql_mode", "NO_UNSIGNED_SUBTRACTION")
+    chosen = ServerFacts(version="9.7.4", variables={"sql_mode": "STRICT_ALL_TABLES"})
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT UNSIGNED, d BIGINT AS (a - 9) STORED)")
     db.execute("SET SESSION sql_mode = @@GLOBAL.sql_mode; INSERT INTO t (id, a) VALUES (1, 1)")
     ((caches,),) = db.query("SELECT @@GLOBAL.table_open_cache_instances")
@@ -251,6 +255,10 @@ def test_no_session_of_ours_changes_what_an_applications_write_computes(db):
         write_after(look)
         with as_stored(ours):
             write_after(look)
+        evaluate_with(ours, evaluation_settings(chosen))
+        write_after(look)
+        ours.execute(f"SET SESSION sql_mode = {DATE_SQL_MODE}")
+        write_after(look)
         accept_stored(ours)
         write_after(look)
     assert db.query("SELECT d FROM t") == [(-9,)]
