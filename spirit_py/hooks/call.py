@@ -95,7 +95,12 @@ def call(
             # Also when this thread is ended by an error: no zombie is left.
             if process.poll() is None:
                 _end(process)
-    return _answer(process.returncode, kept, seconds, in_time=in_time)
+    late = ""
+    if not in_time:
+        late = f"took longer than {seconds:g} s and was ended"
+        if given_up.is_set():
+            late = "was not done when the run had waited for it long enough, and was ended"
+    return _answer(process.returncode, kept, late)
 
 
 def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
@@ -206,11 +211,11 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-def _answer(code: int, kept: bytes, seconds: float, *, in_time: bool) -> CallResult:
+def _answer(code: int, kept: bytes, late: str) -> CallResult:
     text = kept.decode("utf-8", "replace")
     lines = tuple(one_line(line) for line in text.splitlines() if line.strip())
-    if not in_time:
-        return CallResult(code, lines, "too long", f"took longer than {seconds:g} s and was ended")
+    if late:
+        return CallResult(code, lines, "too long", late)
     if code == _NOT_FOUND:
         return CallResult(code, lines, "missing", "its command was not found (exit code 127)")
     if code:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_how_it_ended_is_known(command, trouble, why):
     """It need not read, and it need not write."""
     done = call(command, EVENT, seconds=30)
     assert (done.trouble, done.why) == (trouble, why)
+
+
+def test_a_call_that_is_given_up_is_not_said_to_have_had_its_time():
+    """The run has waited for all calls together: this one may have begun a moment ago."""
+    given_up = threading.Event()
+    given_up.set()
+    done = call("sleep 600", EVENT, seconds=600, given_up=given_up)
+    assert done.trouble == "too long"
+    assert "600 s" not in done.why
+    assert "the run had waited" in done.why
 
 
 def test_megabytes_of_output_are_read_and_cut_off():
