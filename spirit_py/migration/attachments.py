@@ -28,6 +28,7 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.retry import retrying
 
@@ -197,7 +198,8 @@ class SwapAttachments:
                 settle_left(self.process, session, self._names)
 
         try:
-            retrying(self.process.stop, attempts=_ATTEMPTS)(settle)
+            again = retrying(self.process.stop, attempts=_ATTEMPTS, passing=takes_no_writes)
+            again(settle)
         except Interrupted as stopped:
             stopped.hint = _SETTLES
             raise

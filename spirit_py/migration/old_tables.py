@@ -26,6 +26,7 @@ from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.swap import FORWARD
 from spirit_py.migration.swapped_out import drop_swapped_out
 from spirit_py.migration.throttling import drop_throttled
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase
 from spirit_py.units import human_seconds
 
@@ -78,7 +79,7 @@ def _step(run: Run, work: Callable[[Session], T]) -> T:
         SpiritError: as of :meth:`Run.step`.
     """
     try:
-        return run.step("cleanup", work)
+        return run.step("cleanup", work, passing=takes_no_writes)
     except Interrupted as stopped:
         stopped.hint = "the change is done; the same command drops the old table when it is due"
         raise

@@ -157,12 +157,20 @@ class Process:
         except ServerFault as fault:
             raise connection_refusal(fault, self.config.connection) from fault
 
-    def step(self, role: str, work: Callable[[Session], T], *, stop: StopSwitch | None = None) -> T:
+    def step(
+        self,
+        role: str,
+        work: Callable[[Session], T],
+        *,
+        stop: StopSwitch | None = None,
+        passing: Callable[[BaseException], bool] = lambda _: False,
+    ) -> T:
         """Do one step in a session of its own; repeat it if the server was away meanwhile.
 
         Args:
             work: may run twice.
             stop: ends the waiting; by default the process's own.
+            passing: as of :func:`retrying`.
         """
 
         def once() -> T:
@@ -172,7 +180,8 @@ class Process:
         def away(_: int, fault: BaseException) -> None:
             self.show(waiting_for(self.config.connection, fault))
 
-        result: T = retrying(stop or self.stop, attempts=_STEP_ATTEMPTS, on_retry=away)(once)
+        again = retrying(stop or self.stop, attempts=_STEP_ATTEMPTS, on_retry=away, passing=passing)
+        result: T = again(once)
         self.show("")
         return result
 

@@ -447,3 +447,28 @@ def test_a_server_that_is_read_only_for_a_moment_after_the_swap_keeps_nothing(
     assert report.outcome == "done"
     assert tables(db) == ["t"]
     assert not any("could not be dropped" in line for line in report.warnings)
+
+
+@pytest.mark.parametrize("more", [{"keep_old_current": 600.0}, {"drop_old_after": HOUR}])
+def test_what_is_noted_after_the_swap_is_noted_on_a_server_that_was_read_only(
+    change, db, monkeypatch, more
+):
+    """The way back begins, and the grace: without the first note both would be lost."""
+    with contextlib.closing(db.connect()) as operator:
+        switch = operator.cursor()
+        on = "SET GLOBAL super_read_only = ON"
+        once_at(monkeypatch, "cutover.unlocked", lambda: switch.execute(on))
+        running = change(**more)
+
+        def shown() -> str:
+            return running.told.snapshots[-1].waiting_for if running.told.snapshots else ""
+
+        try:
+            running.wait_until(lambda: "read-only" in shown(), "the refusal")
+        finally:
+            db.execute("SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF")
+        running.wait_until(lambda: "ends in" in shown() or in_grace(running), "the note")
+        running.stop.request(Interrupted(signal.SIGTERM))
+        with pytest.raises(Interrupted):
+            running.end()
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]

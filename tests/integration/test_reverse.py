@@ -16,7 +16,7 @@ from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration import migrate
 from spirit_py.migration.reverse import keeper
-from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
@@ -312,8 +312,15 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
 
-def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine):
+def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine, monkeypatch):
     """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
+    finish, back = Keeper.finish, list[bool]()
+
+    def seen(self: Keeper, *, skip_drop: bool) -> None:
+        back.append(self.may_be_back())
+        finish(self, skip_drop=skip_drop)
+
+    monkeypatch.setattr(Keeper, "finish", seen)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
     with connect(changed.connection, role="test") as session:
@@ -321,6 +328,7 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine):
     db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
     said = changed.revert()
     assert said.said("has its old definition again")
+    assert back == [True]
     assert changed.tables() == {"t"}
     assert changed.columns() == ["id", "v"]
 

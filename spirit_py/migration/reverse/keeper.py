@@ -113,10 +113,14 @@ class Keeper:
 
     The caller holds the named locks of the tables' migration. A signal to the process ends it, and
     the position is written.
+
+    Args:
+        back: a process before has swapped the tables back already.
     """
 
-    def __init__(self, process: Process, record: ReverseRecord) -> None:
+    def __init__(self, process: Process, record: ReverseRecord, *, back: bool = False) -> None:
         self._process = process
+        self._back = back
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
         self._stop = process.stop.linked()
         self._mailbox = RevertMailbox(process, record)
@@ -135,7 +139,8 @@ class Keeper:
 
     def may_be_back(self) -> bool:
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
-        return self._swap is not None and (self._swap.renaming or self._swap.swapped)
+        swap = self._swap
+        return self._back or (swap is not None and (swap.renaming or swap.swapped))
 
     def run(self) -> bool:
         """Let the old tables follow until the end.

@@ -19,8 +19,9 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import require_definitions
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.renewed import RenewedSession
+from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ WRITE_SECONDS: Final = 50.0
 _READ_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 15.0
 """How long a finished revert waits until its answer was read, before the table is dropped."""
+#: Tries of a step after the swap back.
+_LAST_TRIES: Final = 8
 
 
 class RevertMailbox:
@@ -93,13 +96,18 @@ class RevertMailbox:
         )
 
     def drop_checkpoints(self) -> None:
-        """Drop the checkpoint tables: there is nothing left that they would be needed for."""
+        """Drop the checkpoint tables: there is nothing left that they would be needed for.
+
+        Raises:
+            SpiritError: a stop, between two tries.
+        """
         self._process.answers_read()
         for table in self.record.tables:
             self._try(
                 CheckpointTable(*table.source).drop,
                 f"the checkpoint table of {table.name} could not be dropped; drop it by hand",
                 self._process.warn,
+                tries=_LAST_TRIES,
             )
 
     def keep_proofs(self) -> None:
@@ -107,6 +115,9 @@ class RevertMailbox:
 
         The checkpoints prove which tables those are. The record goes last: until then the revert is
         ended by whoever runs it again.
+
+        Raises:
+            SpiritError: a stop, between two tries.
         """
 
         def note(session: Session) -> None:
@@ -116,7 +127,10 @@ class RevertMailbox:
             self._checkpoint.forget(session, ReverseRecord)
 
         self._try(
-            note, "what proves the tables that were swapped out is not noted", self._process.warn
+            note,
+            "what proves the tables that were swapped out is not noted",
+            self._process.warn,
+            tries=_LAST_TRIES,
         )
 
     # -- requests and answers
@@ -210,12 +224,21 @@ class RevertMailbox:
         work: Callable[[Session], T],
         failed: str,
         report: Callable[[str], None] = _LOG.info,
+        *,
+        tries: int = 1,
     ) -> T | None:
-        """Do what may fail because of the server; then report it, and return None."""
+        """Do what may fail because of the server; then report it, and return None.
+
+        Args:
+            tries: how often, where it waits for a server that is away or read-only.
+        """
         try:
-            return work(self._session.session())
+            if tries == 1:
+                return self._session.ask(work)
+            again = retrying(self._process.stop, attempts=tries, passing=takes_no_writes)
+            done: T = again(self._session.ask, work)
+            return done
         except ServerFault as fault:
-            self._session.close()
             report(f"{failed}: {fault.message}")
             return None
 

@@ -12,6 +12,7 @@ from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse
 from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
+from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 
@@ -75,7 +76,8 @@ def begin_reverse(
         seconds=run.config.keep_old_current,
         modes=run.config.modes,
     )
-    return run.step("keep", write_record)
+    # Without the record the way back is lost, and a server is read-only for a moment at times.
+    return run.step("keep", write_record, passing=takes_no_writes)
 
 
 def run_reverse(run: Run, record: ReverseRecord) -> bool:

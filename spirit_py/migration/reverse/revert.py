@@ -240,9 +240,10 @@ class Revert(Process):
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)
             where = where_is(session, record)
-        self._keeper = keeper = Keeper(self, replace(record, state=FOLLOWING))
+        back = where is Where.BACK
+        self._keeper = keeper = Keeper(self, replace(record, state=FOLLOWING), back=back)
         begin_revert_control(self, keeper, record.home, self.status)
-        if where is Where.BACK:
+        if back:
             keeper.finish(skip_drop=self.config.skip_drop)
             return
         if latest is None or record.state == ENDED:

@@ -1,4 +1,4 @@
-"""How the process that runs reverse replication ends at a signal."""
+"""How the process that runs reverse replication ends, at a signal and after a revert."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
-from spirit_py.errors import Interrupted, ServerFault
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.errors import Interrupted, Refusal, ServerFault
 from spirit_py.events import untold
+from spirit_py.migration.control.controlled import ABORT, PAUSE
+from spirit_py.migration.reverse.control import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.stop import StopSwitch
 
+READ_ONLY = 1290
 RECORD = ReverseRecord(
     tables=(ReverseTable(schema="shop", table="t", old="_t_old", undone="_t_undone"),),
     position="",
@@ -43,3 +48,51 @@ def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
         keeper._answer_failure(ServerFault(2013, "lost", where="feed"))
     assert "spirit-py revert still swaps back" in raised.value.hint
     assert (saved, answered) == (["here"], [])
+
+
+def test_nothing_is_held_back_where_the_tables_were_swapped_back_before():
+    """A revert that only drops what another process has left says so."""
+    process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold)
+    session: Any = None
+    pace = RevertPace()
+    verbs = RevertVerbs(process, Keeper(process, RECORD, back=True), pace)
+    with pytest.raises(Refusal, match="the swap back is made"):
+        verbs.carry_out(session, Request(verb=PAUSE, token="1", arguments={}))
+    assert pace.paused == ""
+    said = verbs.carry_out(session, Request(verb=ABORT, token="2", arguments={})).said
+    assert "the old definition is in place" in said
+
+
+class _Quick(StopSwitch):
+    """A switch that is waited for no time."""
+
+    def wait(self, seconds: float) -> bool:
+        return super().wait(min(seconds, 0.001))
+
+
+@pytest.mark.parametrize("code", [READ_ONLY, 2013])
+def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code):
+    """The last drop is tried again, in a new session: the revert says that it is done."""
+    opened: list[Any] = []
+    warned: list[str] = []
+
+    def drop(_table: CheckpointTable, session: object) -> None:
+        if opened.index(session) < 2:
+            raise ServerFault(code, "not now", where="drop")
+        dropped.append(session)
+
+    def session(_role: str, **_: object) -> object:
+        opened.append(SimpleNamespace(close=lambda: None))
+        return opened[-1]
+
+    dropped: list[object] = []
+    monkeypatch.setattr(CheckpointTable, "drop", drop)
+    process: Any = SimpleNamespace(
+        stop=_Quick(),
+        tell=untold,
+        warn=warned.append,
+        session=session,
+        answers_read=lambda: None,
+    )
+    Keeper(process, RECORD)._forget(keep=False)
+    assert (dropped, warned) == (opened[-1:], [])
