@@ -200,7 +200,7 @@ def test_close_does_not_wait_for_a_black_hole(scene: Scene, proxy: TcpProxy) -> 
         connection=scene.options(
             host=proxy.host, port=proxy.port, ssl_mode="DISABLED", connect_timeout=2
         ),
-        wait_timeout=120.0,
+        wait_timeout=5 * DEADLINE,
     )
     failures: list[Exception] = []
 

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from spirit_py.errors import UsageFault
 from spirit_py.phases import Phase
 from spirit_py.status.metrics.catalogue import METRICS
 from spirit_py.status.metrics.collector import ENDED_TABLES, StatusCollector
-from spirit_py.status.metrics.server import REQUESTS, MetricsServer
+from spirit_py.status.metrics.server import REQUESTS, MetricsServer, _Handler
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 from spirit_py.status.totals import RunTotals
 from tests.kits.scraping import asked, scraped
@@ -262,16 +263,20 @@ def listens(host, port, collector):
     return True
 
 
-def test_silent_clients_hold_up_neither_the_end_nor_the_port(collector):
+def test_silent_clients_hold_up_neither_the_end_nor_the_port(collector, monkeypatch):
     """With more silent clients than requests are answered, the server ends and the port is free."""
+    monkeypatch.setattr(_Handler, "timeout", 600.0)
     server = MetricsServer(("127.0.0.1", 0), collector)
     server.start()
     host, port = server.address.split(":")
     silent = [socket.create_connection((host, int(port)), 5) for _ in range(2 * REQUESTS)]
     try:
+        began = time.monotonic()
         server.stop()
-        # Another process of the machine may have the port for a moment.
-        until(lambda: listens(host, int(port), collector), "the port")
+        # Another process of the machine may have the port for a moment; without SO_REUSEADDR the
+        # system would keep it for a minute.
+        until(lambda: listens(host, int(port), collector), "the port", seconds=20.0)
+        assert time.monotonic() - began < 60
     finally:
         for one in silent:
             one.close()
