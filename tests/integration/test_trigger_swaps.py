@@ -8,6 +8,7 @@ import MySQLdb
 import pytest
 
 from spirit_py.attached.record import Attachments
+from spirit_py.attached.triggers import statements
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal
@@ -249,3 +250,54 @@ def test_triggers_of_other_tables_follow_the_name(db, spark_engine):
         ("two", 1),
         ("two", 2),
     ]
+
+
+def removed(db, key: int) -> bool:
+    """Delete a parent; return whether it is gone, or is to be tried again."""
+    try:
+        db.execute(f"DELETE FROM p WHERE id = {key}")
+    except MySQLdb.OperationalError as error:
+        if error.args[0] != 1213:
+            raise
+        return False
+    return True
+
+
+@pytest.mark.logged_cascades
+def test_a_cascade_fires_triggers_once_or_is_refused_where_a_swap_was_cut_off(db, monkeypatch):
+    """With ``enable_cascade_triggers``, off by default; as soon after the cut as its time says."""
+    monkeypatch.setattr(statements, "_WARY_SECONDS", 600)
+    if not db.query("SHOW GLOBAL VARIABLES LIKE 'enable_cascade_triggers'"):
+        pytest.skip("cascades of this server fire no trigger")
+    key = "FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE"
+    db.execute(
+        f"CREATE TABLE p (id INT PRIMARY KEY); CREATE TABLE t (id INT PRIMARY KEY, p INT, {key})"
+    )
+    db.execute("CREATE TABLE audit (id INT)")
+    db.execute(
+        "CREATE TRIGGER gone AFTER DELETE ON t FOR EACH ROW INSERT INTO audit VALUES (OLD.id)"
+    )
+    db.execute("SET SESSION enable_cascade_triggers = ON")
+    swapping = Swapping(db, ("t",))
+    attached = swapping.attachments()
+    attached.survey()
+    packet = attached.statements
+    renamed = len(packet.before) + 1
+    refused = 0
+    for sent in (renamed - 1, renamed, renamed + 2, len(packet.all) - 1, len(packet.all)):
+        db.execute(
+            f"DELETE FROM audit; INSERT INTO p VALUES ({sent}); INSERT INTO t (id, p)"
+            f" VALUES ({sent}, {sent}); INSERT INTO _t_new (id, p) VALUES ({sent}, {sent})"
+        )
+        assert run_killed_after(swapping, sent) == (sent >= renamed)
+        deleted = removed(db, sent)
+        refused += not deleted
+        assert db.query("SELECT * FROM audit") == [(sent,)] * deleted
+        with swapping.session() as session:
+            settle_left(swapping.process, session, [(db.name, "t")])
+        assert places(db, "t", "_t_new", "_t_old") == ["gone"]
+        if sent >= renamed:
+            db.execute(
+                "DROP TABLE _t_old; CREATE TABLE _t_new LIKE t; INSERT INTO _t_new SELECT * FROM t"
+            )
+    assert refused == 3
