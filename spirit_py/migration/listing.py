@@ -20,7 +20,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.migration.attachments import is_half_way
 from spirit_py.migration.indexes.deferred import named_indexes
-from spirit_py.migration.shown import REVERTED, MigrationShown, ReverseShown
+from spirit_py.migration.shown import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
@@ -56,7 +56,7 @@ _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
     ReverseState.LOST: "done; reverse replication is lost",
-    ReverseState.REVERTED: "undone by a revert; only the cleanup is left",
+    ReverseState.REVERTED: UNDONE,
 }
 _REVERTING: Final = "done; spirit-py revert is at work to swap back"
 _HALF_WAY: Final = (
@@ -228,7 +228,8 @@ class _Listing:
         if resumes and not swapped and seen.worked_on_by is None:
             seen = replace(seen, resumable_for=self._resumable_for(found, seen))
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
-        if worker is not None and live is not None and live.phase == REVERT:
+        reverts = worker is not None and live is not None and live.phase == REVERT
+        if reverts and back is not ReverseState.REVERTED:
             after_swap = _REVERTING
         if worker is None and _is_half_way(session, tables):
             after_swap = _HALF_WAY

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
 
 REVERTED: Final = "reverted"
+UNDONE: Final = "undone by a revert; only the cleanup is left"
+"""What became of the swap: no table is swapped any more."""
 RUNNING: Final = "running"
 HANGING: Final = "hanging"
 STOPPED: Final = "stopped"
@@ -198,6 +200,8 @@ class MigrationShown:
     def _after_stop(self) -> str:
         """What comes after a stop of the process that works on it."""
         if self.live is not None and self.live.phase == REVERT:
+            if self.after_swap == UNDONE:
+                return "spirit-py revert drops what is left"
             return "spirit-py revert swaps back, as long as the server keeps its binlog"
         return f"it would {self.again}, from its checkpoint"
 

@@ -15,10 +15,13 @@ from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration import migrate
+from spirit_py.migration.control import listener
+from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse import keeper
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
+from spirit_py.migration.shown import MigrationShown
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
@@ -314,10 +317,17 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
 
 def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine, monkeypatch):
     """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
-    finish, back = Keeper.finish, list[bool]()
+    finish, back, shown = Keeper.finish, list[bool](), list[MigrationShown]()
+    monkeypatch.setattr(listener, "_LOOK_SECONDS", 0.05)
+
+    def live() -> bool:
+        found = migrations(connection_options(db), database=db.name, table="t", max_age=86400)
+        shown[:] = found
+        return found[0].live is not None
 
     def seen(self: Keeper, *, skip_drop: bool) -> None:
         back.append(self.may_be_back())
+        until(live, "figures")
         finish(self, skip_drop=skip_drop)
 
     monkeypatch.setattr(Keeper, "finish", seen)
@@ -329,6 +339,9 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine, monke
     said = changed.revert()
     assert said.said("has its old definition again")
     assert back == [True]
+    said_of_it = "\n".join(shown[0].lines())
+    assert "  swap       undone by a revert; only the cleanup is left\n" in said_of_it
+    assert "  run again  after a stop spirit-py revert drops what is left" in said_of_it
     assert changed.tables() == {"t"}
     assert changed.columns() == ["id", "v"]
 
