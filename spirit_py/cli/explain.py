@@ -13,7 +13,7 @@ import click
 import spirit_py
 from spirit_py.cli.groups import docs_option
 from spirit_py.cli.more import more_about
-from spirit_py.cli.outcome import ErrorsShown
+from spirit_py.cli.outcome import ErrorsShown, output_errors
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import UsageFault
@@ -92,7 +92,7 @@ def explain(codes: tuple[str, ...]) -> None:
     spirit-py explain                  all codes
     spirit-py explain no-usable-key    the page about one
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=False):
+    with ErrorsShown(verbose=False), output_errors():
         if not codes:
             click.echo("\n".join(_overview()))
             return

@@ -8,8 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from spirit_py.cli.outcome import say_out
 from spirit_py.status.lines import one_line
 
 if TYPE_CHECKING:
@@ -22,11 +21,15 @@ _INDENT: Final = 4
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output; what could control the terminal is shown as an escape."""
+    """Write lines to standard output; what could control the terminal is shown as an escape.
+
+    Raises:
+        OutputFailed: standard output takes no more.
+    """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines:
         for part in wrapped(one_line(line), width):
-            click.echo(part)
+            say_out(part)
 
 
 def wrapped(line: str, width: int) -> list[str]:

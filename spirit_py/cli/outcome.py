@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import signal
 import sys
@@ -19,7 +20,7 @@ from spirit_py.status.report import OutcomeReport
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spirit_py.records import LogFormat
     from spirit_py.status.reporters import Reporters
@@ -32,6 +33,16 @@ Exit codes:
   3    outcome of the swap unknown: look at the tables
   4    differences found
   130  interrupted by SIGINT      143  by SIGTERM"""
+
+
+class OutputFailed(SpiritError):
+    """Standard output takes no more, such as for lack of room."""
+
+    error_code = ErrorCode.OUTPUT_FAILED
+
+
+class ReaderGone(OutputFailed):
+    """The reader of the output has gone (``| head``), so nobody is told."""
 
 
 class ErrorsShown:
@@ -78,7 +89,8 @@ class ErrorsShown:
         if self._document:
             report = OutcomeReport()
             report.note_failure(error)
-            show_document(report.end_fields())
+            with contextlib.suppress(OutputFailed):
+                show_document(report.end_fields())
         if self._json:
             self._leave_in_json(error)
         if self._verbose:
@@ -109,6 +121,8 @@ class ErrorsShown:
 
 def _leave(error: BaseException) -> NoReturn:
     """Print cause and remedy, and exit."""
+    if isinstance(error, ReaderGone):
+        leave_with(error.exit_code)
     if isinstance(error, SpiritError):
         say(f"error: {error.message}")
         for line in error.details:
@@ -139,6 +153,7 @@ def confirmed(question: str) -> bool:
     try:
         return click.confirm(question, default=False, err=True)
     except click.Abort:
+        click.echo(err=True)
         return False
 
 
@@ -158,9 +173,42 @@ def show(event: Event) -> None:
 
 
 def show_document(document: object) -> None:
-    """Write the JSON document that a program has asked for to standard output."""
-    with contextlib.suppress(OSError, ValueError):
+    """Write the JSON document that a program has asked for to standard output.
+
+    Raises:
+        OutputFailed: it could not be written whole.
+    """
+    with output_errors():
         click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+
+
+def say_out(text: str) -> None:
+    """Write text to standard output; raises OutputFailed."""
+    with output_errors():
+        click.echo(text)
+
+
+@contextlib.contextmanager
+def output_errors() -> Iterator[None]:
+    """Raise OutputFailed for standard output that takes no more."""
+    try:
+        yield
+    except OSError as error:
+        kind = ReaderGone if error.errno == errno.EPIPE else OutputFailed
+        raise kind(
+            f"cannot write to standard output: {error.strerror or error}",
+            hint="make room, or send the output elsewhere; spirit-py status shows what was done on"
+            " the server",
+        ) from error
+
+
+def leave_unwritten(error: OSError) -> NoReturn:
+    """End a command that only prints, such as a help page, whose output takes no more."""
+    try:
+        with output_errors():
+            raise error
+    except OutputFailed as failed:
+        _leave(failed)
 
 
 def _open_standard_streams() -> None:

@@ -10,7 +10,7 @@ import click
 from spirit_py.cli.batch import batch_config, is_batch
 from spirit_py.cli.groups import option
 from spirit_py.cli.migrate import migrate, migration_config, settings
-from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
+from spirit_py.cli.outcome import ErrorsShown, leave_with, output_errors, show_document
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.status.lines import one_line
 
@@ -63,7 +63,8 @@ def plan(**options: Any) -> None:
         else:
             from spirit_py.plan import text_of
 
-            show(text_of(made))
+            with output_errors():
+                show(text_of(made))
         leave_with(2 if made.refused else 0)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from spirit_py.cli.outcome import say, say_more, show, show_document
+from spirit_py.cli.outcome import OutputFailed, leave_unwritten, say, say_more, show, show_document
 from spirit_py.codes import ErrorCode
 from spirit_py.events import Event, EventName
 from spirit_py.status.report import OutcomeReport
@@ -41,6 +42,8 @@ class JsonAwareGroup(click.Group):
             return super().make_context(*arguments, **more)
         except click.UsageError as error:
             _refuse(error, error.ctx)
+        except OSError as error:
+            leave_unwritten(error)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a wrong command line ends with exit code 2."""
@@ -48,6 +51,8 @@ class JsonAwareGroup(click.Group):
             return super().invoke(ctx)
         except click.ClickException as error:
             _refuse(error, ctx)
+        except OSError as error:
+            leave_unwritten(error)
 
 
 def warn(context: click.Context, text: str) -> None:
@@ -106,7 +111,8 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
         hint=hint,
     )
     if root and asked_for_document(root.meta.get(_GIVEN, ())):
-        show_document(report.end_fields())
+        with contextlib.suppress(OutputFailed):
+            show_document(report.end_fields())
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     elif root and asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
