@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
 
-_KEEP_ALIVE_SECONDS: Final = 20.0
+#: After a restart of the server another run could begin until the lock is taken again.
+_KEEP_ALIVE_SECONDS: Final = 2.0
 _TRY_AGAIN_SECONDS: Final = 1.0
 #: The server may take a moment to end the session of a run that was killed just now.
 _LAST_RUN_SECONDS: Final = 3.0
