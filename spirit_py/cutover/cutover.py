@@ -104,8 +104,8 @@ class Cutover:
                 )
             if self._turns.over:
                 raise self._given_up()
-            self._pause(self._number)
-            self._number += 1
+            ended, self._number = self._number, self._number + 1
+            self._pause(ended)
 
     def _pause(self, number: int) -> None:
         """Let the application go on; then the server must answer, and nothing defer the swap."""
