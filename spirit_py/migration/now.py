@@ -105,7 +105,7 @@ class Shown:
         figures = self._figures
         phases = figures.phases
         shown: dict[str, Any] = {
-            "table": f"{figures.report.schema}.{figures.report.table}",
+            "table": ".".join(filter(None, (figures.report.schema, figures.report.table))),
             "phase": figures.phase,
             "elapsed": figures.elapsed,
             "phase_elapsed": now - phases.entered_at,

@@ -96,7 +96,8 @@ class PlainReporter:
 
 def describe(snapshot: MigrationStatus) -> str:
     """Describe a snapshot in one line: phase, progress, time, and what it waits for."""
-    parts = [f"[{snapshot.phase.value}] {snapshot.table} {human_seconds(snapshot.elapsed)}"]
+    table = f" {snapshot.table}" if snapshot.table else ""
+    parts = [f"[{snapshot.phase.value}]{table} {human_seconds(snapshot.elapsed)}"]
     if snapshot.rows is not None:
         total = f" of ~{human_count(snapshot.rows_total)}" if snapshot.rows_total else ""
         parts.append(

@@ -73,4 +73,5 @@ def test_errors_have_no_colours_in_a_pipe(stdin):
     code, said = run("migrate", stdin=stdin)
     assert code == 2
     assert "\x1b" not in said
+    assert "[preflight] ." not in said
     assert said.endswith("more: spirit-py explain cannot-connect\n")
