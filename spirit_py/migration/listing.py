@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,7 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.found import ReverseState, was_swapped
-from spirit_py.checkpoint.live import REVERT
+from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.proofs import shape_here
@@ -240,6 +241,7 @@ class _Listing:
             after_swap=after_swap,
             old_table=found.old_tables,
             deferred=not swapped and _is_deferred(session, tables),
+            paused=_paused(session, CheckpointTable(*home)) if worker is None else "",
             modes=record.modes.options,
             indexes=() if swapped else tuple(_indexes(session, record)),
             **{name: getattr(record, name) for name in _OF_RECORD},
@@ -266,6 +268,13 @@ class _Listing:
         lacks = self.grants.missing(_BINLOG)
         hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
         return f"cannot be looked at: {error.message} ({hint})"
+
+
+def _paused(session: SqlSession, checkpoint: CheckpointTable) -> str:
+    """Return who has paused it; empty where nobody has, or what was noted cannot be read."""
+    with contextlib.suppress(UnreadableCheckpoint):
+        return (checkpoint.read(session, StandingOrders) or StandingOrders()).paused
+    return ""
 
 
 def _is_deferred(session: SqlSession, tables: Iterable[Name]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
+from spirit_py.phases import Phase
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class MigrationShown:
             empty otherwise, or where the account may not see that.
         orphaned: why the checkpoint leads to no migration; empty otherwise.
         deferred: a sentinel is there, which holds the swap back.
+        paused: who has paused it, where it was stopped then: the next run begins paused.
         indexes: for each table whose indexes are built after the copy, which, and how far that is.
         reverse: its reverse replication; None where there is none.
         live: the figures that the process wrote last, and ``live_age`` how many seconds ago. None
@@ -98,6 +100,7 @@ class MigrationShown:
     after_swap: str = ""
     old_table: str = ""
     deferred: bool = False
+    paused: str = ""
     worked_on_by: int | None = None
     again: str = ""
     reason: str = ""
@@ -182,6 +185,7 @@ class MigrationShown:
             *([f"  swap       {self.after_swap}"] if self.after_swap else []),
             *([f"  old table  {self.old_table}"] if self.old_table else []),
             *(["  deferred   the cutover waits for its sentinel"] if self.deferred else []),
+            *([f"  paused     {self.paused}, and so is the next run"] if self.paused else []),
             f"  now        {self._working}",
             *([f"  resumable  {until}"] if self.resumable_for is not None else []),
             again,
@@ -270,9 +274,12 @@ def _rest(live: LiveFigures) -> str:
     if not live.run_eta_parts:
         return ""
     whole = f"about {human_seconds(live.run_eta)}" if live.run_eta is not None else "unknown time"
+    # The checkpoint table holds names in their own order.
     parts = (
         f"{phase} {'unknown' if seconds is None else f'~{human_seconds(seconds)}'}"
-        for phase, seconds in live.run_eta_parts.items()
+        for phase in Phase
+        for name, seconds in live.run_eta_parts.items()
+        if name == phase.value
     )
     return f"{whole} until {live.run_eta_until} ({', '.join(parts)})"
 

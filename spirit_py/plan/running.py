@@ -98,7 +98,7 @@ def described(seen: RunningRun) -> str:
     if seen.run_eta is not None:
         parts.append(f"about {human_seconds(seen.run_eta)} until {seen.run_eta_until}")
     if seen.paused:
-        parts.append(f"paused by {seen.paused}")
+        parts.append(seen.paused)
     elif seen.waiting_for:
         parts.append(f"waiting for {seen.waiting_for}")
     if seen.statement:

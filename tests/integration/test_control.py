@@ -218,7 +218,7 @@ def test_a_paused_migration_does_not_swap(table, tmp_path):
         hold.release()
         command.until(lambda: "[sentinel]" in command.said, "the wait")
         done(table, "pause")
-        assert "waiting for paused by" in done(table, "cutover")
+        assert "now: sentinel, paused by" in done(table, "cutover")
         until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "the pause")
         assert listener.count("cutover.lock") == 0
         done(table, "resume")

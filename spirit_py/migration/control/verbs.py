@@ -131,8 +131,9 @@ class Verbs:
             )
 
     def _cutover(self, session: Session, _request: Request) -> Effect:
-        self._require_swap()
-        self._run.veto.overruled = True
+        self._require_swap("there is nothing left to swap")
+        veto = self._run.veto
+        asks, veto.overruled = veto.asks and not veto.overruled, True
         # First: a run that creates its sentinel just now looks at this afterwards.
         self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
         dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
@@ -143,10 +144,13 @@ class Verbs:
                 " postpones the swap until it is dropped",
                 statements,
             )
-        begins = f"the swap is made as soon as everything before it is done; now: {self._now()}"
-        if dropped:
-            return Effect(said=f"dropped {', '.join(dropped)}: {begins}")
-        return Effect(said=f"nothing postpones the swap: {begins}")
+        ends = [f"dropped {', '.join(dropped)}"] if dropped else []
+        ends += ["the hook is not asked any more"] if asks else []
+        said = "; ".join(ends) or "nothing postpones the swap"
+        now = self._now(waits_for_hook=asks)
+        return Effect(
+            said=f"{said}: the swap is made as soon as everything before it is done; now: {now}"
+        )
 
     def _drop(self, session: Session, sentinel: Name) -> bool:
         """Drop a sentinel of ours; return whether it was there."""
@@ -155,14 +159,16 @@ class Verbs:
         drop_sentinel(session, *sentinel)
         return True
 
-    def _now(self) -> str:
-        """Return the phase, and what it waits for."""
+    def _now(self, *, waits_for_hook: bool) -> str:
+        """Return the phase, and what it waits for now that no hook is asked any more."""
         seen = self._run.figures.snapshot()
-        waits = self._run.settings.current.paused or seen.waiting_for
+        if paused := self._run.settings.current.paused:
+            return f"{seen.phase.value}, {paused}"
+        waits = "" if waits_for_hook and seen.phase is Phase.SENTINEL else seen.waiting_for
         return f"{seen.phase.value}, waiting for {waits}" if waits else seen.phase.value
 
     def _postpone(self, session: Session, _request: Request) -> Effect:
-        self._require_swap()
+        self._require_swap("it cannot be postponed any more")
         first = self._sentinels[0]
         there = [name for name in self._sentinels if read_table(session, *name)]
         if not there:
@@ -198,8 +204,8 @@ class Verbs:
             said=f"stopping; {said}", then=Aborted(f"aborted by {request.who}", hint=hint)
         )
 
-    def _require_swap(self) -> None:
-        self._require_unswapped("it cannot be postponed any more")
+    def _require_swap(self, hint: str) -> None:
+        self._require_unswapped(hint)
         if self._run.config.dry_run:
             raise refused("this is a dry run, which swaps nothing")
 

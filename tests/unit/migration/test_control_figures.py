@@ -121,3 +121,16 @@ def test_figures_and_orders_come_back_as_they_were():
     assert from_text(to_text(LIVE), LiveFigures) == LIVE
     orders = StandingOrders(paused="x", settings={"nice": "1"}, over={"nice": "0"})
     assert from_text(to_text(orders), StandingOrders) == orders
+
+
+def test_the_phases_that_are_left_are_shown_in_their_order():
+    """The checkpoint table holds them by name."""
+    left = {"checksum": 2.0, "copy": 14.0, "cutover": 1.0}
+    live = replace(LIVE, run_eta=17.0, run_eta_until="the swap", run_eta_parts=left)
+    assert "(copy ~14.0s, checksum ~2.0s, cutover ~1.0s)" in "\n".join(live_lines(live))
+
+
+def test_a_migration_that_was_stopped_in_a_pause_says_so():
+    """The next run would begin paused."""
+    stopped = replace(SHOWN, worked_on_by=None, phase="copy", paused="paused by a@h")
+    assert "  paused     paused by a@h, and so is the next run" in stopped.lines()

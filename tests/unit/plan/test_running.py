@@ -35,6 +35,12 @@ def test_one_that_has_shown_nothing_yet_has_its_session():
     assert shown == "server session 77; it has written no figures yet"
 
 
+def test_it_says_by_whom_it_is_paused():
+    """In the words of the process."""
+    shown = described(RunningRun(table="a.t", session=7, phase="copy", paused="paused by a@h"))
+    assert shown.endswith("; in phase copy; paused by a@h")
+
+
 def test_the_refusal_names_the_table_and_what_to_do():
     """It is that of a migration that is begun beside it."""
     note = note_of(
