@@ -102,6 +102,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
     def note(new: Identity) -> None:
         note_proofs(session, context.schema, context.table, new=new)
 
+    run.show("the server to copy the definition: a lock that another session holds delays that")
     with run.session("alter", native=True) as native:
         target = create_new_table(
             session,
@@ -111,6 +112,7 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
             building=read_proofs(session, context.schema, context.table).building,
             note=note,
         )
+    run.show("")
     watched = replace(context, tell=run.tell, check_stop=run.stop.check)
     mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)

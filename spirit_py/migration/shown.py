@@ -207,7 +207,8 @@ class MigrationShown:
             if self.after_swap == UNDONE:
                 return "spirit-py revert drops what is left"
             return "spirit-py revert swaps back, as long as the server keeps its binlog"
-        return f"it would {self.again}, from its checkpoint"
+        begins = ", from its checkpoint" if self.again == "carry on" else ""
+        return f"it would {self.again}{begins}"
 
     @property
     def _working(self) -> str:

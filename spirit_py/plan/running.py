@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.live import STALE_SECONDS
 from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.table import CheckpointTable
@@ -95,7 +96,10 @@ def described(seen: RunningRun) -> str:
         part = f", {human_percent(seen.fraction)}" if seen.fraction is not None else ""
         done = f": {human_count(seen.rows)}{total} rows{part}"
     parts.append(f"in phase {seen.phase}{done}")
-    if seen.run_eta is not None:
+    if (seen.figures_age or 0.0) > STALE_SECONDS:
+        age = human_seconds(seen.figures_age)
+        parts.append(f"no figures for {age}: it hangs, or it cannot write to the server")
+    elif seen.run_eta is not None:
         parts.append(f"about {human_seconds(seen.run_eta)} until {seen.run_eta_until}")
     if seen.paused:
         parts.append(seen.paused)

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import signal
 import time
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.queue import Asked, RequestQueue
@@ -27,6 +27,7 @@ from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.modes import under_modes
 from spirit_py.phases import Phase
@@ -37,7 +38,7 @@ from spirit_py.status.report import OutcomeReport, run_begun
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
-from spirit_py.table.names import lock_name
+from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +164,13 @@ class Revert(Process):
         """Find the reverse replication, which must not have ended for good."""
         record = find_reverse(session, self.config.database, self.config.table)
         if record is None:
+            names = astuple(AuxiliaryNames.of(self.config.table))
+            read_grants(session).require(
+                ("SELECT",),
+                self.config.database,
+                "what is left there could be hidden from it",
+                names,
+            )
             raise Refusal(
                 f"there is no reverse replication of {self._name}",
                 hint="spirit-py migrate --keep-old-current begins one; see spirit-py status",

@@ -125,7 +125,7 @@ def test_figures_and_orders_come_back_as_they_were():
 
 def test_the_phases_that_are_left_are_shown_in_their_order():
     """The checkpoint table holds them by name."""
-    left = {"checksum": 2.0, "copy": 14.0, "cutover": 1.0}
+    left: dict[str, float | None] = {"checksum": 2.0, "copy": 14.0, "cutover": 1.0}
     live = replace(LIVE, run_eta=17.0, run_eta_until="the swap", run_eta_parts=left)
     assert "(copy ~14.0s, checksum ~2.0s, cutover ~1.0s)" in "\n".join(live_lines(live))
 

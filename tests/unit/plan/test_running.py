@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spirit_py.plan.model import EarlierRun, RunningRun
 from spirit_py.plan.running import described, note_of
 
@@ -39,6 +41,12 @@ def test_it_says_by_whom_it_is_paused():
     """In the words of the process."""
     shown = described(RunningRun(table="a.t", session=7, phase="copy", paused="paused by a@h"))
     assert shown.endswith("; in phase copy; paused by a@h")
+
+
+def test_one_that_hangs_has_no_time_left():
+    """Its figures are those of a moment that has gone."""
+    shown = described(replace(RUN, figures_age=61.0))
+    assert shown.endswith("; no figures for 1m01s: it hangs, or it cannot write to the server")
 
 
 def test_the_refusal_names_the_table_and_what_to_do():
