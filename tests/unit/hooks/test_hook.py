@@ -11,6 +11,7 @@ import pytest
 from spirit_py.errors import Interrupted
 from spirit_py.events import Event, EventName
 from spirit_py.hooks import hook as module
+from spirit_py.hooks.call import CallResult
 from spirit_py.hooks.hook import Hook
 from spirit_py.threads import Background
 from tests.kits.reporter import RecordingReporter
@@ -92,6 +93,23 @@ def test_no_call_is_left_behind_at_the_end(make, tmp_path):
     assert pids
     assert not [pid for pid in pids if Path(f"/proc/{pid}/stat").exists()]
     assert len(pids) < 50
+
+
+def test_what_waits_as_the_rest_is_given_up_begins_no_call(make, monkeypatch):
+    """Not even one that is ended at once: its command may have done something by then."""
+    begun: list[Event] = []
+
+    def hangs(_command, event, *, seconds, given_up):
+        begun.append(event)
+        assert given_up.wait(60 * seconds + 60)
+        return CallResult(None)
+
+    monkeypatch.setattr(module, "call", hangs)
+    hook = make("x", seconds=0.1)
+    for number in range(3):
+        hook.event(throttled(number))
+    hook.stop()
+    assert len(begun) == 1
 
 
 def test_each_kind_of_trouble_is_warned_of_once(make, told):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spirit_py.config import ConnectionOptions
@@ -26,16 +28,27 @@ class Scene:
         self.works = True
         self.settings = LiveSettings(PaceSettings(threads=2))
         self.pace = Adaptive(2)
-        self.probe = CommitLatency(
+        self._monkeypatch = monkeypatch
+        self.probe = self._probe()
+        monkeypatch.setattr(latency, "read_traffic", self._traffic)
+
+    def _probe(self, **more: Any) -> CommitLatency:
+        probe = CommitLatency(
             ConnectionOptions(),
             self.settings,
             self.pace,
             beat=self._beat,
             working=lambda: self.works,
             clock=lambda: self.now,
+            **more,
         )
-        monkeypatch.setattr(self.probe._session, "ask", lambda work: work(None))
-        monkeypatch.setattr(latency, "read_traffic", self._traffic)
+        self._monkeypatch.setattr(probe._session, "ask", lambda work: work(None))
+        return probe
+
+    def prepare(self, seconds: float) -> None:
+        """Let so much time pass between the first reading of the counters and the probe."""
+        self.probe = self._probe(seen=(self.now, self._traffic(None)))
+        self.now += seconds
 
     def _beat(self, _session) -> None:
         self.beats += 1
@@ -71,14 +84,22 @@ def test_writers_are_noticed_within_a_second(scene):
 
 def test_writers_that_were_seen_before_are_known_at_the_first_look(scene):
     """Then nothing has begun: the measure takes as long as its probes, and waits for no end."""
-    scene.probe._seen = (scene.now, scene._traffic(None))
-    scene.now, scene.writes = scene.now + 0.2, 100.0
+    scene.prepare(0.2)
+    scene.writes = 100.0
     assert "how long commits take" in scene.probe.look()
     began = scene.now
     while scene.probe.look():
         scene.now += scene.probe.every
     assert scene.now - began < 1.0
     assert scene.pace.commit_seconds_before == pytest.approx(0.001)
+
+
+def test_queries_of_the_preparation_are_no_applications(scene):
+    """Not all of them are counted in this process."""
+    scene.prepare(2.0)
+    scene.reads = 20_000.0
+    assert scene.probe.look() == ""
+    assert not scene.pace.spares
 
 
 def test_nobody_makes_nobody_wait(scene):
