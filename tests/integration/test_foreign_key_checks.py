@@ -75,7 +75,10 @@ def test_keys_without_actions_pass_on_every_server(desk):
 def test_a_child_whose_rows_change_unseen_is_refused_by_name(db, desk, rule, parent):
     """Where the binlog lacks what foreign keys do, no feed sees it; also in the table itself."""
     db.execute(f"ALTER TABLE t ADD CONSTRAINT acts FOREIGN KEY (b) REFERENCES {parent} (id) {rule}")
-    assert findings(desk, "ADD z INT") == []
+    # 9.6 and later log them, but with autocommit wrongly where a cascade ends in a deadlock.
+    (warning,) = findings(desk, "ADD z INT")
+    assert f"a cascade of foreign key acts of {db.name}.t" in warning
+    assert "ends in a deadlock" in warning
     for changed, why in (
         ({"version": "9.5.0"}, "MySQL 9.5.0 writes such changes into no binlog"),
         ({"version": "8.4.6"}, "MySQL 8.4.6 writes such changes into no binlog"),
