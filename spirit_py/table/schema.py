@@ -15,7 +15,7 @@ from typing import Final, Literal
 Generated = Literal["", "VIRTUAL", "STORED"]
 ROW_HEADER_BYTES: Final = 18
 """Header of a row, transaction and undo pointer in InnoDB's clustered index."""
-_FIXED_BYTES: Final = {
+FIXED_BYTES: Final = {
     "tinyint": 1,
     "smallint": 2,
     "mediumint": 3,
@@ -29,6 +29,7 @@ _FIXED_BYTES: Final = {
     "datetime": 5,
     "timestamp": 4,
 }
+"""Bytes of a value of a type with a fixed width (manual, Data Type Storage Requirements)."""
 _COMPRESSED: Final = re.compile(
     r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
 )
@@ -171,7 +172,7 @@ class TableSchema:
         if _COMPRESSED.search(self.create_sql):
             return 1
         fixed = sum(
-            _FIXED_BYTES.get(column.data_type, 0)
+            FIXED_BYTES.get(column.data_type, 0)
             for column in self.columns
             if not column.nullable and column.generated != "VIRTUAL"
         )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.table.schema import FIXED_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,24 +29,8 @@ _ENTRY, _READ_BYTE, _SORTED_BYTE = 4.5, 0.004, 0.13
 _WEIGHED: Final = 1.3
 _USUAL_ROW: Final = 200.0
 _USUAL_TEXT: Final = 24.0
-_FIXED: Final = {
-    "tinyint": 1,
-    "smallint": 2,
-    "mediumint": 3,
-    "int": 4,
-    "bigint": 8,
-    "float": 4,
-    "double": 8,
-    "year": 1,
-    "date": 3,
-    "time": 3,
-    "datetime": 5,
-    "timestamp": 4,
-    "decimal": 6,
-    "enum": 2,
-    "set": 4,
-    "bit": 4,
-}
+#: Of the types without a fixed width these are short, or nearly so.
+_FIXED: Final = FIXED_BYTES | {"decimal": 6, "enum": 2, "set": 4, "bit": 4}
 
 
 def build_share(table: TableSchema, names: Iterable[str], *, row_bytes: float | None) -> float:
