@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Interrupted
 from spirit_py.events import EventName, teller
+from spirit_py.mysql.access import explain_access
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def run_command(
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         cause = left_at_once() if interrupted else stop.cause_of(error)
+        explain_access(cause)
         if cause is error:
             raise
         raise cause from error

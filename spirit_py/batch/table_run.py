@@ -9,6 +9,7 @@ from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
+from spirit_py.mysql.access import explain_access
 from spirit_py.mysql.faults import server_away
 from spirit_py.status.report import MigrationReport, versions
 
@@ -110,6 +111,7 @@ class TableRun:
 
     def failed(self, error: BaseException) -> None:
         """Note what has ended it."""
+        explain_access(error)
         self.report.note_failure(error)
         self.concerns_all = isinstance(error, _ABOUT_THE_SERVER) or server_away(error)
 

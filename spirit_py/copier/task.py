@@ -30,6 +30,7 @@ from spirit_py.chunk.encoding import decode_chunk, encode_chunk
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost, WorkersLost
+from spirit_py.mysql.access import access_remedy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import (
@@ -330,9 +331,12 @@ class ChunkWriter:
     def _explained(self, chunk: Chunk, part: int, fault: ServerFault) -> Exception:
         if fault.code in VALUE_ERRORS:
             return self._lost_value(chunk, part, fault.code, fault.text)
+        # The server's fault itself stays behind in the executor: only this error is sent.
+        code, hint = access_remedy(fault) or (None, fault.hint)
         return CopyFailure(
             f"{self._label(chunk)} could not be copied: {fault.message}",
-            hint=fault.hint or "see the server's error log, then run the same command again",
+            hint=hint or "see the server's error log, then run the same command again",
+            error_code=code,
         )
 
     def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:

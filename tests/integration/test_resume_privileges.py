@@ -1,4 +1,7 @@
-"""An account that may not see what is left is refused, and never told that nothing is left."""
+"""An account that may not see what is left is refused, and never told that nothing is left.
+
+One that may do less in the middle of a run ends it with what has to be done about that.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ import pytest
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Refusal
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from tests.kits.cleanup import clean
+from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for
-from tests.kits.resume import Interruption, make_table
+from tests.kits.resume import Interruption, make_table, once_at, start
 from tests.kits.tables import tables
 
 KEPT = ["_t_chkpnt", "_t_new", "t"]
@@ -96,3 +101,33 @@ def test_without_binlog_privileges_status_shows_everything_else(db, account):
         db.execute(f"GRANT {privilege} ON *.* TO {account.user}")
     (one,) = seen(db, account)
     assert (one.binlog, one.again) == ("", "carry on")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ("ALTER USER {user} IDENTIFIED BY 'another'", ErrorCode.ACCESS_DENIED),
+        ("REVOKE INSERT ON {schema}.* FROM {user}", ErrorCode.MISSING_PRIVILEGES),
+    ],
+)
+def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
+    db, spark_engine, monkeypatch, change, code
+):
+    """The run ends with everything kept; once the account may do it again, it carries on."""
+    make_table(db, 500)
+    user = f"u_{secrets.token_hex(4)}"
+    db.execute(f"CREATE USER {user} IDENTIFIED BY 'p'")
+    everywhere = "PROCESS, REPLICATION CLIENT, REPLICATION SLAVE"
+    db.execute(f"GRANT ALL ON {db.name}.* TO {user}; GRANT {everywhere} ON *.* TO {user}")
+    account = replace(connection_options(db), user=user, password="p")
+    change = change.format(user=user, schema=db.name)
+    with monkeypatch.context() as patched:
+        once_at(patched, "chunk.committed", lambda: db.execute(change))
+        with pytest.raises(MigrationFailure) as caught:
+            start(spark_engine, db, connection=account, target_chunk_time=0.01).end()
+    assert caught.value.error_code is code
+    assert "run the same command again" in caught.value.hint
+    assert tables(db) == KEPT
+    db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'; GRANT INSERT ON {db.name}.* TO {user}")
+    assert start(spark_engine, db, connection=account).end().outcome == "done"
+    db.execute(f"DROP USER {user}")
