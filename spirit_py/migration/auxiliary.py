@@ -135,6 +135,9 @@ def leave(
 
     Args:
         taken_over: the tables are an earlier run's: a refusal leaves them as they were.
+
+    Raises:
+        MigrationFailure: in place of a refusal whose tables could not be dropped.
     """
     run.leaving = True
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
@@ -150,17 +153,37 @@ def leave(
         run.report.resumable = True
         return
     run.answers_read()
-    for table in tables:
-        try:
-            with run.session("cleanup") as session:
-                # Another server may answer at the same address by now (R14).
-                _drop(run, session, table)
-        except ServerFault as fault:
-            names = AuxiliaryNames.of(table[1])
-            run.warn(
-                f"the tables {names.new} and {names.checkpoint} could not be dropped:"
-                f" {fault.text}; the next run drops them"
-            )
+    left = [table for table in tables if not _dropped(run, table)]
+    if left and isinstance(error, Refusal):
+        raise _not_as_it_was(error) from error
+
+
+def _dropped(run: Run, table: Name) -> bool:
+    """Drop what is beside a table; report that it could not be done."""
+    try:
+        with run.session("cleanup") as session:
+            # Another server may answer at the same address by now (R14).
+            _drop(run, session, table)
+    except ServerFault as fault:
+        names = AuxiliaryNames.of(table[1])
+        run.warn(
+            f"the tables {names.new} and {names.checkpoint} could not be dropped:"
+            f" {fault.text}; the next run drops them"
+        )
+        return False
+    return True
+
+
+def _not_as_it_was(refusal: Refusal) -> MigrationFailure:
+    """Return what a refusal becomes where tables are left: its exit code says that none is."""
+    failure = MigrationFailure(
+        refusal.message,
+        hint=refusal.hint,
+        details=refusal.details,
+        error_code=refusal.error_code,
+    )
+    failure.causes = refusal.causes
+    return failure
 
 
 def _to_be_resumed(run: Run, error: BaseException | None) -> bool:

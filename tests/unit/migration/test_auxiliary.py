@@ -1,0 +1,87 @@
+"""What a run says when it leaves its auxiliary tables behind."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.migration import auxiliary
+from spirit_py.stop import StopSwitch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TABLES = (("s", "t"), ("s", "u"))
+
+
+class Left:
+    """A run that ends, on a server where one of the tables may not be dropped."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, stays: str = "") -> None:
+        self.warnings: list[str] = []
+        self.dropped: list[str] = []
+
+        @contextlib.contextmanager
+        def session(_role: str) -> Iterator[None]:
+            yield
+
+        def drop(_session: object, _schema: str, table: str) -> str:
+            if table == stays:
+                raise ServerFault(2013, "Lost connection", where="cleanup")
+            self.dropped.append(table)
+            return ""
+
+        patch.setattr(auxiliary, "drop_auxiliary", drop)
+        self._run: Any = SimpleNamespace(
+            may_be_swapped=False,
+            resumable=False,
+            config=SimpleNamespace(dry_run=False),
+            stop=StopSwitch(),
+            session=session,
+            warn=self.warnings.append,
+            answers_read=lambda: None,
+        )
+
+    def after(self, error: BaseException) -> None:
+        """End the run with an error."""
+        auxiliary.leave(self._run, TABLES, type(error), error, None, taken_over=False)
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Left]:
+    """Return what makes such a run."""
+    return lambda **given: Left(monkeypatch, **given)
+
+
+def test_a_refusal_that_leaves_tables_is_a_failure(left: Callable[..., Left]):
+    """Exit code 2 says that nothing was written; the words of the refusal stay."""
+    run = left(stays="t")
+    refusal = Refusal("the disk is full", hint="free it", error_code=ErrorCode.SERVER_ERROR)
+    with pytest.raises(MigrationFailure, match="the disk is full") as failed:
+        run.after(refusal)
+    assert (failed.value.exit_code, failed.value.hint) == (1, "free it")
+    assert failed.value.explained_by == (ErrorCode.SERVER_ERROR,)
+    assert len(run.warnings) == 1
+    assert "_t_new and _t_chkpnt could not be dropped" in run.warnings[0]
+    assert run.dropped == ["u"]
+
+
+def test_a_refusal_whose_tables_are_dropped_stays_one(left: Callable[..., Left]):
+    """Nothing is raised in its place."""
+    run = left()
+    run.after(Refusal("no key"))
+    assert run.dropped == ["t", "u"]
+    assert not run.warnings
+
+
+def test_tables_that_stay_hide_no_other_error(left: Callable[..., Left]):
+    """A signal keeps its exit code."""
+    run = left(stays="u")
+    run.after(Interrupted(15))
+    assert len(run.warnings) == 1
+    assert run.dropped == ["t"]
