@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.run import Run
+    from spirit_py.mysql.tables.identity import Name
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
@@ -57,8 +58,9 @@ class Deferral:
         ]
         #: The postponements that the last look has seen the sentinels of.
         self._seen = 0
-        #: The sentinel that the last look has found.
-        self._found = ""
+        #: The sentinel that the last look has found, and the last one that was reported.
+        self._found: Name | None = None
+        self._told: Name | None = None
 
     def create(self) -> None:
         """Create the sentinel, if it is not there; not where an operator lets the swap happen."""
@@ -68,13 +70,7 @@ class Deferral:
             # Asked for meanwhile, and perhaps before there was a sentinel to drop.
             self._run.step("sentinel", lambda session: drop_sentinel(session, schema, name))
             return
-        statement = f"DROP TABLE {quote_table(schema, name)}"
-        self._run.tell(
-            EventName.CUTOVER_DEFERRED,
-            f"the cutover is deferred: {statement} when it may swap",
-            sentinel=f"{schema}.{name}",
-            statement=statement,
-        )
+        self._tell((schema, name))
 
     def present(self) -> str:
         """Return the name of a sentinel that exists, or an empty string.
@@ -85,13 +81,15 @@ class Deferral:
         # Those that are counted after this may have their sentinel after the look.
         counted = self._run.postponements
         try:
-            found = str(retrying(self._run.stop)(self._look))
+            self._found = retrying(self._run.stop)(self._look)
         except ServerFault:
             self._run.stop.check()
             raise
         self._seen = counted
-        self._found = found
-        return found
+        if self._found is None:
+            self._told = None
+            return ""
+        return ".".join(self._found)
 
     def held_back(self) -> str:
         """Return what holds the swap back, for messages; an empty string for nothing."""
@@ -145,6 +143,8 @@ class Deferral:
         """
         until = self._run.settings.unpaused() + self._run.config.defer_timeout
         while why := self._deferred():
+            if self._found is not None:
+                self._tell(self._found)
             self._run.show(why)
             self._pause(until)
             if not self._deferred():
@@ -152,13 +152,26 @@ class Deferral:
             if self._found and self._run.settings.unpaused() >= until:
                 raise MigrationFailure(
                     f"the cutover was deferred for {human_seconds(self._run.config.defer_timeout)}"
-                    f" and {self._found} still exists",
+                    f" and {'.'.join(self._found)} still exists",
                     hint="run the same command again to go on waiting; drop the table to swap",
                     error_code=ErrorCode.SWAP_HELD_BACK,
                 )
             self._recheck()
         self._run.show("")
         self._run.tell(EventName.CUTOVER_RELEASED, "nothing defers the cutover any more")
+
+    def _tell(self, sentinel: Name) -> None:
+        """Report a sentinel that defers the cutover; once, however often it is found."""
+        if sentinel == self._told:
+            return
+        self._told = sentinel
+        statement = f"DROP TABLE {quote_table(*sentinel)}"
+        self._run.tell(
+            EventName.CUTOVER_DEFERRED,
+            f"the cutover is deferred: {statement} when it may swap",
+            sentinel=".".join(sentinel),
+            statement=statement,
+        )
 
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
@@ -170,8 +183,8 @@ class Deferral:
             self._run.show(why)
             self._run.stop.pause(_LOOK_SECONDS)
 
-    def _look(self) -> str:
-        """Return the name of a sentinel that exists; asks the server once."""
+    def _look(self) -> Name | None:
+        """Return a sentinel that exists; asks the server once."""
         with self._run.session("sentinel") as session:
             for schema, name in self._names:
                 found = session.query(
@@ -180,8 +193,8 @@ class Deferral:
                     f" AND TABLE_NAME = {string_literal(name)}"
                 )
                 if found:
-                    return f"{schema}.{name}"
-        return ""
+                    return schema, name
+        return None
 
     def _recheck(self) -> None:
         """Compare all tables once, until the sentinel is dropped; Spark rests until the next."""

@@ -9,6 +9,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
+from spirit_py.events import EventName
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.phases import Phase
 from tests.kits.migrate import Migrating, config_for
@@ -87,13 +88,21 @@ def repaired(migrating):
 
 
 def test_the_wait_ends_with_its_time(table, spark_engine):
-    """After the time limit the migration ends cleanly, and says that it can go on."""
+    """After the time limit the migration ends cleanly, and says that it can go on.
+
+    The run that goes on reports the sentinel, which it has not created.
+    """
     config = config_for(table, table="t", alter=ALTER, defer_cutover=True, defer_timeout=1.0)
     with pytest.raises(MigrationFailure, match="deferred") as failed:
         Migrating(spark_engine, config).end()
     assert failed.value.resumable
     assert "same command" in failed.value.hint
     assert type_of_v(table) == "int"
+    again = Migrating(spark_engine, config)
+    with pytest.raises(MigrationFailure, match="deferred"):
+        again.end()
+    (deferred,) = again.told.named(EventName.CUTOVER_DEFERRED)
+    assert deferred.fields["sentinel"] == f"{table.name}._t_snt"
 
 
 def test_a_signal_ends_the_wait(table, spark_engine):

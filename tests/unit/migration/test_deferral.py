@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, ServerFault
-from spirit_py.events import untold
+from spirit_py.events import EventName, untold
 from spirit_py.migration import deferral
 from spirit_py.migration.deferral import Deferral
 from spirit_py.mysql.retry import retrying
@@ -157,6 +157,26 @@ def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -
     assert sent == (["CREATE", "DROP"] if early else ["CREATE"])
 
 
+def test_a_sentinel_that_was_there_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that carries on finds the one of the run before: who reads events learns of it."""
+    there: list[Callable[[], Any]] = [lambda: [(1,)]] * 5
+    found = deferral_of([*there, *[list] * 3, *there, *[list] * 3])
+    run: Any = found._run
+    told: list[tuple[str, Any]] = []
+    run.tell = lambda name, _text, **fields: told.append((name, fields.get("statement")))
+    run.config = SimpleNamespace(defer_timeout=1.0, recheck_interval=3600.0)
+    run.settings.unpaused = lambda: 0.0
+    run.stop = SimpleNamespace(pause=lambda _: None, check=lambda: None, requested=False)
+    drop = "DROP TABLE `shop`.`_t_snt`"
+    once = [(EventName.CUTOVER_DEFERRED, drop), (EventName.CUTOVER_RELEASED, None)]
+    found.wait()
+    assert told == once
+    # One that is created again is another one.
+    assert found.present() == ""
+    found.wait()
+    assert told == once * 2
+
+
 def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """--defer-timeout counts while the operator may drop the sentinel, not while all is paused."""
     looks, paused_for = 0, 400
@@ -170,6 +190,7 @@ def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyP
         looks += 1
         return 0.0 if looks < paused_for else 10.0
 
+    run.tell = untold
     run.config = SimpleNamespace(defer_timeout=5.0, recheck_interval=0.0)
     run.settings.unpaused = unpaused
     with pytest.raises(MigrationFailure, match="was deferred for"):
