@@ -81,6 +81,15 @@ def test_the_oracle_accepts_triggers_and_foreign_keys_that_a_native_alter_keeps(
     assert judgement.events_before > 10
 
 
+def test_the_oracle_does_with_foreign_keys_what_the_binlog_says_and_no_more(
+    db: Database, tmp_path: Path
+) -> None:
+    """MySQL 9.7 leaves the children of a replaced row as they were, and so must the twin."""
+    replacing = "-- @writer\nREPLACE INTO t (id, v) VALUES (1 + @r MOD 50, 1);\n"
+    judgement = play(family(tmp_path, during=replacing, invariants=""), db, native)
+    assert judgement.events_before
+
+
 BODY = "FOR EACH ROW INSERT INTO audit VALUES (-NEW.id, NEW.v)"
 AGAIN = f"TRIGGER two AFTER UPDATE ON t {BODY}"
 TO_T = "FOREIGN KEY (t_id) REFERENCES {schema}.t (id) ON DELETE SET NULL"
