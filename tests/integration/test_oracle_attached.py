@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kits.native_alter import native
+from tests.kits.undone_cascade import WEIGHT, undo_a_cascade
 from tests.oracle.case import Case, load, place, statements
 from tests.oracle.rawlog import OracleError
 from tests.oracle.scene import play
+from tests.oracle.twin import NativeAlter, Oracle
+from tests.oracle.untrue import BinlogUntrue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,3 +157,32 @@ def test_an_invariant_that_does_not_hold_fails_its_case(db: Database, tmp_path: 
             db,
             functools.partial(native, spoil=["DELETE FROM audit WHERE id > 0"]),
         )
+
+
+@pytest.mark.logged_cascades
+def test_the_oracle_says_when_the_binlog_may_be_untrue(db: Database) -> None:
+    """Behind a cascade that a deadlock has undone, a difference is none of the program's."""
+    made = (
+        *WEIGHT,
+        "CREATE TABLE mother (id INT PRIMARY KEY)",
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, m INT, v INT NOT NULL DEFAULT 0,"
+            " FOREIGN KEY (m) REFERENCES mother (id) ON DELETE CASCADE)"
+        ),
+        "INSERT INTO mother VALUES (1)",
+        "INSERT INTO t (id, m) VALUES (1, 1), (2, 1)",
+    )
+    with Oracle(db.server, db.name, "t") as oracle:
+        for statement in made:
+            db.execute(statement)
+        oracle.begin(made)
+        told = undo_a_cascade(
+            db,
+            "DELETE FROM mother WHERE id = 1",
+            held="UPDATE t SET v = 1 WHERE id = 2",
+            first="UPDATE t SET v = 1 WHERE id = 1",
+        )
+        assert told == 0
+        assert db.query("SELECT id, v FROM t") == [(1, 1), (2, 1)]
+        with pytest.raises(BinlogUntrue, match="deadlock"):
+            oracle.judge(NativeAlter(statement="", keyless=False))

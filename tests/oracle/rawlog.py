@@ -332,6 +332,12 @@ def format_statement(event: Event) -> str:
     return _binlog(_framed(_with_body(event, event.body[: -_CHECKSUM - 1] + _CRC32)))
 
 
+def cascaded(change: TableRows) -> bool:
+    """Return whether foreign keys changed the rows, or a session that looks at none."""
+    (flags,) = struct.unpack_from("<H", change.rows.body, 6)
+    return bool(flags & _KEYS_LOGGED and flags & _NO_FOREIGN_KEYS)
+
+
 def rows_statement(change: TableRows, schema: str, table: str) -> str:
     """Return the BINLOG statement that does the same to the table ``schema.table``."""
     return _binlog(

@@ -25,6 +25,7 @@ from tests.oracle import attached, compare, probes, rawlog
 from tests.oracle.case import other, place, statements
 from tests.oracle.compare import quoted
 from tests.oracle.rawlog import OracleError, Statement, TableRows
+from tests.oracle.untrue import BinlogUntrue, deadlocks, may_be_untrue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,6 +95,8 @@ class Oracle:
     def __enter__(self) -> Self:
         """Note where the binlog ends: all later is replayed. No table must exist yet."""
         self.start = rawlog.here(self.server)
+        with self._session() as run:
+            self._deadlocks = deadlocks(run)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,9 +133,30 @@ class Oracle:
         """Compare the tables as they are now with what they must be.
 
         Raises:
+            BinlogUntrue: with differences that may not be there when the same is played again.
             OracleError: with the differences.
         """
         frame, changes = rawlog.story(rawlog.dump(self.server, self.start))
+        with self._session() as run:
+            ended = deadlocks(run) - self._deadlocks
+        try:
+            return self._judge(native, frame, changes)
+        except OracleError as error:
+            if may_be_untrue(changes, ended=ended):
+                raise BinlogUntrue(f"after {ended} deadlocks: {error}") from error
+            raise
+
+    def _judge(
+        self,
+        native: NativeAlter,
+        frame: rawlog.Event,
+        changes: Sequence[Statement | TableRows],
+    ) -> Judgement:
+        """Compare with what the binlog says.
+
+        Raises:
+            OracleError: with the differences.
+        """
         before, after = self._split(changes, swapped=bool(native.statement))
         if native.rows_from_setup:
             before = [change for change in before if change.end > self.began]
