@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -25,23 +26,58 @@ ROUNDS = 2
 LATE_ROUNDS = 6
 _POLL = 0.01
 _DEADLOCKS = 5
+#: A row is there already, is referred to, or refers to one that is not there.
+_OF_KEYS = frozenset({1062, 1451, 1452})
+_LIMIT = re.compile(
+    r"(?P<begin>BEGIN|START TRANSACTION|XA START)\b|(XA )?(COMMIT|ROLLBACK)\b(?! TO)",
+    re.IGNORECASE,
+)
 
 
-def run_in_own_session(db: Database, statements: Sequence[str]) -> None:
-    """Run statements in a session that ends behind them; again from the first after a deadlock."""
-    for left in reversed(range(_DEADLOCKS)):
-        with (
-            contextlib.closing(db.connect()) as session,
-            contextlib.closing(session.cursor()) as cursor,
-        ):
+def run_in_own_session(
+    db: Database, statements: Sequence[str], *, forgiven: frozenset[int] = frozenset()
+) -> None:
+    """Run statements in a session that ends behind them.
+
+    After a deadlock the statement, or the transaction that it belongs to, is run again; what was
+    committed before is not.
+
+    Args:
+        forgiven: a statement that fails with one of these errors is left out.
+    """
+    at = begun = 0
+    left = _DEADLOCKS
+    is_open = False
+    with (
+        contextlib.closing(db.connect()) as session,
+        contextlib.closing(session.cursor()) as cursor,
+    ):
+        while at < len(statements):
+            if not is_open:
+                begun = at
             try:
-                for statement in statements:
-                    cursor.execute(statement)
-            except MySQLdb.OperationalError as error:
-                if not left or error.args[0] not in ALWAYS_ALLOWED:
+                cursor.execute(statements[at])
+            except MySQLdb.Error as error:
+                if left and error.args[0] in ALWAYS_ALLOWED:
+                    _roll_back(cursor, statements[begun])
+                    at, is_open, left = begun, False, left - 1
+                    continue
+                if error.args[0] not in forgiven:
                     raise
-            else:
-                return
+            if found := _LIMIT.match(statements[at]):
+                is_open = bool(found["begin"])
+            at += 1
+
+
+def _roll_back(cursor: Any, first: str) -> None:
+    """Roll back the transaction that begins with ``first``, XA or not."""
+    ends = ["ROLLBACK"]
+    if xid := first.partition("XA START ")[2]:
+        ends = [f"XA END {xid}", f"XA ROLLBACK {xid}"]
+    for statement in ends:
+        # A deadlock has ended it already, or leaves it to be ended.
+        with contextlib.suppress(MySQLdb.Error):
+            cursor.execute(statement)
 
 
 class Crew:
@@ -51,7 +87,11 @@ class Crew:
         """Prepare; no writer runs yet."""
         self._case, self._db = case, db
         self._stack = contextlib.ExitStack()
-        self._meanwhile = [writer.meanwhile for writer in case.writers if writer.meanwhile]
+        self._meanwhile = [
+            (writer.meanwhile, writer.allowed & _OF_KEYS)
+            for writer in case.writers
+            if writer.meanwhile
+        ]
         self._applications = [
             Application(writer, db.connect, db.name, case.expect.table, number=number, seed=seed)
             for number, writer in enumerate(case.writers)
@@ -82,7 +122,8 @@ class Crew:
         if not self.writing:
             return
         while self._meanwhile:
-            run_in_own_session(self._db, self._meanwhile.pop(0))
+            statements, forgiven = self._meanwhile.pop(0)
+            run_in_own_session(self._db, statements, forgiven=forgiven)
         for application, seen in [(a, a.rounds) for a in self._applications]:
             application.await_rounds(seen + 2)
 

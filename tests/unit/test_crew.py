@@ -1,0 +1,90 @@
+"""What the oracle's own session does where a statement fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import MySQLdb
+import pytest
+
+from tests.oracle.crew import run_in_own_session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEADLOCK, REFERRED, LOST = 1213, 1451, 2013
+
+
+class FailingSession:
+    """A database, its session and its cursor: statements fail with the errors that are planned."""
+
+    def __init__(self, **planned: list[int]) -> None:
+        self.executed: list[str] = []
+        self._planned = planned
+
+    def connect(self) -> FailingSession:
+        """Return the session."""
+        return self
+
+    cursor = connect
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def execute(self, statement: str) -> None:
+        """Note a statement, and fail where that is planned.
+
+        Raises:
+            MySQLdb.OperationalError: with the next error that is planned for it.
+        """
+        self.executed.append(statement)
+        if errors := self._planned.get(statement):
+            raise MySQLdb.OperationalError(errors.pop(0), "planned")
+
+
+def executed(statements: Sequence[str], **planned: list[int]) -> list[str]:
+    """Run statements, of which some fail; return what the server got."""
+    session: Any = FailingSession(**planned)
+    run_in_own_session(session, statements, forgiven=frozenset({REFERRED}))
+    return list(session.executed)
+
+
+def test_a_deadlock_repeats_nothing_that_was_committed():
+    """Only the statement itself is run again where no transaction is open."""
+    assert executed(["SET @i = 1", "a", "b"], b=[DEADLOCK]) == [
+        *("SET @i = 1", "a", "b"),
+        *("ROLLBACK", "b"),
+    ]
+
+
+def test_a_transaction_is_run_again_as_a_whole():
+    """A part of it that is gone back to does not end it."""
+    unit = ["BEGIN", "a", "SAVEPOINT one", "ROLLBACK TO one", "b", "COMMIT"]
+    assert executed(["before", *unit, "after"], b=[DEADLOCK]) == [
+        *("before", *unit[:5]),
+        *("ROLLBACK", *unit, "after"),
+    ]
+
+
+def test_an_xa_transaction_is_rolled_back_before_its_name_is_used_again():
+    """A session that was closed would keep it for a moment."""
+    unit = ["XA START 'x'", "a", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"]
+    assert executed([*unit, "b"], a=[DEADLOCK], b=[DEADLOCK]) == [
+        *unit[:2],
+        *("XA END 'x'", "XA ROLLBACK 'x'"),
+        *(*unit, "b", "ROLLBACK", "b"),
+    ]
+
+
+def test_a_row_that_is_referred_to_is_left_where_it_is():
+    """The transaction goes on behind the statement."""
+    unit = ["XA START 'x'", "a", "b", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"]
+    assert executed(unit, a=[REFERRED]) == unit
+
+
+def test_other_errors_and_endless_deadlocks_are_raised():
+    """They are the case's own fault, or the server's."""
+    with pytest.raises(MySQLdb.Error, match="2013"):
+        executed(["a"], a=[LOST])
+    with pytest.raises(MySQLdb.Error, match="1213"):
+        executed(["a"], a=[DEADLOCK] * 10)
