@@ -39,6 +39,7 @@ class Figures:
         built: part of the indexes of one table that is built; None where the server does not show
             it.
         shares: returns the work on each table that comes after its copy, by the time of that.
+        paused: returns whether an operator has paused the run.
         planned: the phases that the run goes through if it must copy.
         checkpoint_age: returns the seconds since the last checkpoint; None before the first.
         binlog_left: seconds for which the server keeps what a stopped run would read first.
@@ -49,6 +50,7 @@ class Figures:
         self.estimates: dict[Name, int] = {}
         self.built: float | None = None
         self.shares: Callable[[], Mapping[Name, TableShares]] = dict
+        self.paused: Callable[[], bool] = lambda: False
         self.phase_entered: Callable[[Phase, Phase, float], None] = lambda *_: None
         self.planned: tuple[Phase, ...] = ()
         self.checkpoint_age: Callable[[], float | None] = lambda: None

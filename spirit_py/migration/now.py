@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Phases in which tasks work.
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
+#: Phases whose work stands still in a pause; what the server builds or applies goes on.
+_HELD_BACK: Final = _AT_WORK | {Phase.SENTINEL}
 #: Phases in which nothing is slowed down.
 _NO_WORK: Final = frozenset({Phase.CUTOVER, Phase.DRAIN, Phase.ANALYZE})
 _HISTORY: Final = 60
@@ -57,6 +59,7 @@ class Parts(Protocol):
     built: float | None
     planned: tuple[Phase, ...]
     shares: Callable[[], Mapping[Name, TableShares]]
+    paused: Callable[[], bool]
     checkpoint_age: Callable[[], float | None]
     binlog_left: float | None
     source: ChangeSource | None
@@ -117,9 +120,16 @@ class Shown:
             "to_come": self._to_come(),
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
+        if self._paused:
+            shown["eta"] = None
         shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
         return MigrationStatus(**shown)
+
+    @property
+    def _paused(self) -> bool:
+        """Whether a pause holds back what the phase does; its end is nobody's estimate."""
+        return self._figures.phase in _HELD_BACK and self._figures.paused()
 
     def _to_come(self) -> tuple[Phase, ...]:
         """Return the planned phases after this one; none until it is known that rows are copied."""

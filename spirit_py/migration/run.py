@@ -92,6 +92,7 @@ class Run(Process):
         self.traffic: tuple[float, Traffic] | None = None
         self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
+        figures.paused = lambda: bool(self.settings.current.paused)
         self.veto = Veto(
             self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
         )

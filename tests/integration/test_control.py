@@ -102,6 +102,7 @@ def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_pat
         assert shown["live"]["paused"] == f"paused by {user[0]} (account {user[1]})"
         assert f"asked by {user[0]} (account {user[1]})" in command.said
         assert "the end of the pause" in shown["live"]["waiting_for"]
+        assert shown["live"]["eta"] is None
         assert listener.count("chunk.dispatched") == handed_out
         assert "paused already" in done(table, "pause")
         end = listener.hold("cutover.lock")

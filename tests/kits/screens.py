@@ -163,7 +163,7 @@ SCREENS: Final[dict[str, MigrationStatus | BatchStatus]] = {
         described="12 of 40 tables done, 3 under way, 1 failed",
         elapsed=4000.0,
         tables=(
-            status(Phase.COPY, **FEED, **COPY),
+            status(Phase.COPY, **FEED, **COPY, **REST),
             status(
                 Phase.CUTOVER, table="shop." + "n" * 64, waiting_for="the lock of the swap", **FEED
             ),

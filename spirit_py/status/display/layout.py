@@ -277,7 +277,7 @@ def _batch(seen: BatchStatus, page: Room) -> list[Text]:
 
 
 def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
-    """Return two lines of a table: name, phase and bar; rows, changes and what it waits for."""
+    """Return the lines of a table: name, phase and bar; then at most two of other figures."""
     width, glyphs = page.width, page.glyphs
     known = f"{human_percent(seen.fraction):>6}" if seen.fraction is not None else " " * 6
     end = f" ETA {duration(seen.eta)}" if seen.eta is not None else ""
@@ -305,6 +305,8 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
         facts.append(Text(f"{human_count(seen.pending)} pending"))
     if seen.waiting_for:
         facts.append(Text(f"waiting for {printable(seen.waiting_for)}", "yellow"))
+    if seen.run_eta is not None:
+        facts.append(Text(f"about {duration(seen.run_eta)} until {seen.run_eta_until}"))
     if not facts:
         return [first]
     return [first, *_laid_out(Block("", facts), page, indent=2)[:2]]

@@ -1,0 +1,59 @@
+"""What a migration shows of itself: which end is known, and which is not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spirit_py.copier.meter import CopyStatistics
+from spirit_py.migration.figures import Figures
+from spirit_py.phases import Phase
+from spirit_py.status.report import MigrationReport
+
+TABLE: Any = SimpleNamespace(schema="s", name="t", row_bytes=100, estimated_rows=3000)
+
+
+class Copying:
+    """A migration that copies a table of 3000 rows, 100 a second."""
+
+    def __init__(self) -> None:
+        self._paused = False
+        self.time = 0.0
+        self.figures = Figures(MigrationReport(algorithm="copy"), clock=lambda: self.time)
+        for phase in (Phase.SHORTCUT, Phase.CREATE, Phase.COPY):
+            self.figures.enter(phase)
+        seen = CopyStatistics(rows=1000, rows_total=3000, seconds=10.0, steady_rows_per_second=100)
+        copier: Any = SimpleNamespace(statistics=lambda: seen)
+        self.figures.copying(copier, TABLE)
+        self.figures.estimates = {("s", "t"): 3000}
+        self.figures.paused = lambda: self._paused
+
+    def pause(self, *, paused: bool = True) -> None:
+        """Have an operator pause the run, or end the pause."""
+        self._paused = paused
+
+
+def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
+    """The speed of the last minute says nothing of when the operator ends the pause."""
+    copying = Copying()
+    assert copying.figures.snapshot().eta == pytest.approx(20.0)
+    assert copying.figures.snapshot().run_eta is not None
+    copying.pause()
+    seen = copying.figures.snapshot()
+    assert (seen.eta, seen.run_eta) == (None, None)
+    copying.pause(paused=False)
+    assert copying.figures.snapshot().eta == pytest.approx(20.0)
+
+
+def test_what_the_server_does_in_a_pause_has_its_end() -> None:
+    """A build of indexes that has begun goes on."""
+    copying = Copying()
+    copying.figures.enter(Phase.INDEX)
+    copying.pause()
+    for built in (0.2, 0.5):
+        copying.figures.built = built
+        copying.time += 10.0
+        seen = copying.figures.snapshot()
+    assert seen.eta == pytest.approx(0.5 / 0.03)
