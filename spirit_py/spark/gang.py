@@ -61,6 +61,8 @@ _JOIN_SECONDS: Final = 15.0
 class GangEngine(Protocol):
     """What runs the tasks of a gang: Spark, or threads of the driver.
 
+    So a message about a task does not say which of them it was.
+
     :class:`spirit_py.spark.engine.SparkEngine` and :class:`spirit_py.spark.driver.DriverEngine`
     have it.
     """
@@ -182,7 +184,7 @@ class Gang(Generic[_R]):
             if time.monotonic() > deadline:
                 raise WorkersLost(
                     f"not all of {self._size} tasks came together within {timeout:.0f} s",
-                    hint="give Spark as many free slots as --threads asks for",
+                    hint="where Spark runs them, give it as many free slots as --threads asks for",
                 )
             self._pause(LOOK_SECONDS)
 
@@ -260,18 +262,18 @@ class Gang(Generic[_R]):
             for answer in self.collect():
                 answers[asked[answer.rank, answer.number]] = answer.text
             if timeout is not None and time.monotonic() > began + timeout:
-                raise WorkersLost(f"a Spark task did not answer within {timeout:.0f} s")
+                raise WorkersLost(f"a task did not answer within {timeout:.0f} s")
         return [answers[place] for place in range(len(orders))]
 
     def finish(self, timeout: float = 60.0) -> list[_R]:
         """Let the members end; return their results in the order of ranks."""
         self.dismiss()
         if not self._job.wait(timeout):
-            raise WorkersLost(f"a Spark task did not end within {timeout:.0f} s")
+            raise WorkersLost(f"a task did not end within {timeout:.0f} s")
         self._raise_failures()
         results = {outcome.index: outcome.result for outcome in self._outcomes}
         if sorted(results) != list(range(self._size)):
-            raise WorkersLost("Spark lost the result of a task")
+            raise WorkersLost("the result of a task was lost")
         return [results[rank] for rank in range(self._size)]  # type: ignore[misc]
 
     def _run(self, _stopping: threading.Event) -> None:
@@ -295,9 +297,7 @@ class Gang(Generic[_R]):
         except ServerFault as fault:
             if not is_transient(fault):
                 raise
-            raise WorkersLost(
-                f"the conversation with Spark's tasks ended: {fault.message}"
-            ) from fault
+            raise WorkersLost(f"the conversation with the tasks ended: {fault.message}") from fault
 
     def received(self) -> list[OrderAnswer]:
         """Return the answers received since the last call; does not wait for any.
@@ -312,7 +312,7 @@ class Gang(Generic[_R]):
             silent = self._silent()
         if silent:
             self._disband()
-            raise WorkersLost("the server hears nothing of a Spark task: its network may be lost")
+            raise WorkersLost("the server hears nothing of a task: its network may be lost")
         if self._assembled:
             present = {sender for sender, _ in letters}
             if any(seat.sender not in present for seat in self._seats):
@@ -360,7 +360,7 @@ class Gang(Generic[_R]):
     def _raise_missing(self) -> None:
         self._disband()
         self._raise_failures()
-        raise WorkersLost("a Spark task ended before its work was done")
+        raise WorkersLost("a task ended before its work was done")
 
     def _raise_failures(self) -> None:
         """Raise what a member, or the job, failed with; a lost connection as lost workers."""
@@ -368,10 +368,12 @@ class Gang(Generic[_R]):
         lasting = [error for error in errors if not is_transient(error)]
         for error in [*lasting, *errors]:
             if is_transient(error):
-                raise WorkersLost(f"a Spark task was lost: {error.message}") from error
+                raise WorkersLost(f"a task was lost: {error.message}") from error
             raise error
         if isinstance(self._failure, SpiritError):
-            raise WorkersLost(f"Spark lost its tasks: {self._failure.message}") from self._failure
+            raise WorkersLost(
+                f"the job of the tasks failed: {self._failure.message}"
+            ) from self._failure
         if self._failure is not None:
             raise self._failure
 
@@ -388,7 +390,7 @@ class Gang(Generic[_R]):
             return
         self._engine.cancel(self._group)
         if not self._job.wait(_JOIN_SECONDS):
-            _log.warning("the Spark job %s did not end within %.0f s", self._group, _JOIN_SECONDS)
+            _log.warning("the job %s did not end within %.0f s", self._group, _JOIN_SECONDS)
 
 
 def is_transient(error: SpiritError) -> bool:
