@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 from spirit_py.events import Event, EventName
+from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
 from spirit_py.units import human_bytes, human_count, human_seconds
 
@@ -244,6 +245,10 @@ class MigrationReport(OutcomeReport):
 
     def _copy_summary(self) -> list[str]:
         phases = ", ".join(f"{name} {human_seconds(spent)}" for name, spent in self.phases.items())
+        old = "in place again" if self.reverted else self.old_table or "dropped"
+        if self.phases and Phase.COPY not in self.phases:
+            # An earlier run has copied and swapped, and said so: this one has no figures of that.
+            return [f"  phases    {phases}", f"  old table {old}"]
         changes = ", ".join(
             f"{human_count(count)} {what}"
             for count, what in (
@@ -270,7 +275,6 @@ class MigrationReport(OutcomeReport):
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"
         peak = human_bytes(self.peak_buffered_bytes)
-        old = "in place again" if self.reverted else self.old_table or "dropped"
         return [
             f"  copied    {copied}",
             f"  changes   {changes}; peak buffer {peak}",

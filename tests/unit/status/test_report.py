@@ -111,6 +111,22 @@ def test_the_summary_of_a_copy_says_who_copied(before, by_spark, said):
     assert line.endswith(said)
 
 
+def test_the_summary_of_a_run_that_only_cleans_up_has_no_figures_of_a_copy():
+    """An earlier run has copied, compared and swapped: noughts would say that nobody did."""
+    report = MigrationReport(
+        schema="s",
+        table="t",
+        algorithm="copy",
+        resumed="carried on: the swap is done",
+        runs=2,
+        phases={"preflight": 0.2, "cleanup": 0.1},
+    )
+    _changed, resumed, phases, old = report.summary()
+    assert "the swap is done" in resumed
+    assert phases.split() == ["phases", "preflight", "0.2s,", "cleanup", "0.1s"]
+    assert old.split() == ["old", "table", "dropped"]
+
+
 def test_the_summary_of_a_shortcut_is_short():
     """An INSTANT change says so and why, and nothing about a copy."""
     lines = MigrationReport(
