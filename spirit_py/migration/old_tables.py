@@ -84,11 +84,15 @@ def _step(run: Run, work: Callable[[Session], T]) -> T:
         stopped.hint = "the change is done; the same command drops the old table when it is due"
         raise
     except SpiritError as error:
-        raise MigrationFailure(
-            f"the change is done, and its old table is left: {error.message}",
-            hint="run the same command again: it drops the old table when it is due",
-            error_code=ErrorCode.OLD_TABLE_LEFT,
-        ) from error
+        raise _old_table_left(error) from error
+
+
+def _old_table_left(error: SpiritError) -> MigrationFailure:
+    return MigrationFailure(
+        f"the change is done, and its old table is left: {error.message}",
+        hint="run the same command again: it drops the old table when it is due",
+        error_code=ErrorCode.OLD_TABLE_LEFT,
+    )
 
 
 def _until(swapped_at: float, seconds: float) -> float:
@@ -129,15 +133,18 @@ def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
 
     Raises:
         Interrupted: while it waits.
+        MigrationFailure: what may hold it back cannot be looked at; the change is done.
     """
-    with drop_throttled(run):
-        try:
+    try:
+        with drop_throttled(run):
             left = drop_swapped_out(run, tables, FORWARD)
             if left:
                 run.stop.check()
-        except Interrupted as stopped:
-            stopped.hint = "the change is done; the same command drops the old table, or cleanup"
-            raise
+    except Interrupted as stopped:
+        stopped.hint = "the change is done; the same command drops the old table, or cleanup"
+        raise
+    except SpiritError as error:
+        raise _old_table_left(error) from error
     return left
 
 

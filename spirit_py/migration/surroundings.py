@@ -70,7 +70,6 @@ def _disk(run: Run) -> Iterator[Throttler]:
     least = run.config.min_free_disk
     if least == 0:
         return
-    with run.session("disk") as session:
-        folders = written_folders(session)
-    if folders:
+    # Before the old tables are dropped too: an error must not end a run that has swapped.
+    if folders := run.step("disk", written_folders):
         yield FreeDiskThrottler(folders, DEFAULT_MIN_FREE if least is None else least)

@@ -14,9 +14,11 @@ import pytest
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Interrupted, Refusal
-from spirit_py.migration import cleanup, old_tables, swapped_out
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.migration import cleanup, old_tables, surroundings, swapped_out
 from spirit_py.migration.listing import migrations
+from spirit_py.mysql import local_disk
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.gentle_drop import free_partitions
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
@@ -448,6 +450,44 @@ def test_a_server_that_is_read_only_for_a_moment_after_the_swap_keeps_nothing(
     assert report.outcome == "done"
     assert tables(db) == ["t"]
     assert not any("could not be dropped" in line for line in report.warnings)
+
+
+@pytest.fixture
+def disk_faults(monkeypatch) -> list[ServerFault]:
+    """Return what is raised, once each, where the server's folders are asked for after the swap."""
+    faults: list[ServerFault] = []
+    swapped: list[bool] = []
+
+    def written_folders(session: Any) -> Any:
+        if swapped and faults:
+            raise faults.pop()
+        return local_disk.written_folders(session)
+
+    monkeypatch.setattr(surroundings, "written_folders", written_folders)
+    once_at(monkeypatch, "cutover.unlocked", lambda: swapped.append(True))
+    return faults
+
+
+def test_a_server_that_is_away_for_a_moment_after_the_swap_keeps_nothing(change, db, disk_faults):
+    """What is looked at before the drop is looked at again: the change is done."""
+    disk_faults.append(ServerFault(2013, "Lost connection", where="disk"))
+    report = change().end()
+    assert not disk_faults
+    assert report.outcome == "done"
+    assert tables(db) == ["t"]
+
+
+def test_a_drop_that_nothing_can_be_looked_at_for_says_that_the_change_is_done(
+    change, db, disk_faults
+):
+    """The same command drops the old table."""
+    disk_faults.append(ServerFault(1142, "SELECT command denied", where="disk"))
+    with pytest.raises(MigrationFailure, match="the change is done, and its old table") as left:
+        change().end()
+    assert left.value.error_code is ErrorCode.OLD_TABLE_LEFT
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
+    change().end()
+    assert tables(db) == ["t"]
 
 
 @pytest.mark.parametrize("more", [{"keep_old_current": 600.0}, {"drop_old_after": HOUR}])
