@@ -66,6 +66,7 @@ class EventName(enum.StrEnum):
     CHECKSUM_DONE = "checksum.done"
     DIFFERENCES_FOUND = "differences.found"
     DIFFERENCES_REPAIRED = "differences.repaired"
+    DOUBTS_COMPARED = "doubts.compared"
 
     LOCK_BLOCKED = "lock.blocked"
     LOCK_UNSEEN = "lock.unseen"
@@ -281,6 +282,7 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     },
     EventName.DIFFERENCES_FOUND: {"rows": int, "passes": int, "examples": list},
     EventName.DIFFERENCES_REPAIRED: {"rows": int, "passes": int},
+    EventName.DOUBTS_COMPARED: {"rows": int, "differences": int, "examples": list},
     EventName.LOCK_BLOCKED: {"lock": str, "blockers": str},
     EventName.LOCK_UNSEEN: {"lock": str, "reason": str},
     EventName.CUTOVER_DEFERRED: {"sentinel": str, "statement": str},

@@ -11,6 +11,7 @@ A transaction without a row of a followed table is one :class:`Committed`.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,6 +59,14 @@ class Began:
     xid: str = ""
 
 
+class Doubt(enum.IntEnum):
+    """Whether the server may lack changed rows that it logged; :mod:`spirit_py.binlog.cascades`."""
+
+    NONE = 0
+    BESIDE = 1
+    CASCADED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
     """Rows of one followed table, still encoded.
@@ -67,6 +76,7 @@ class RowsChanged:
         body: the event after its header, without checksum.
         codec: decodes the body.
         place: the end of the event, with its transaction; empty for rows that were set aside.
+        doubt: whether the server may lack these changes.
     """
 
     table: Table
@@ -74,13 +84,20 @@ class RowsChanged:
     body: bytes
     codec: RowCodec
     place: Place = Place("", 0)
+    doubt: Doubt = Doubt.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A transaction is complete. ``place`` is its end."""
+    """A transaction is complete.
+
+    Attributes:
+        place: its end.
+        cascaded: a foreign key's cascade may have been in it.
+    """
 
     place: Place
+    cascaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog import query, wire
+from spirit_py.binlog.cascades import FLAGS_AT, Cascades
 from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.events import (
@@ -55,6 +56,7 @@ class BinlogParser:
     Attributes:
         emit: takes each event; it may block, and returns False when no more are taken.
         between: notes the changes of own tables that are skipped; None if that is not needed.
+        cascades: says which changes the server may lack.
         received_bytes: all that the server sent.
         skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
             transactions.
@@ -71,6 +73,7 @@ class BinlogParser:
     ) -> None:
         self._charsets = {at: found.charset for at, found in (collations or {}).items()}
         self.between: BetweenRuns | None = None
+        self.cascades = Cascades()
         self._own = frozenset(own)
         self._own_ids: set[bytes] = set()
         self._compile = compile_codec
@@ -116,6 +119,7 @@ class BinlogParser:
 
     def _end_group(self) -> None:
         self.in_group = self._began = False
+        self.cascades.end()
         self._xid = ""
 
     def _complete(self, event: Committed | XaPrepared | XaDecided | Advanced) -> None:
@@ -150,6 +154,7 @@ class BinlogParser:
             self.skipped_bytes += size
             if number in self._own_ids:
                 self.own_bytes += size
+            self.cascades.passed(event[wire.HEADER_SIZE + FLAGS_AT])
             self._move(event)
             return
         if kind == wire.TABLE_MAP and not self._is_followed(bytes(event)):
@@ -169,6 +174,7 @@ class BinlogParser:
     def _is_followed(self, table_map: bytes) -> bool:
         """Read the name in a table map; count events of our own tables, which are not followed."""
         number, name = table_map[19:25], wire.table_name(table_map[19:])
+        self.cascades.table_map(name)
         if name in self._followed:
             return True
         self._open_tables.pop(number, None)
@@ -261,7 +267,8 @@ class BinlogParser:
             self._began = True
             self._hand_on(Began(self.place, self._xid))
         table, codec = self._open_tables[body[:6]]
-        self._hand_on(RowsChanged(table, kind, body, codec, self.place))
+        doubt = self.cascades.judge(table, kind, body[FLAGS_AT])
+        self._hand_on(RowsChanged(table, kind, body, codec, self.place, doubt))
 
     def _partial(self, body: bytes) -> None:
         """Report rows whose JSON values are differences."""
@@ -293,6 +300,7 @@ class BinlogParser:
         for event in wire.split_payload(body):
             kind = event[4]
             if kind in wire.ROWS and event[19:25] not in self._open_tables:
+                self.cascades.passed(event[wire.HEADER_SIZE + FLAGS_AT])
                 continue
             if kind == wire.TABLE_MAP and not self._is_followed(event):
                 own = own or event[19:25] in self._own_ids
@@ -301,8 +309,9 @@ class BinlogParser:
         self.own_bytes += len(body) if own else 0
 
     def _commit(self, _: bytes = b"") -> None:
+        cascaded = self.cascades.end()
         self._end_group()
-        self._complete(Committed(self.place))
+        self._complete(Committed(self.place, cascaded))
 
     def _query(self, body: bytes) -> None:
         """Handle a statement: BEGIN, COMMIT and the like, or a client's."""

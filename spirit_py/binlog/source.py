@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.between import BetweenRuns, has_reached, reached_at
+from spirit_py.binlog.cascades import Cascades
 from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
@@ -201,6 +202,7 @@ class BinlogSource:
             self._own = {own_uuid(self._options.own_writes, *table) for table in tables}
         parser = self._parser(mappings, start)
         parser.between = self._between
+        parser.cascades = Cascades.into(m.source for m in mappings)
         self._reader = BinlogReader(
             connect=lambda: self._dump(parser.complete), parser=parser, stop=self._closing
         )
@@ -341,9 +343,8 @@ class BinlogSource:
 
     def retention(self) -> Retention | None:
         """Ask how far the binlog reaches from the event that was read last."""
-        place = self._opened().parser.place
         with self._asking(self._control, "how long it keeps its binlog") as session:
-            return reach(place, *kept_binlog(session))
+            return reach(self._opened().parser.place, *kept_binlog(session))
 
     @property
     def reconnects(self) -> int:
@@ -394,7 +395,6 @@ class BinlogSource:
 
     @staticmethod
     def _status(session: SqlSession) -> tuple[str, int]:
-        end = binlog_status(session)
-        if end is None:
+        if (end := binlog_status(session)) is None:
             raise FeedFailure("the server writes no binlog", hint="start it with log_bin")
         return end.file, end.offset

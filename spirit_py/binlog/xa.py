@@ -12,7 +12,7 @@ import struct
 import tempfile
 from typing import IO, TYPE_CHECKING, Final
 
-from spirit_py.binlog.events import RowsChanged
+from spirit_py.binlog.events import Doubt, RowsChanged
 from spirit_py.errors import HandOverFailed
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.rows import RowCodec
     from spirit_py.binlog.events import Table
 
-_RECORD: Final = struct.Struct("<IBI")
-"""Number of the codec, event type, size of the body."""
+_RECORD: Final = struct.Struct("<IBBI")
+"""Number of the codec, event type, doubt, size of the body."""
 
 
 class XaRows:
@@ -53,7 +53,9 @@ class XaRows:
         source = (event.table, event.codec)
         if source not in self._codecs:
             self._codecs.append(source)
-        record = _RECORD.pack(self._codecs.index(source), event.event_type, len(event.body))
+        record = _RECORD.pack(
+            self._codecs.index(source), event.event_type, event.doubt, len(event.body)
+        )
         size = len(record) + len(event.body)
         try:
             if not self.spilled and self.bytes + size > self._memory_limit:
@@ -89,12 +91,12 @@ class XaRows:
         while self._replayed < self.bytes:
             try:
                 self._file.seek(self._replayed)
-                codec, event_type, size = _RECORD.unpack(self._file.read(_RECORD.size))
+                codec, event_type, doubt, size = _RECORD.unpack(self._file.read(_RECORD.size))
                 body = self._file.read(size)
             except (OSError, MemoryError) as error:
                 raise _not_kept(error) from error
             table, decoder = self._codecs[codec]
-            yield RowsChanged(table, event_type, body, decoder)
+            yield RowsChanged(table, event_type, body, decoder, doubt=Doubt(doubt))
             self._replayed += _RECORD.size + size
 
     def close(self) -> None:

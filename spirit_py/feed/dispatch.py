@@ -178,8 +178,8 @@ class Dispatcher:
                 with self._lock:
                     self._gate.received(place)
                     self._ledger.began()
-            case Committed(place):
-                self._committed(place)
+            case Committed(place, cascaded):
+                self._committed(place, cascaded=cascaded)
                 self.lag = max(0.0, time.time() - place.executed_at)
             case Advanced(place):
                 self._committed(place)
@@ -220,7 +220,7 @@ class Dispatcher:
         subscription = self._subscriptions[event.table]
         self._wait_for_room()
         with self._lock:
-            subscription.receive(changes, epoch or self._ledger.current)
+            subscription.receive(changes, epoch or self._ledger.current, event.doubt)
 
     def _hidden(self, hidden: HiddenChange, place: Place) -> None:
         """Pass over rows that cannot be read, if the tables will be compared as a whole.
@@ -237,7 +237,7 @@ class Dispatcher:
             for subscription in self._subscriptions.values():
                 subscription.note_unread(self._ledger.current)
 
-    def _committed(self, place: Place) -> None:
+    def _committed(self, place: Place, *, cascaded: bool = False) -> None:
         """Note the end of a transaction, or a position between two."""
         if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, None, place)
@@ -245,12 +245,14 @@ class Dispatcher:
         with self._lock:
             self._gate.received(place)
             self._ledger.committed(place)
-            self._transaction_ended()
+            self._transaction_ended(cascaded=cascaded)
             self._lock.notify_all()
 
-    def _transaction_ended(self) -> None:
+    def _transaction_ended(self, *, cascaded: bool) -> None:
         for subscription in self._merging:
             subscription.buffer.transaction_ended()
+        for subscription in self._subscriptions.values():
+            subscription.in_doubt.transaction_ended(cascaded=cascaded)
 
     def _replay(self, rows: XaRows, epoch: Epoch | None, decided: Place) -> None:
         for event in rows.replay():
@@ -282,7 +284,8 @@ class Dispatcher:
         with self._lock:
             self._ledger.decided(event.xid)
             self._ledger.committed(event.place)
-            self._transaction_ended()
+            # Of rows that were set aside it is not kept what else was in their statements.
+            self._transaction_ended(cascaded=True)
             self._lock.notify_all()
 
     def _statement(self, event: StatementSeen) -> None:
@@ -314,6 +317,8 @@ class Dispatcher:
             self._ledger.abandoned()
             for subscription in self._merging:
                 subscription.buffer.transaction_abandoned()
+            for subscription in self._subscriptions.values():
+                subscription.in_doubt.transaction_abandoned()
 
     def close(self) -> None:
         """Drop the rows of XA transactions that were set aside."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.watermark import Rest, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
+from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.feed.visibility import VisibilityProofs
 from spirit_py.table.keys import comparable
 from spirit_py.table.row_key import conflicting
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.binlog.codec.images import RowChange, RowImage
-    from spirit_py.binlog.events import Table
+    from spirit_py.binlog.events import Doubt, Table
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.feed.ledger import Epoch
@@ -39,6 +40,7 @@ class TableSubscription:
 
     Attributes:
         room: bytes of changes that may still be applied; None for no bound.
+        in_doubt: the keys of rows that may not be what the server has.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class TableSubscription:
             merging=mapping.merging,
             key_merging=mapping.key_merging,
         )
+        self.in_doubt = DoubtfulKeys()
         self._doubts = 0
         #: Changes of the table were not in the stream, and it was not compared since.
         self.has_unread_changes = False
@@ -198,9 +201,10 @@ class TableSubscription:
         self._doubts += 1
         self.buffer.exact = False
 
-    def receive(self, changes: Sequence[RowChange], epoch: Epoch) -> None:
+    def receive(self, changes: Sequence[RowChange], epoch: Epoch, doubt: Doubt) -> None:
         """Take in row changes, in order; called under the feed's lock."""
         self.buffer.add_all(_images(changes), epoch)
+        self.in_doubt.receive(changes, doubt)
         if self.buffer.unweighed:
             self._unweighed.notify()
 

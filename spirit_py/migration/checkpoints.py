@@ -131,13 +131,17 @@ class Checkpoints:
             self._settled_at = self._feed.position_here(session)
 
     def take(self) -> CheckpointRecord:
-        """Return the record of now. No I/O; any thread may ask."""
+        """Return the record of now. No I/O; any thread may ask.
+
+        The position is read first: what is received after it, a later run receives again.
+        """
         figures, base = self._run.figures, self._base
+        position = self._feed.position() or base.position
         return replace(
             base,
             tables=tuple(_progress(table, self._pairs[table.name]) for table in base.tables),
             phase=figures.phase.value,
-            position=self._feed.position() or base.position,
+            position=position,
             settled_at=self._settled_at,
             seconds=round(base.seconds + figures.elapsed, 1),
             totals=self._totals(),

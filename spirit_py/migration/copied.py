@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier, SqlSession
     from spirit_py.feed.feed import ChangeFeed
-    from spirit_py.feed.subscription import TableSubscription
     from spirit_py.migration.indexes.deferred import DeferredIndexes
     from spirit_py.migration.indexes.plan import IndexPlan
     from spirit_py.migration.run import Run
@@ -48,7 +47,6 @@ class CopiedPair(Pair):
     """One table of a migration and its new table, which is copied while changes are applied.
 
     Attributes:
-        subscription: the table's side of the feed.
         before: what earlier runs have copied.
         checked_to: how far an earlier run's checksum found no difference; None for nothing.
         plan: what is done with its secondary indexes.
@@ -57,7 +55,6 @@ class CopiedPair(Pair):
     """
 
     process: Run
-    subscription: TableSubscription
     plan: IndexPlan
     deferred: DeferredIndexes = field(init=False)
     built: bool = field(default=False, init=False)
@@ -67,6 +64,7 @@ class CopiedPair(Pair):
 
     def __post_init__(self) -> None:
         """Note whether indexes are left out already."""
+        super().__post_init__()
         self.deferred = self.plan.deferred if self.plan.left_out else self.plan.none
 
     def copy(self) -> None:
@@ -144,9 +142,10 @@ class CopiedPair(Pair):
         """Return how far the checksum found no difference, as literals; any thread may ask.
 
         Empty where rows may conflict in the new table: a resumed run applies old images over newer
-        rows there, and one of them may remove a row that was compared.
+        rows there, and one of them may remove a row that was compared. Empty also when rows came in
+        doubt since the comparison began: a later run does not know them.
         """
-        if self._checker is None or self.mapping.merging:
+        if self._checker is None or self.mapping.merging or self.doubts.since_comparison:
             return ()
         bound = self._checker.low_watermark
         return () if bound is None else bound.literals

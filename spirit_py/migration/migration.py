@@ -325,8 +325,10 @@ def _swap(
     while True:
         deferral.pass_when_free()
         for pair in pairs:
-            if not pair.proven:
-                pair.check(why="rows were written over others")
+            if why := pair.prove():
+                if run.figures.phase is Phase.CUTOVER:
+                    run.enter(Phase.CHECKSUM)
+                pair.check(why=why)
         run.engines.rest()
         # A pause, or a window that has closed, between two tries leaves no phase.
         if run.figures.phase is not Phase.CUTOVER:
@@ -335,8 +337,6 @@ def _swap(
             return swap_in_new_tables(run, swap)
         except HeldBack as held:
             run.tell(EventName.CUTOVER_HELD_BACK, f"{held}: waiting again", reason=str(held))
-            if not all(pair.proven for pair in pairs):
-                run.enter(Phase.CHECKSUM)
 
 
 def _finish(run: Run, record: CheckpointRecord) -> None:

@@ -18,6 +18,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.estimates import fraction_of
 from spirit_py.events import EventName
 from spirit_py.feed.feed import ChangeFeed
+from spirit_py.migration.doubts import Doubts
 from spirit_py.migration.process import quietly
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     import contextlib
 
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
-    from spirit_py.contracts import Applier
+    from spirit_py.contracts import Applier, SqlSession
+    from spirit_py.feed.subscription import TableSubscription
     from spirit_py.migration.process import Process
     from spirit_py.stop import StopSwitch
     from spirit_py.table.keys import KeyBound
@@ -64,19 +66,33 @@ class Pair:
     """A table, and the table that follows it through the feed.
 
     Attributes:
+        subscription: the table's side of the feed.
         stop: the switch that gets the feed's faults.
+        doubts: the rows that the server may have rolled back although it logged them.
         max_passes: passes that a comparison may take; 1 repairs nothing.
     """
 
     process: Process
     mapping: TableMapping
     feed: ChangeFeed
+    subscription: TableSubscription
     applier: Applier
     stop: StopSwitch
+    doubts: Doubts = field(init=False)
     max_passes: int = ChecksumOptions.max_passes
     _checker: Checker | None = field(default=None, init=False)
     #: :attr:`Checker.proven` of the last comparison that ended clean.
     _proven: int = field(default=-1, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin without a comparison."""
+        self.doubts = Doubts(
+            process=self.process,
+            mapping=self.mapping,
+            feed=self.feed,
+            stop=self.stop,
+            keys=self.subscription.in_doubt,
+        )
 
     @property
     def source_name(self) -> tuple[str, str]:
@@ -110,6 +126,8 @@ class Pair:
         if may_be_null(self.mapping):
             look = partial(refuse_null_keys, mapping=self.mapping)
             self.process.step("null keys", look, stop=stop or self.stop)
+        above = self._compared_before()
+        base = self.doubts.begin_comparison(whole=above is None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         checker = Checker(
             mapping=self.mapping,
@@ -124,13 +142,14 @@ class Pair:
                 yield_seconds=config.checksum_yield_timeout,
                 max_passes=self.max_passes,
             ),
-            resume_above=self._compared_before(),
+            resume_above=above,
             pace=self.process.pace,
             tell=partial(self.process.tell, table=self.name),
         )
         self._checker = checker
         result = self._run(checker)
         self._proven = checker.proven
+        self.doubts.compared(base, whole=above is None)
         self.process.tell(
             EventName.CHECKSUM_DONE,
             f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes},"
@@ -171,17 +190,28 @@ class Pair:
         return None
 
     @property
-    def proven(self) -> bool:
-        """Whether no change can have removed a row of the target since it was compared."""
-        return not self.mapping.merging or self.feed.overwrites(self.mapping) == self._proven
+    def unproven(self) -> str:
+        """Why the table must be compared once more; empty for not. No I/O."""
+        if self.mapping.merging and self.feed.overwrites(self.mapping) != self._proven:
+            return "rows were written over others"
+        return self.doubts.must_compare
 
-    def require_proven(self) -> None:
-        """Refuse to swap a table that must be compared once more.
+    def prove(self) -> str:
+        """Compare the rows that are in doubt; return :attr:`unproven` afterwards."""
+        self.doubts.settle()
+        return self.unproven
+
+    def require_proven(self, session: SqlSession) -> None:
+        """Refuse to swap a table that must be compared once more, or of which rows must be.
+
+        Args:
+            session: holds the lock of the swap.
 
         Raises:
             HeldBack: it must.
         """
-        if not self.proven:
+        self.doubts.require_settled(session)
+        if self.unproven:
             raise HeldBack(
                 f"{self.name} must be compared once more: a transaction larger than the memory was"
                 " written over rows in its way",

@@ -209,7 +209,7 @@ class PairSwap:
         self.final_check(session)
         require_these(session, self._proofs)
         for pair in self.pairs:
-            pair.require_proven()
+            pair.require_proven(session)
         self._align(session)
 
 

@@ -133,8 +133,8 @@ def _keep_only(wanted: Callable[[], bool]) -> None:
 
     receive = TableSubscription.receive
 
-    def received(self: Any, changes: Any, epoch: Any) -> None:
-        receive(self, [change for change in changes if wanted()], epoch)
+    def received(self: Any, changes: Any, epoch: Any, doubt: Any) -> None:
+        receive(self, [change for change in changes if wanted()], epoch, doubt)
 
     TableSubscription.receive = received  # type: ignore[method-assign]
 

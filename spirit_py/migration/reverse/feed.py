@@ -123,14 +123,20 @@ def open_reverse_feed(
     if why := why_unreachable(process.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
     feed, applier = open_feed(process, stop, stack, judge_first=True)
-    for mapping in mappings:
-        feed.add_subscription(mapping, rests=())
-    feed.start_from_position(record.position)
-    feed.set_watermark_optimization(enabled=False)
-    return [
-        Pair(process=process, mapping=mapping, feed=feed, applier=applier, stop=stop)
+    pairs = [
+        Pair(
+            process=process,
+            mapping=mapping,
+            feed=feed,
+            subscription=feed.add_subscription(mapping, rests=()),
+            applier=applier,
+            stop=stop,
+        )
         for mapping in mappings
     ]
+    feed.start_from_position(record.position)
+    feed.set_watermark_optimization(enabled=False)
+    return pairs
 
 
 def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableMapping:

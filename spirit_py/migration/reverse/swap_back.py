@@ -128,8 +128,8 @@ class SwapBack:
         while not self.swapped:
             await_turn(process.pace, Work.SWAP, pause=self._pairs[0].stop.pause, show=process.show)
             for pair in self._pairs:
-                if not pair.proven:
-                    pair.check()
+                if why := pair.prove():
+                    pair.check(why=why)
             process.tell(EventName.REVERT_STEP_BEGUN, "swapping back", step="swap")
             try:
                 swap.run()

@@ -1,0 +1,179 @@
+"""Rows that the server may have rolled back although it logged them: settled before a swap.
+
+:mod:`spirit_py.binlog.cascades` has the defect of the server, :mod:`spirit_py.feed.doubts` the keys
+in doubt. What is applied of such changes behind the last comparison would be in the swapped table.
+
+**No deadlock, no doubt.** The server rolls back so only at a deadlock, and InnoDB counts them all.
+The count that doubts are held against is read where no statement can be between its deadlock and
+its commit: before the lock of a comparison's snapshot is requested, or under the lock of a swap.
+For a statement holds the metadata locks of all its tables, also of those to which it may cascade,
+from its begin to its commit. So one whose deadlock was counted by then has committed when the lock
+is granted, and is received and applied under it. If the count is the same at the swap, nothing that
+was received since is in doubt. A count that cannot be read is never the same.
+
+**Otherwise the rows are compared.** Everything that has put a key in doubt so far is applied; then
+these rows are read from both tables in one snapshot. Where they are equal, what is pending leads to
+the true row, or puts it in doubt again, with a higher number. Rows in motion are read again some
+times. If a row still differs, or not all keys are known, the whole table is compared once more,
+which repairs it.
+
+::
+
+    before a try   count != base, or keys from before base:  compare the keys in doubt
+    under the lock keys in doubt, and count != base:         note base, hold the swap back
+                   otherwise                                 swap
+
+*Base* is that count, and the number of the last transaction with doubts that was received with it.
+Under the lock nothing is read but the count, and that only if there are keys in doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.checksum.by_key import comparable_by_key, rows_that_differ
+from spirit_py.errors import HeldBack
+from spirit_py.events import EventName
+from spirit_py.mysql.deadlocks import count_deadlocks
+from spirit_py.mysql.retry import retrying
+
+if TYPE_CHECKING:
+    from spirit_py.checksum.result import RowDifference
+    from spirit_py.contracts import ChangeSource, SqlSession
+    from spirit_py.feed.doubts import DoubtfulKeys
+    from spirit_py.migration.process import Process
+    from spirit_py.mysql.deadlocks import Deadlocks
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+#: Readings of rows that differ, because changes of theirs are on the way.
+_READINGS: Final = 5
+
+
+@dataclass(frozen=True)
+class Base:
+    """What doubts are held against.
+
+    Attributes:
+        number: of the last transaction that must be settled whatever the count is.
+        deadlocks: the count; None where it is not known.
+    """
+
+    number: int = 0
+    deadlocks: Deadlocks | None = None
+
+
+@dataclass(kw_only=True)
+class Doubts:
+    """The rows in doubt of one pair of tables.
+
+    Attributes:
+        keys: their keys, which the feed keeps.
+        must_compare: why the whole table must be compared once more; empty for not.
+    """
+
+    process: Process
+    mapping: TableMapping
+    feed: ChangeSource
+    stop: StopSwitch
+    keys: DoubtfulKeys
+    must_compare: str = ""
+    _base: Base = field(default_factory=Base, init=False)
+    #: Keys in doubt since this number were perhaps not compared by the last comparison.
+    _compared_from: int = field(default=0, init=False)
+
+    @property
+    def since_comparison(self) -> bool:
+        """Whether rows have come in doubt since the last comparison began; any thread may ask."""
+        return self.keys.since(self._compared_from)
+
+    def begin_comparison(self, *, whole: bool) -> Base:
+        """Note that a comparison begins; before it requests a lock.
+
+        Args:
+            whole: from the beginning of the table on.
+        """
+        base = Base(self.keys.begin_comparison(), self._count())
+        self._compared_from = base.number if whole else 0
+        return base
+
+    def compared(self, base: Base, *, whole: bool) -> None:
+        """Note that the comparison ended clean: a whole one settles what was in doubt before it."""
+        if whole:
+            self.keys.forget(base.number)
+            self._base, self.must_compare = base, ""
+
+    def settle(self) -> None:
+        """Compare the rows in doubt, outside of a lock; afterwards none, or ``must_compare``."""
+        if self.must_compare or not self.keys.since(0):
+            return
+        if not self.keys.up_to(self._base.number) and self._is_base(self._count()):
+            return
+        number, literals = self.keys.number, self.keys.literals()
+        if literals is None:
+            self.must_compare = "too many rows may have been changed by failed cascades"
+        elif not comparable_by_key(self.mapping):
+            self.must_compare = "rows may have been changed by failed cascades"
+        elif differing := self._differing(literals):
+            self.must_compare = f"{differing} rows differ after a failed cascade"
+        else:
+            self.keys.forget(number)
+
+    def require_settled(self, session: SqlSession) -> None:
+        """Refuse to swap while rows are in doubt; under the lock, when all is received.
+
+        Args:
+            session: reads the count, if there are rows in doubt.
+
+        Raises:
+            HeldBack: they must be compared first.
+        """
+        if not self.keys.since(0):
+            return
+        now = count_deadlocks(session)
+        if not self.keys.up_to(self._base.number) and self._is_base(now):
+            return
+        self._base = Base(self.keys.number, now)
+        raise HeldBack(
+            f"rows of {self._name} must be compared once more: a deadlock may have undone changes"
+            " of foreign keys that are in the binlog",
+            hint="run the same command again",
+        )
+
+    def _is_base(self, now: Deadlocks | None) -> bool:
+        return now is not None and now == self._base.deadlocks
+
+    def _count(self) -> Deadlocks | None:
+        return self.process.step("deadlocks", count_deadlocks, stop=self.stop)
+
+    def _differing(self, literals: list[str]) -> int:
+        """Return how many of these rows differ in every reading."""
+        left = literals
+        for _ in range(_READINGS):
+            # Everything that has put these rows in doubt is applied before they are read.
+            self.feed.catch_up(self.process.show)
+            found = retrying(self.stop)(self._read, left)
+            left = [difference.key for difference in found]
+            if not left:
+                break
+        examples = [str(difference) for difference in found[:10]]
+        self.process.tell(
+            EventName.DOUBTS_COMPARED,
+            f"{len(literals)} rows of {self._name} that a failed cascade may have changed were"
+            f" compared: {len(left)} differ",
+            table=self._name,
+            level="warning" if left else "info",
+            rows=len(literals),
+            differences=len(left),
+            examples=examples,
+        )
+        return len(left)
+
+    def _read(self, keys: list[str]) -> list[RowDifference]:
+        connection = self.process.config.connection
+        return rows_that_differ(connection, self.mapping, keys, between=self.stop.check)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
