@@ -19,6 +19,7 @@ from spirit_py.plan.columns import columns_of, key_of
 from spirit_py.plan.definition import Tried, try_definition
 from spirit_py.plan.earlier import decision_for, earlier_run, goes_on, refusals_of
 from spirit_py.plan.estimate import time_of
+from spirit_py.plan.in_front import kept_by_others
 from spirit_py.plan.indexes import clauses_of, indexes_of
 from spirit_py.plan.keys import refused_keys
 from spirit_py.plan.method import method_of
@@ -32,7 +33,7 @@ from spirit_py.plan.model import (
     TimePlan,
 )
 from spirit_py.plan.noted import Remarks, TooLong
-from spirit_py.plan.running import note_of, running_run
+from spirit_py.plan.running import note_of, running_run, working
 from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
@@ -200,6 +201,8 @@ class _Maker:
         """
         if not self._brief:
             self._running = running_run(self._session, self._contexts)
+            for one in self._contexts:
+                self._noted.warnings += kept_by_others(self._session, (one.schema, one.table))
         tables = tuple(self._tables(sampling))
         earlier = earlier_run(self._decision, start_afresh=self._config.start_afresh)
         if self._running is not None:
@@ -282,7 +285,7 @@ class _Maker:
             certain=True,
             why=f"an earlier run is carried on: {self._decision.reason}"
             if self._running is None
-            else "a run that works on it now copies it",
+            else working(self._running.running),
         )
 
     def _tried(

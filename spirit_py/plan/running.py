@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.live import STALE_SECONDS
+from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
 from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_count, human_percent, human_seconds
@@ -80,6 +81,19 @@ _FIGURES = (
     "phase", "elapsed", "rows", "rows_total", "fraction", "eta", "run_eta", "run_eta_until",
     "waiting_for", "paused",
 )  # fmt: skip
+
+
+def working(seen: RunningRun | None) -> str:
+    """Return why a table needs nothing else now: what the run does that works on it."""
+    if seen is None or not seen.phase:
+        return "a run works on it now"
+    if seen.phase in (REVERT, *AFTER_SWAP):
+        return f"a run that has swapped it works on it now, in phase {seen.phase}"
+    if seen.paused:
+        return f"a run works on it now, in phase {seen.phase}, and is {seen.paused}"
+    if seen.phase == Phase.COPY:
+        return "a run that works on it now copies it"
+    return f"a run works on it now, in phase {seen.phase}"
 
 
 def described(seen: RunningRun) -> str:

@@ -266,3 +266,18 @@ def test_what_a_locked_table_hides_is_said(table: Database) -> None:
     assert "UNIQUE KEY `u`" in one.definition.new
     assert one.time.seconds is None
     assert any("is locked by another session" in note.cause for note in plan.warnings)
+
+
+def test_who_keeps_the_table_is_named_where_its_rows_can_be_read(table: Database) -> None:
+    """A native ALTER that copies lets others read: a plan saw nothing of it."""
+    with closing(table.connect()) as other, closing(other.cursor()) as cursor:
+        cursor.execute("FLUSH TABLES t WITH READ LOCK")
+        plan = make_plan(config_for(table, table="t", alter="ADD COLUMN z INT"), sample=False)
+        (kept,) = [note for note in plan.warnings if note.check == "in_front"]
+        assert f"{table.name}.t is locked as a whole" in kept.cause
+        assert f"session {other.thread_id()} of" in kept.cause
+        cursor.execute("UNLOCK TABLES")
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT COUNT(*) FROM t")
+        plan = make_plan(config_for(table, table="t", alter="ADD COLUMN z INT"), sample=False)
+        assert not [note for note in plan.warnings if note.check == "in_front"]

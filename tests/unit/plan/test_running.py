@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from spirit_py.plan.model import EarlierRun, RunningRun
-from spirit_py.plan.running import described, note_of
+from spirit_py.plan.running import described, note_of, working
 
 RUN = RunningRun(
     table="shop.orders",
@@ -56,3 +58,19 @@ def test_the_refusal_names_the_table_and_what_to_do():
     )
     assert note.cause == "another run works on shop.orders now: server session 77"
     assert (note.table, note.remedy) == ("shop.orders", "wait")
+
+
+@pytest.mark.parametrize(
+    ("phase", "paused", "said"),
+    [
+        ("copy", "", "a run that works on it now copies it"),
+        ("copy", "paused by a@h", "a run works on it now, in phase copy, and is paused by a@h"),
+        ("checksum", "", "a run works on it now, in phase checksum"),
+        ("keep", "", "a run that has swapped it works on it now, in phase keep"),
+        ("revert", "", "a run that has swapped it works on it now, in phase revert"),
+        ("", "", "a run works on it now"),
+    ],
+)
+def test_only_one_that_copies_is_said_to_copy(phase, paused, said):
+    """After the swap nothing is copied, nor in a pause."""
+    assert working(replace(RUN, phase=phase, paused=paused)) == said
