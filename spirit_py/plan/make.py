@@ -220,7 +220,7 @@ class _Maker:
             replicas=replicas_of(self._session, self._config, copied=copied, deferred=deferred),
             pace=pace_of(self._config) if copied else (),
             warnings=tuple(dict.fromkeys(self._noted.warnings)),
-            refusals=tuple(dict.fromkeys(self._noted.refusals)),
+            refusals=self._noted.refused(),
         )
 
     def _tables(self, sampling: StopSwitch | None) -> Iterator[TablePlan]:
@@ -359,7 +359,7 @@ class _Maker:
             )
         if sampling is None or mapping is None or tried is None:
             return TimePlan(how="no sample was taken")
-        if self._noted.refusals:
+        if self._noted.refused():
             return TimePlan(how="no sample is taken for what is refused")
         try:
             sample = take_sample(

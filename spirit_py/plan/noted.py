@@ -10,6 +10,7 @@ from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.plan.model import Note
 from spirit_py.preflight.check import Severity
+from spirit_py.preflight.registry import names_missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,10 +24,24 @@ class TooLong(Refusal):
 
 @dataclass(kw_only=True)
 class Remarks:
-    """What was found, of all tables."""
+    """What was found, of all tables.
+
+    Attributes:
+        denied: refusals by checks that could not look, because the account may not.
+        named: another refusal names all GRANTs that are missing.
+    """
 
     warnings: list[Note] = field(default_factory=list)
     refusals: list[Note] = field(default_factory=list)
+    denied: list[Note] = field(default_factory=list)
+    named: bool = False
+
+    def refused(self) -> tuple[Note, ...]:
+        """Return the refusals, each once; a check that was denied its look only where it must be.
+
+        What it lacks is among the GRANTs that are missing, where these are named.
+        """
+        return tuple(dict.fromkeys([*self.refusals, *([] if self.named else self.denied)]))
 
     def add(self, findings: Sequence[Finding], table: str = "") -> None:
         """Note the findings of checks."""
@@ -42,8 +57,13 @@ class Remarks:
                 code=one.code or "",
                 details=one.details,
             )
-            refused = one.severity is Severity.REFUSAL
-            (self.refusals if refused else self.warnings).append(note)
+            self.named = self.named or names_missing(one)
+            if one.denied:
+                self.denied.append(note)
+            elif one.severity is Severity.REFUSAL:
+                self.refusals.append(note)
+            else:
+                self.warnings.append(note)
 
     @contextlib.contextmanager
     def refusing(self, table: str = "") -> Iterator[None]:

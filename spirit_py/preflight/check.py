@@ -106,6 +106,7 @@ class Finding:
         details: further lines, such as examples.
         code: the page that says what to do; that of the check where it is None.
         locked: the check could not look, because another session has locked the table.
+        denied: it could not, because the account may not.
     """
 
     severity: Severity
@@ -115,6 +116,7 @@ class Finding:
     details: tuple[str, ...] = ()
     code: ErrorCode | None = None
     locked: bool = False
+    denied: bool = False
 
 
 Findings: TypeAlias = Iterator[Finding]

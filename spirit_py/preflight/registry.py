@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
@@ -77,6 +77,9 @@ class Check:
     code: ErrorCode
 
 
+PRIVILEGES: Final = "privileges"
+"""The check that names all GRANTs that are missing."""
+
 CHECKS: tuple[Check, ...] = (
     Check(
         "auto_increment", CheckScope.AFTER_CREATE, auto_increment.check, ErrorCode.AUTO_INCREMENT
@@ -125,7 +128,7 @@ CHECKS: tuple[Check, ...] = (
     Check("own_writes", CheckScope.SERVER, own_writes.check, ErrorCode.TAGGED_WRITES),
     Check("padded_chars", CheckScope.AFTER_CREATE, padded_chars.check, ErrorCode.PADDED_CHAR),
     Check("prepared_xa", CheckScope.SERVER, prepared_xa.check, ErrorCode.XA_UNDECIDED),
-    Check("privileges", CheckScope.SERVER, privileges.check, ErrorCode.MISSING_PRIVILEGES),
+    Check(PRIVILEGES, CheckScope.SERVER, privileges.check, ErrorCode.MISSING_PRIVILEGES),
     Check("replica", CheckScope.SERVER, replica.check, ErrorCode.REPLICA),
     Check("server_settings", CheckScope.SERVER, server_settings.check, ErrorCode.SERVER_SETTINGS),
     Check(
@@ -161,18 +164,26 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
 def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
     """Run all checks of these scopes for all tables; equal findings are returned once.
 
+    Where the privileges that are missing are refused, with their GRANTs, the checks that could not
+    look without them are left out.
+
     Raises:
         ServerFault: when the server was lost on the way, or the statement was ended.
     """
-    return tuple(
-        dict.fromkeys(
-            replace(finding, check=check.name, code=finding.code or check.code)
-            for context in contexts
-            for check in CHECKS
-            if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.found)
-            for finding in _findings(check, context)
-        )
+    found = dict.fromkeys(
+        replace(finding, check=check.name, code=finding.code or check.code)
+        for context in contexts
+        for check in CHECKS
+        if check.scope in scopes and (check.scope is not CheckScope.SOURCE or context.found)
+        for finding in _findings(check, context)
     )
+    named = any(map(names_missing, found))
+    return tuple(one for one in found if not (named and one.denied))
+
+
+def names_missing(finding: Finding) -> bool:
+    """Return whether a finding refuses the account, and names all the GRANTs that are missing."""
+    return finding.check == PRIVILEGES and finding.severity is Severity.REFUSAL
 
 
 def _findings(check: Check, context: PreflightContext) -> list[Finding]:
@@ -185,12 +196,13 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
         # A stop request ends a long statement; the caller knows why.
         if connection_lost(error) or error.code == INTERRUPTED:
             raise
+        denied = access_denied(error)
         found = refuse(
             f"the check {check.name} could not look: {error.text} (error {error.code})",
             error.hint or _remedy(error),
-            code=ErrorCode.MISSING_PRIVILEGES if access_denied(error) else ErrorCode.SERVER_ERROR,
+            code=ErrorCode.MISSING_PRIVILEGES if denied else ErrorCode.SERVER_ERROR,
         )
-        return [replace(found, locked=error.code == LOCK_WAIT_TIMEOUT)]
+        return [replace(found, locked=error.code == LOCK_WAIT_TIMEOUT, denied=denied)]
 
 
 def _code(error: Refusal) -> ErrorCode | None:

@@ -14,7 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.preflight import registry
 from spirit_py.preflight.check import refusal_of, refuse, warn
-from spirit_py.preflight.registry import CHECKS, Check, CheckScope, run_checks
+from spirit_py.preflight.registry import CHECKS, PRIVILEGES, Check, CheckScope, run_checks
 
 
 def run(monkeypatch, *checks: Check) -> tuple:
@@ -98,6 +98,25 @@ def test_a_check_that_cannot_look(monkeypatch):
             monkeypatch, Check("forbidden", CheckScope.SERVER, forbidden, ErrorCode.SERVER_SETTINGS)
         )
     assert "privileges" in refused.value.hint
+
+
+def test_what_is_missing_is_named_once(monkeypatch):
+    """The check of privileges has all the GRANTs: others that could not look say no more."""
+
+    def forbidden(_):
+        raise ServerFault(1142, "SELECT command denied", where="test")
+
+    unseen = Check("forbidden", CheckScope.SERVER, forbidden, ErrorCode.SERVER_SETTINGS)
+    lacking = Check(
+        PRIVILEGES,
+        CheckScope.SERVER,
+        lambda _: [refuse("the account lacks SELECT", "GRANT SELECT")],
+        ErrorCode.MISSING_PRIVILEGES,
+    )
+    with pytest.raises(Refusal, match="the account lacks SELECT") as refused:
+        run(monkeypatch, unseen, lacking)
+    assert refused.value.details == ()
+    assert refused.value.hint == "GRANT SELECT"
 
 
 def test_a_check_that_fails_otherwise_speaks_of_no_privileges(monkeypatch):
