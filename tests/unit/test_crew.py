@@ -1,13 +1,17 @@
-"""What the oracle's own session does where a statement fails."""
+"""What the oracle's own sessions do where a statement or a writer fails."""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import MySQLdb
 import pytest
 
 from tests.oracle.crew import run_in_own_session
+from tests.oracle.load import LoadError
+from tests.oracle.stall import Stalls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,3 +92,14 @@ def test_other_errors_and_endless_deadlocks_are_raised():
         executed(["a"], a=[LOST])
     with pytest.raises(MySQLdb.Error, match="1213"):
         executed(["a"], a=[DEADLOCK] * 10)
+
+
+def test_a_writer_that_fails_while_a_chunk_is_held_up_lets_go_of_it():
+    """The thread that holds it raises nothing: the case itself raises what the writer said."""
+    db: Any = FailingSession()
+    session = mock.Mock()
+    rounds = mock.Mock(side_effect=LoadError("a writer failed"))
+    with mock.patch.object(Stalls, "_waited_for", return_value=True):
+        Stalls(db, rounds)._hold(session, threading.Event())
+    rounds.assert_called_once_with()
+    session.rollback.assert_called_once_with()
