@@ -10,10 +10,12 @@ from spirit_py.checkpoint.beginning import create_checkpoint_tables
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import try_triggers
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
@@ -228,13 +230,27 @@ def drop_sentinels(run: Run, tables: Iterable[Name]) -> None:
     run.step("cleanup", drop)
 
 
+def _require_sight(session: SqlSession, source: TableSchema) -> None:
+    """Raise MigrationFailure where a table may be there, and hidden from the account."""
+    grants = read_grants(session)
+    if missing := grants.missing(("SELECT",), source.schema, [source.name]):
+        raise MigrationFailure(
+            f"account {grants.account} may not look at {source.schema}.{source.name} any more",
+            hint=f"{grants.grant(missing, source.schema)} then run the same command again",
+            error_code=ErrorCode.MISSING_PRIVILEGES,
+        )
+
+
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     """Compare the source's definition again: from here on the feed sees every DDL (R14).
 
     Raises:
         SchemaChanged: another session has changed it meanwhile.
+        MigrationFailure: the table is hidden from the account, which may look at it no more.
     """
     found = read_table(session, source.schema, source.name)
+    if found is None:
+        _require_sight(session, source)
     if found is None or shape_of(found) != shape_of(source):
         raise SchemaChanged(
             f"another session changed the definition of {source.schema}.{source.name} while the"

@@ -104,16 +104,27 @@ def test_without_binlog_privileges_status_shows_everything_else(db, account):
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("point", "change", "code"),
     [
-        ("ALTER USER {user} IDENTIFIED BY 'another'", ErrorCode.ACCESS_DENIED),
-        ("REVOKE INSERT ON {schema}.* FROM {user}", ErrorCode.MISSING_PRIVILEGES),
+        (
+            "chunk.committed",
+            "ALTER USER {user} IDENTIFIED BY 'another'",
+            ErrorCode.ACCESS_DENIED,
+        ),
+        (
+            "chunk.committed",
+            "REVOKE INSERT ON {schema}.* FROM {user}",
+            ErrorCode.MISSING_PRIVILEGES,
+        ),
+        # The table is hidden from it then, and not changed by another session.
+        ("feed.started", "REVOKE ALL ON {schema}.* FROM {user}", ErrorCode.MISSING_PRIVILEGES),
     ],
+    ids=["password", "one privilege", "all privileges"],
 )
 def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
-    db, spark_engine, monkeypatch, change, code
+    db, spark_engine, monkeypatch, point, change, code
 ):
-    """The run ends with everything kept; once the account may do it again, it carries on."""
+    """The run ends with nothing dropped; once the account may do it again, the command does it."""
     make_table(db, 500)
     user = f"u_{secrets.token_hex(4)}"
     db.execute(f"CREATE USER {user} IDENTIFIED BY 'p'")
@@ -122,12 +133,12 @@ def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
     account = replace(connection_options(db), user=user, password="p")
     change = change.format(user=user, schema=db.name)
     with monkeypatch.context() as patched:
-        once_at(patched, "chunk.committed", lambda: db.execute(change))
+        once_at(patched, point, lambda: db.execute(change))
         with pytest.raises(MigrationFailure) as caught:
             start(spark_engine, db, connection=account, target_chunk_time=0.01).end()
     assert caught.value.error_code is code
     assert "run the same command again" in caught.value.hint
     assert tables(db) == KEPT
-    db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'; GRANT INSERT ON {db.name}.* TO {user}")
+    db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'; GRANT ALL ON {db.name}.* TO {user}")
     assert start(spark_engine, db, connection=account).end().outcome == "done"
     db.execute(f"DROP USER {user}")
