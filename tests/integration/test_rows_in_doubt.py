@@ -1,74 +1,120 @@
 """Changes that the server has rolled back and logged all the same: none is swapped in.
 
-In each test a cascade's deadlock is swallowed by the server after the last comparison.
+In these tests the server swallows the deadlock of a foreign key's cascade after the last comparison
+(:mod:`spirit_py.binlog.cascades`).
 """
 
 from __future__ import annotations
 
+import json
 import threading
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.events import EventName
+from spirit_py.feed import subscription
+from spirit_py.feed.doubts import DoubtfulKeys
 from tests.integration.test_foreign_key_feed import logged
 from tests.integration.test_foreign_key_migrations import await_sentinel
 from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import Interruption, once_at, start
+from tests.kits.reverse import SwappedTable
 from tests.kits.waiting import DEADLINE, until
+
+if TYPE_CHECKING:
+    from tests.kits.reporter import RecordingReporter
 
 pytestmark = pytest.mark.logged_cascades
 
-PARENT = (
-    "CREATE TABLE p (id INT PRIMARY KEY, x INT DEFAULT 0);INSERT INTO p (id) VALUES (1),(2),(3)"
+FAMILY = (
+    "CREATE TABLE p (id INT PRIMARY KEY); INSERT INTO p VALUES (1), (2), (3);"
+    "CREATE TABLE c (id INT PRIMARY KEY, p INT, CONSTRAINT of_c FOREIGN KEY (p) REFERENCES p (id)"
+    " ON DELETE CASCADE ON UPDATE CASCADE);"
+    "INSERT INTO c VALUES (1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3);"
+    "CREATE TABLE s (id INT PRIMARY KEY, p INT, CONSTRAINT of_s FOREIGN KEY (p) REFERENCES s (id)"
+    " ON DELETE CASCADE); INSERT INTO s VALUES (1, NULL), (2, NULL), (3, 2), (4, 2);"
+    "CREATE TABLE ballast (id INT PRIMARY KEY, x INT); INSERT INTO ballast VALUES (1, 0), (2, 0),"
+    " (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (11, 0), (12, 0)"
 )
-CHILD = (
-    "CREATE TABLE c (id INT PRIMARY KEY, p INT, x INT, CONSTRAINT of_c FOREIGN KEY (p)"
-    " REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE);"
-    "INSERT INTO c VALUES (1,1,0),(2,1,0),(3,2,0),(4,2,0),(5,3,0),(6,3,0)"
-)
-#: What the one holds who survives the deadlock: more changes, so that the other is the victim.
-BALLAST = (
-    "CREATE TABLE big (id INT PRIMARY KEY AUTO_INCREMENT, x INT);"
-    "INSERT INTO big (x) WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n"
-    " WHERE i < 50) SELECT i FROM n"
-)
+ROWS = {
+    "p": [(1,), (2,), (3,)],
+    "c": [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)],
+    "s": [(1, None), (2, None), (3, 2), (4, 2)],
+}
 
 
 @pytest.fixture
 def family(db):
-    """Parents and children, on a server whose own cascades can be seen."""
+    """Parents and children, on a server that logs what foreign keys do."""
     if not logged(db):
         pytest.skip("this server writes what foreign keys do into no binlog")
-    db.execute(f"{PARENT}; {CHILD}; {BALLAST}")
+    db.execute(FAMILY)
     return db
 
 
-def swallow(db: Any, statement: str, *, held: int, table: str = "c") -> None:
+def swallow(db: Any, statement: str, *, held: int, table: str = "c", session: str = "") -> None:
     """Run a statement whose cascade waits for a held row of the child, and ends in a deadlock.
 
     Args:
-        held: the row; the one who holds it asks then for the row before it.
+        held: the row; who holds it asks then for the row before it, and has changed more rows.
+        session: a statement that the victim's session begins with.
     """
-    holder = db.connect()
+    holder, victim = db.connect(), db.connect()
     holder.autocommit(False)
+    victim.autocommit(True)
     cursor = holder.cursor()
-    cursor.execute("UPDATE big SET x = x + 1")
-    cursor.execute(f"UPDATE {table} SET x = x WHERE id = {held}")
+    cursor.execute("UPDATE ballast SET x = x + 1")
     cursor.execute(f"SELECT 1 FROM {table} WHERE id = {held} FOR UPDATE")
+    if session:
+        victim.query(session)
+    waiting = threading.Thread(target=victim.query, args=(statement,), daemon=True)
+    waiting.start()
     waits = "SELECT 1 FROM performance_schema.data_lock_waits"
-    victim = threading.Thread(target=lambda: db.connect().query(statement), daemon=True)
-    victim.start()
-    until(lambda: db.query(waits), "wait for the held row")
+    until(lambda: db.query(waits) or not waiting.is_alive(), "the wait for the row")
+    assert waiting.is_alive(), "the statement has failed"
     cursor.execute(f"SELECT 1 FROM {table} WHERE id = {held - 1} FOR UPDATE")
-    victim.join(DEADLINE)
-    assert not victim.is_alive()
+    waiting.join(DEADLINE)
+    assert not waiting.is_alive()
     holder.rollback()
     holder.close()
+    victim.close()
 
 
-def deferred(spark_engine: Any, db: Any, table: str = "c", **more: Any) -> Migrating:
-    """Begin a migration, and return when its first comparison is over, and no other comes."""
+def deadlock(db: Any) -> None:
+    """Let a deadlock happen that has nothing to do with foreign keys."""
+    one, other = db.connect(), db.connect()
+    for connection, row in ((one, 1), (other, 2)):
+        connection.autocommit(False)
+        connection.query(f"UPDATE ballast SET x = 5 WHERE id = {row}")
+
+    def wait() -> None:
+        other.query("UPDATE ballast SET x = 6 WHERE id = 1")
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    until(lambda: db.query("SELECT 1 FROM performance_schema.data_lock_waits"), "a wait")
+    before = deadlocks(db)
+    try:
+        one.query("UPDATE ballast SET x = 6 WHERE id = 2")
+    except Exception as victim:
+        assert "Deadlock" in str(victim)  # noqa: PT017
+    one.rollback()
+    waiting.join(DEADLINE)
+    other.rollback()
+    assert deadlocks(db) > before
+
+
+def deadlocks(db: Any) -> int:
+    """Return InnoDB's count."""
+    metrics = "information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
+    return int(db.query(f"SELECT COUNT FROM {metrics}")[0][0])
+
+
+def deferred(spark_engine: Any, db: Any, table: str = "c") -> Migrating:
+    """Begin a migration; return when its first comparison is over, and no other one comes."""
     config = config_for(
         db,
         table=table,
@@ -77,29 +123,146 @@ def deferred(spark_engine: Any, db: Any, table: str = "c", **more: Any) -> Migra
         defer_cutover=True,
         recheck_interval=3600.0,
         feed=FeedOptions(flush_interval=0.05),
-        **more,
     )
     run = Migrating(spark_engine, config)
     await_sentinel(run)
     return run
 
 
-def comparisons(run: Migrating) -> int:
-    """Return how many comparisons of the whole table have ended."""
-    return sum(event.name is EventName.CHECKSUM_DONE for event in run.told.events)
+def told(said: RecordingReporter, name: EventName) -> list[Any]:
+    """Return the fields of each event of this name."""
+    return [event.fields for event in said.events if event.name is name]
 
 
-def test_a_swallowed_deadlock_after_the_last_comparison_loses_no_row(family, spark_engine):
-    """The keys in doubt differ, so the table is compared once more, which repairs it."""
+def rows_of(db: Any, table: str) -> list[Any]:
+    """Return a table's rows without the column that the migration adds."""
+    return list(db.query(f"SELECT {'id' if 'p' in table else 'id, p'} FROM {table} ORDER BY id"))
+
+
+@pytest.mark.parametrize(
+    ("table", "statement", "held", "locked", "session"),
+    [
+        ("c", "DELETE FROM p WHERE id = 1", 2, "c", ""),
+        (
+            *("c", "UPDATE p SET id = id + 10 WHERE id < 3", 4, "c"),
+            "SET SESSION binlog_transaction_compression = ON",
+        ),
+        ("p", "DELETE FROM p WHERE id < 3", 4, "c", ""),
+        ("s", "DELETE FROM s WHERE id < 3", 4, "s", ""),
+    ],
+    ids=["the child", "two parents, compressed", "the parent", "to itself"],
+)
+def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
+    family, spark_engine, table, statement, held, locked, session
+):
+    """The rows in doubt differ, so the table is compared once more before the swap."""
+    db = family
+    run = deferred(spark_engine, db, table)
+    swallow(db, statement, held=held, table=locked, session=session)
+    assert rows_of(db, table) == ROWS[table]
+    until(lambda: rows_of(db, f"_{table}_new") != ROWS[table], "false changes")
+    db.execute(f"DROP TABLE _{table}_snt")
+    report = run.end()
+    assert rows_of(db, table) == ROWS[table]
+    assert report.chunks_repaired == 1
+    (looked,) = told(run.told, EventName.DOUBTS_COMPARED)
+    assert looked["differences"] > 0
+    assert len(told(run.told, EventName.CHECKSUM_DONE)) == 2
+
+
+def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine):
+    """Cascades alone cost neither a look nor a comparison."""
     db = family
     run = deferred(spark_engine, db)
-    swallow(db, "DELETE FROM p WHERE id = 1", held=2)
-    assert db.query("SELECT COUNT(*) FROM c WHERE p = 1") == [(2,)]
-    until(lambda: db.query("SELECT COUNT(*) FROM _c_new WHERE p = 1") != [(2,)], "false change")
+    before = deadlocks(db)
+    db.execute("DELETE FROM p WHERE id < 3")
+    assert deadlocks(db) == before
+    db.execute("DROP TABLE _c_snt")
+    run.end()
+    assert rows_of(db, "c") == [(5, 3), (6, 3)]
+    assert not told(run.told, EventName.DOUBTS_COMPARED)
+    assert len(told(run.told, EventName.CHECKSUM_DONE)) == 1
+
+
+@pytest.mark.parametrize("most", [100, 1])
+def test_rows_that_are_equal_are_enough_where_all_are_known(
+    family, spark_engine, monkeypatch, most
+):
+    """A deadlock of others: the rows in doubt are read, and the table only if they are too many."""
+    db = family
+    monkeypatch.setattr(subscription, "DoubtfulKeys", partial(DoubtfulKeys, most))
+    run = deferred(spark_engine, db)
+    db.execute("DELETE FROM p WHERE id < 3")
+    deadlock(db)
     db.execute("DROP TABLE _c_snt")
     report = run.end()
-    assert db.query("SELECT id, p FROM c ORDER BY id") == [
-        (1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)
-    ]  # fmt: skip
+    assert rows_of(db, "c") == [(5, 3), (6, 3)]
+    assert report.chunks_repaired == 0
+    known = most > 1
+    looks = [{"rows": 4, "differences": 0, "examples": []}] if known else []
+    assert told(run.told, EventName.DOUBTS_COMPARED) == looks
+    assert len(told(run.told, EventName.CHECKSUM_DONE)) == (1 if known else 2)
+
+
+def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(
+    family, spark_engine, monkeypatch
+):
+    """R15: under the lock the count has changed, and rows are in doubt since the last look."""
+    db = family
+    run = deferred(spark_engine, db)
+    happens = partial(swallow, db, "DELETE FROM p WHERE id = 1", held=2)
+    once_at(monkeypatch, "cutover.lock", happens)
+    db.execute("DROP TABLE _c_snt")
+    report = run.end()
+    assert rows_of(db, "c") == ROWS["c"]
     assert report.chunks_repaired == 1
-    assert comparisons(run) == 2
+    (held,) = told(run.told, EventName.CUTOVER_HELD_BACK)
+    assert "deadlock" in held["reason"]
+    assert len(told(run.told, EventName.CHECKSUM_DONE)) == 2
+
+
+def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_later_run(
+    family, spark_engine, monkeypatch
+):
+    """R17: no later run knows the keys, so no part of the comparison counts for it."""
+    db = family
+    db.execute("SET SESSION cte_max_recursion_depth = 10000")
+    db.execute(
+        "INSERT INTO c WITH RECURSIVE n (i) AS (SELECT 7 UNION ALL SELECT i + 1 FROM n WHERE"
+        " i < 6000) SELECT i, 3 FROM n"
+    )
+    change = {"table": "c", "alter": "ADD z INT", "checksum_yield_timeout": 0.001, "threads": 1}
+
+    def happens() -> bool:
+        swallow(db, "DELETE FROM p WHERE id = 1", held=2)
+        return True
+
+    Interruption(monkeypatch).at(
+        spark_engine, db, "checksum.lock", 2, when=happens, feed=FeedOptions(), **change
+    )
+    record = json.loads(str(db.query("SELECT record FROM _c_chkpnt")[0][0]))
+    assert record["phase"] == "checksum"
+    run = start(spark_engine, db, **change)
+    report = run.end()
+    assert rows_of(db, "c")[:6] == ROWS["c"]
+    assert "goes on where" not in run.told.text
+    assert report.differences_found <= 1
+
+
+def test_a_swap_back_notices_it_too(family, spark_engine, monkeypatch):
+    """What a trigger wrote in the statement is rolled back as well, and stays in the binlog."""
+    db = family
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (9, 9)")
+    db.execute(
+        "CREATE TRIGGER gone AFTER DELETE ON p FOR EACH ROW INSERT INTO t SET id = OLD.id, v = 1"
+    )
+    changed = SwappedTable(db, "ADD COLUMN z INT", engine=spark_engine)
+    following = changed.keep()
+    happens = partial(swallow, db, "DELETE FROM p WHERE id < 3", held=4)
+    once_at(monkeypatch, "cutover.lock", happens)
+    said = changed.revert()
+    assert following.result() is True
+    assert db.query("SELECT * FROM t") == [(9, 9)]
+    assert told(changed.notes, EventName.CUTOVER_HELD_BACK) or told(
+        said, EventName.CUTOVER_HELD_BACK
+    )

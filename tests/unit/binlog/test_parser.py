@@ -16,6 +16,7 @@ from spirit_py.binlog.events import (
     Advanced,
     Began,
     Committed,
+    Doubt,
     Restarted,
     RowsChanged,
     StatementSeen,
@@ -95,9 +96,11 @@ class Binlog:
         body = table_id + b"\1\0" + wire.name_key("s", name) + b"\x01\x03\x00\x00"
         self.send(wire.TABLE_MAP, body)
 
-    def rows(self, table_id: bytes = OURS, kind: int = wire.WRITE_ROWS) -> None:
+    def rows(
+        self, table_id: bytes = OURS, kind: int = wire.WRITE_ROWS, flags: bytes = b"\1"
+    ) -> None:
         """Feed a rows event."""
-        self.send(kind, table_id + b"\1\0\2\0\1\xff\0\1\0\0\0")
+        self.send(kind, table_id + flags + b"\0\2\0\1\xff\0\1\0\0\0")
 
     def transaction(self, number: int, table_id: bytes = OURS, name: str = "t") -> None:
         """Feed a whole transaction."""
@@ -372,3 +375,34 @@ def test_what_is_passed_over_of_a_new_table_is_told(binlog: Binlog) -> None:
     binlog.gtid(9)
     binlog.query("TRUNCATE TABLE _t_new")
     assert binlog.parser.between.written_by_others == {("s", "_t_new")}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_the_commit_says_whether_a_cascade_was_in_the_transaction(
+    binlog: Binlog, compressed: bool
+) -> None:
+    """Also one of a table that is not followed: followed rows may be rolled back with it."""
+    inner = Binlog(checksums=False)
+    events: list[bytes] = []
+    inner.parser.feed = events.append  # type: ignore[assignment, method-assign]
+    inner.query("BEGIN")
+    inner.table()
+    inner.table(OTHER, "child")
+    inner.rows(OTHER, flags=b"\x12")
+    inner.rows(flags=b"\x11")
+    inner.send(wire.XID, bytes(8))
+    binlog.gtid(6)
+    if compressed:
+        packed = zstandard.compress(b"".join(events))
+        binlog.send(wire.TRANSACTION_PAYLOAD, b"\x02\x01\x00\x00" + packed)
+    else:
+        for event in events:
+            binlog.send(event[4], event[wire.HEADER_SIZE :])
+    (rows,) = (event for event in binlog.events if isinstance(event, RowsChanged))
+    (end,) = (event for event in binlog.events if isinstance(event, Committed))
+    assert rows.doubt is Doubt.BESIDE
+    assert end.cascaded
+    binlog.events.clear()
+    binlog.transaction(7)
+    (after,) = (event for event in binlog.events if isinstance(event, Committed))
+    assert not after.cascaded

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.binlog.events import RowsChanged
+from spirit_py.binlog.events import Doubt, RowsChanged
 from spirit_py.binlog.xa import XaRows, XaTransactions
 from spirit_py.errors import HandOverFailed
 
@@ -116,3 +117,11 @@ def test_every_file_is_closed_once_its_transaction_is_decided_or_received_anew()
     made.close()
     assert open_files() == before
     assert not made.knows("b")
+
+
+def test_rows_that_were_set_aside_keep_their_doubt() -> None:
+    """The mark of a cascade is in no other event."""
+    rows = XaRows(MIB)
+    for doubt in Doubt:
+        rows.append(replace(changed(1, 10), doubt=doubt))
+    assert [event.doubt for event in rows.replay()] == list(Doubt)
