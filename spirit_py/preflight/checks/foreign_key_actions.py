@@ -36,10 +36,10 @@ def check(context: PreflightContext) -> Findings:
             "if a cascade of "
             + ", ".join(str(key) for key in cascading)
             + " ends in a deadlock while its statement runs with autocommit, the server reports no"
-            " error and logs changes that it has rolled back: after the last comparison the new"
-            " table would keep them, as replicas do",
-            "until the swap, change keys of the parent and delete from it within BEGIN and COMMIT,"
-            " and look at the number of rows (docs/triggers-and-foreign-keys.md)",
+            " error and logs changes that it has rolled back: this migration compares such rows"
+            " before the swap, replicas keep the changes",
+            "change keys of the parent and delete from it within BEGIN and COMMIT, and look at the"
+            " number of rows (docs/triggers-and-foreign-keys.md)",
         )
     children = {key.child for key in keys} - {table}
     if len(children) > MANY_CHILDREN:
