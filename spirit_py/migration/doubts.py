@@ -39,6 +39,8 @@ from spirit_py.mysql.deadlocks import count_deadlocks
 from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spirit_py.checksum.result import RowDifference
     from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.feed.doubts import DoubtfulKeys
@@ -120,26 +122,12 @@ class Doubts:
         else:
             self.keys.forget(number)
 
-    def require_settled(self, session: SqlSession) -> None:
-        """Refuse to swap while rows are in doubt; under the lock, when all is received.
-
-        Args:
-            session: reads the count, if there are rows in doubt.
-
-        Raises:
-            HeldBack: they must be compared first.
-        """
-        if not self.keys.since(0):
-            return
-        now = count_deadlocks(session)
+    def settled(self, now: Deadlocks | None) -> bool:
+        """Return whether no row is in doubt, under the lock; otherwise the next base is now."""
         if not self.keys.up_to(self._base.number) and self._is_base(now):
-            return
+            return True
         self._base = Base(self.keys.number, now)
-        raise HeldBack(
-            f"rows of {self._name} must be compared once more: a deadlock may have undone changes"
-            " of foreign keys that are in the binlog",
-            hint="run the same command again",
-        )
+        return False
 
     def _is_base(self, now: Deadlocks | None) -> bool:
         return now is not None and now == self._base.deadlocks
@@ -160,9 +148,9 @@ class Doubts:
         examples = [str(difference) for difference in found[:10]]
         self.process.tell(
             EventName.DOUBTS_COMPARED,
-            f"{len(literals)} rows of {self._name} that a failed cascade may have changed were"
+            f"{len(literals)} rows of {self.name} that a failed cascade may have changed were"
             f" compared: {len(left)} differ",
-            table=self._name,
+            table=self.name,
             level="warning" if left else "info",
             rows=len(literals),
             differences=len(left),
@@ -175,5 +163,27 @@ class Doubts:
         return rows_that_differ(connection, self.mapping, keys, between=self.stop.check)
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """The source's name, for messages."""
         return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+
+
+def require_settled(tables: Iterable[Doubts], session: SqlSession) -> None:
+    """Refuse to swap while rows are in doubt; under the lock of all tables, when all is received.
+
+    Args:
+        session: reads the count, once, if there are rows in doubt.
+
+    Raises:
+        HeldBack: they must be compared first.
+    """
+    doubtful = [table for table in tables if table.keys.since(0)]
+    if not doubtful:
+        return
+    now = count_deadlocks(session)
+    if held := [table.name for table in doubtful if not table.settled(now)]:
+        raise HeldBack(
+            f"rows of {', '.join(held)} must be compared once more: a deadlock may have undone"
+            " changes of foreign keys that are in the binlog",
+            hint="run the same command again",
+        )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import contextlib
 
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
-    from spirit_py.contracts import Applier, SqlSession
+    from spirit_py.contracts import Applier
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.migration.process import Process
     from spirit_py.stop import StopSwitch
@@ -201,16 +201,12 @@ class Pair:
         self.doubts.settle()
         return self.unproven
 
-    def require_proven(self, session: SqlSession) -> None:
-        """Refuse to swap a table that must be compared once more, or of which rows must be.
-
-        Args:
-            session: holds the lock of the swap.
+    def require_proven(self) -> None:
+        """Refuse to swap a table that must be compared once more.
 
         Raises:
             HeldBack: it must.
         """
-        self.doubts.require_settled(session)
         if self.unproven:
             raise HeldBack(
                 f"{self.name} must be compared once more: a transaction larger than the memory was"

@@ -21,6 +21,7 @@ from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import SwapAttachments
+from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.stopwatch import Stopwatch
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.histograms import carry_histograms
@@ -209,7 +210,8 @@ class PairSwap:
         self.final_check(session)
         require_these(session, self._proofs)
         for pair in self.pairs:
-            pair.require_proven(session)
+            pair.require_proven()
+        require_settled((pair.doubts for pair in self.pairs), session)
         self._align(session)
 
 

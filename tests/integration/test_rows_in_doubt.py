@@ -18,6 +18,7 @@ from spirit_py.events import EventName
 from spirit_py.feed import subscription
 from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.migration import doubts
+from spirit_py.mysql.deadlocks import count_deadlocks
 from tests.integration.test_foreign_key_feed import logged
 from tests.integration.test_foreign_key_migrations import await_sentinel
 from tests.kits.migrate import Migrating, config_for
@@ -178,8 +179,14 @@ def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
 def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine, monkeypatch):
     """Cascades alone cost neither a look nor a comparison."""
     db = family
-    # Other tests may use the server.
-    monkeypatch.setattr(doubts, "count_deadlocks", lambda _: frozenset())
+    read = []
+
+    def counted(session: Any) -> frozenset[Any]:
+        """Read the count; other tests may use the server."""
+        read.append(count_deadlocks(session))
+        return frozenset()
+
+    monkeypatch.setattr(doubts, "count_deadlocks", counted)
     run = deferred(spark_engine, db)
     db.execute("DELETE FROM p WHERE id < 3")
     db.execute("DROP TABLE _c_snt")
@@ -187,6 +194,9 @@ def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine, monk
     assert rows_of(db, "c") == [(5, 3), (6, 3)]
     assert not told(run.told, EventName.DOUBTS_COMPARED)
     assert len(told(run.told, EventName.CHECKSUM_DONE)) == 1
+    # Before the comparison, before the try, and under the lock, where it can be read too.
+    assert len(read) == 3
+    assert None not in read
 
 
 @pytest.mark.parametrize("most", [100, 1])

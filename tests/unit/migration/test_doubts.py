@@ -1,0 +1,155 @@
+"""When rows in doubt are compared, hold a swap back, or count for nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spirit_py.binlog.codec.images import RowChange, RowImage
+from spirit_py.binlog.events import Doubt
+from spirit_py.errors import HeldBack
+from spirit_py.feed.doubts import DoubtfulKeys
+from spirit_py.migration import doubts
+from spirit_py.migration.doubts import Doubts, require_settled
+from spirit_py.stop import StopSwitch
+from tests.kits.row_images import mapping
+
+CODEC: Any = SimpleNamespace(key_sql=lambda key: f"({key[0]})")
+
+
+class Table:
+    """A table with rows in doubt, on a server whose count of deadlocks the test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int = 100) -> None:
+        self.count: Any = 1
+        self.looks: list[list[str]] = []
+        self.differing = 0
+        self.keys = DoubtfulKeys(most)
+        process: Any = SimpleNamespace(
+            step=lambda _name, work, *, stop: work(None),
+            show=lambda _: None,
+            tell=lambda *_, **__: None,
+            config=SimpleNamespace(connection=None),
+        )
+        feed: Any = SimpleNamespace(catch_up=lambda _: None)
+        self.doubts = Doubts(
+            process=process, mapping=mapping(), feed=feed, stop=StopSwitch(), keys=self.keys
+        )
+        monkeypatch.setattr(doubts, "count_deadlocks", lambda _: self.count)
+        monkeypatch.setattr(doubts, "rows_that_differ", self._look)
+
+    def _look(self, _connection: Any, _mapping: Any, keys: list[str], *, between: Any) -> list[Any]:
+        between()
+        self.looks.append(keys)
+        return [SimpleNamespace(key=key) for key in keys[: self.differing]]
+
+    def cascade(self, key: int) -> None:
+        """Let a cascade change a row."""
+        image = RowImage(CODEC, (key,), b"")
+        self.keys.receive([RowChange("delete", image, None)], Doubt.CASCADED)
+        self.keys.transaction_ended(cascaded=True)
+
+    def compare(self, *, whole: bool = True) -> None:
+        """Compare the table."""
+        self.doubts.compared(self.doubts.begin_comparison(whole=whole), whole=whole)
+
+    def is_held(self) -> bool:
+        """Whether the swap is held back under the lock."""
+        session: Any = None
+        try:
+            require_settled([self.doubts], session)
+        except HeldBack:
+            return True
+        return False
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Return a table that was compared when the count was 1."""
+    made = Table(monkeypatch)
+    made.compare()
+    return made
+
+
+def test_without_a_deadlock_since_the_comparison_no_doubt_counts(table: Table) -> None:
+    """What came before the comparison is settled by it, what came since by the count."""
+    table.cascade(1)
+    table.doubts.settle()
+    assert not table.looks
+    assert not table.is_held()
+
+
+def test_rows_are_read_when_the_count_has_changed(table: Table) -> None:
+    """Equal rows are in no doubt any more; then the count is not even read under the lock."""
+    table.cascade(1)
+    table.count = 2
+    table.doubts.settle()
+    assert table.looks == [["(1)"]]
+    table.count = RuntimeError
+    assert not table.is_held()
+
+
+def test_a_count_from_before_the_lock_is_not_trusted(table: Table) -> None:
+    """A statement may have had its deadlock before the look, and commit after it."""
+    table.count = 2
+    table.cascade(1)
+    table.doubts.settle()
+    table.cascade(2)
+    assert table.is_held()
+    table.doubts.settle()
+    assert table.looks == [["(1)"], ["(2)"]]
+    # From here on the count is that of the lock: nobody was between deadlock and commit.
+    table.cascade(3)
+    assert not table.is_held()
+
+
+def test_an_unreadable_count_never_settles_anything(table: Table) -> None:
+    """The account lacks PROCESS, or the counter is off."""
+    table.count = None
+    table.compare()
+    table.cascade(1)
+    assert table.is_held()
+    table.doubts.settle()
+    assert table.looks == [["(1)"]]
+    assert not table.is_held()
+
+
+def test_what_a_resumed_comparison_has_not_read_stays_in_doubt(table: Table) -> None:
+    """It began above what an earlier run had compared."""
+    table.cascade(1)
+    table.doubts.begin_comparison(whole=False)
+    assert table.doubts.since_comparison
+    table.doubts.begin_comparison(whole=True)
+    assert not table.doubts.since_comparison
+
+
+def test_a_comparison_that_began_later_counts_only_from_its_own_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part of a table settles nothing, whatever the count is."""
+    table = Table(monkeypatch)
+    table.cascade(1)
+    table.compare(whole=False)
+    assert table.is_held()
+
+
+@pytest.mark.parametrize("why", ["differs", "too many"])
+def test_the_whole_table_is_compared_when_rows_differ_or_are_not_known(
+    monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Until it was compared no key counts as settled."""
+    table = Table(monkeypatch, most=1)
+    table.compare()
+    table.differing = 1
+    table.count = 2
+    for key in range(1, 3 if why == "too many" else 2):
+        table.cascade(key)
+    table.doubts.settle()
+    assert bool(table.looks) == (why == "differs")
+    assert table.doubts.must_compare
+    assert table.is_held()
+    table.compare()
+    assert not table.doubts.must_compare
+    assert not table.is_held()
