@@ -39,7 +39,7 @@ class Figures:
         built: part of the indexes of one table that is built; None where the server does not show
             it.
         shares: returns the work on each table that comes after its copy, by the time of that.
-        paused: returns whether an operator has paused the run.
+        paused: returns whether the operator wants the work to stand still now.
         planned: the phases that the run goes through if it must copy.
         checkpoint_age: returns the seconds since the last checkpoint; None before the first.
         binlog_left: seconds for which the server keeps what a stopped run would read first.

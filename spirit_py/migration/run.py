@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
@@ -92,7 +93,7 @@ class Run(Process):
         self.traffic: tuple[float, Traffic] | None = None
         self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
-        figures.paused = lambda: bool(self.settings.current.paused)
+        figures.paused = self._paused
         self.veto = Veto(
             self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
         )
@@ -111,6 +112,12 @@ class Run(Process):
             connect(quick, role="hurry", read_timeout=_HURRY_SECONDS) as session,
         ):
             end_own_statements(session, connection.label)
+
+    def _paused(self) -> bool:
+        """Whether the work stands still as the operator wants it: a pause, or the time of day."""
+        windows, now = self.config.allow, datetime.now(UTC)
+        closed = bool(windows) and not any(window.is_open(now) for window in windows)
+        return closed or bool(self.settings.current.paused)
 
     @property
     def may_be_swapped(self) -> bool:
