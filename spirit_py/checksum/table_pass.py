@@ -169,7 +169,7 @@ class TablePass:
         lock = SnapshotLock(what, on_wait=lambda waiting: self._show(waiting_for=waiting))
         # Before the tasks come: they would wait as long, and their sessions would idle.
         lock.await_free()
-        self._show(waiting_for="Spark's tasks to come together")
+        self._show(waiting_for="the tasks to come together")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
             open_mailbox(control, what.source, what.engine, what.mapping.source) as mailbox,
