@@ -49,8 +49,10 @@ DRAWN = (
     "migrate_keys",
     "migrate_replicas",
     "mysql_fixture",
+    "narrowing",
     "patience",
     "spark",
+    "watch",
 )
 
 

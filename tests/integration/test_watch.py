@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED", "0")) or random.randrange(1, 2**31)
 
 
-@pytest.fixture(params=["db", "db_file"], ids=["gtid", "file"])
+@pytest.fixture(
+    params=["db", pytest.param("db_file", marks=pytest.mark.draws(6))], ids=["gtid", "file"]
+)
 def either_db(request: pytest.FixtureRequest) -> Database:
     """Return a schema on each kind of server in turn."""
     found: Database = request.getfixturevalue(request.param)
