@@ -272,6 +272,7 @@ class BinlogParser:
 
     def _partial(self, body: bytes) -> None:
         """Report rows whose JSON values are differences."""
+        self.cascades.passed(body[FLAGS_AT])
         if body[:6] in self._open_tables:
             table, _ = self._open_tables[body[:6]]
             self._hidden(

@@ -377,9 +377,17 @@ def test_what_is_passed_over_of_a_new_table_is_told(binlog: Binlog) -> None:
     assert binlog.parser.between.written_by_others == {("s", "_t_new")}
 
 
-@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    ("compressed", "kind"),
+    [
+        (False, wire.DELETE_ROWS),
+        (True, wire.DELETE_ROWS),
+        (False, wire.PARTIAL_UPDATE_ROWS),
+        (True, wire.PARTIAL_UPDATE_ROWS),
+    ],
+)
 def test_the_commit_says_whether_a_cascade_was_in_the_transaction(
-    binlog: Binlog, compressed: bool
+    binlog: Binlog, compressed: bool, kind: int
 ) -> None:
     """Also one of a table that is not followed: followed rows may be rolled back with it."""
     inner = Binlog(checksums=False)
@@ -388,7 +396,7 @@ def test_the_commit_says_whether_a_cascade_was_in_the_transaction(
     inner.query("BEGIN")
     inner.table()
     inner.table(OTHER, "child")
-    inner.rows(OTHER, flags=b"\x12")
+    inner.rows(OTHER, kind, flags=b"\x12")
     inner.rows(flags=b"\x11")
     inner.send(wire.XID, bytes(8))
     binlog.gtid(6)
