@@ -17,7 +17,8 @@ CASCADED      it has both flags; or it may hold rows of a cascade, because a tab
               foreign key changes rows of this one is in the same statement
 BESIDE        other tables are in the statement: it may have been rolled back with a cascade, so
               that is known at the end of the transaction
-NONE          neither: no cascade was in its statement
+NONE          neither: no cascade was in its statement. So too where it has both flags, but no foreign
+              key changes rows of the table, and no other table is in the statement
 ============  ====================================================================================
 
 The table maps of a statement come before its first row, also those of tables to which it may
@@ -98,8 +99,10 @@ class Cascades:
         """Return what a rows event of a followed table is."""
         doubt = Doubt.NONE
         if flags & BY_SQL_LAYER:
-            acting = not self._acting.get(table, _NOTHING).isdisjoint(self._tables)
-            if flags & UNCHECKED or (acting and kind not in _INSERTS):
+            parents = self._acting.get(table, _NOTHING)
+            acting = not parents.isdisjoint(self._tables)
+            unchecked = flags & UNCHECKED and (parents or len(self._tables) > 1)
+            if unchecked or (acting and kind not in _INSERTS):
                 doubt = Doubt.CASCADED
                 self._seen = True
             elif acting or len(self._tables) > 1:

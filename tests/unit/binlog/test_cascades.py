@@ -59,6 +59,18 @@ def test_a_table_that_refers_to_itself_is_in_doubt_alone() -> None:
     assert cascades.judge(("s", "c"), wire.WRITE_ROWS, PLAIN) is Doubt.BESIDE
 
 
+@pytest.mark.parametrize("kind", [wire.WRITE_ROWS, wire.UPDATE_ROWS])
+def test_a_table_that_no_key_changes_is_in_no_doubt_alone(kind: int) -> None:
+    """A session without foreign key checks has written it; beside others it may be a cascade."""
+    cascades = Cascades()
+    cascades.table_map(CHILD)
+    assert cascades.judge(("s", "c"), kind, CASCADE | STATEMENT_ENDS) is Doubt.NONE
+    assert not cascades.end()
+    for table in (PARENT, CHILD):
+        cascades.table_map(table)
+    assert cascades.judge(("s", "c"), kind, CASCADE | STATEMENT_ENDS) is Doubt.CASCADED
+
+
 def test_tables_are_those_of_one_statement_and_a_cascade_that_of_one_transaction() -> None:
     """Events of tables that are not followed count: the cascade may be in one of them."""
     cascades = Cascades()
