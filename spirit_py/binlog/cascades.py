@@ -17,8 +17,8 @@ CASCADED      it has both flags; or it may hold rows of a cascade, because a tab
               foreign key changes rows of this one is in the same statement
 BESIDE        other tables are in the statement: it may have been rolled back with a cascade, so
               that is known at the end of the transaction
-NONE          neither: no cascade was in its statement. So too where it has both flags, but no foreign
-              key changes rows of the table, and no other table is in the statement
+NONE          neither: no cascade was in its statement. So too with both flags, where no foreign key
+              changes rows of the table, and it is alone in the statement
 ============  ====================================================================================
 
 The table maps of a statement come before its first row, also those of tables to which it may

@@ -12,6 +12,10 @@ it. Each has the number of the transaction that put it in doubt last; the number
   with the numbers up to the comparison's (:meth:`DoubtfulKeys.forget`);
 - when the whole table was (the same call).
 
+Where writing one row may remove another one, because of a second unique key, a false row may remove
+a true one, which was received after it and is applied before it, in the order of the keys. So there
+no change takes a key out, and while any is in doubt every changed row comes in doubt.
+
 The number of keys is bounded (R19). Of those beyond only the last number is kept: then nothing but
 a comparison of the whole table helps.
 """
@@ -33,11 +37,17 @@ MOST_KEYS: Final = 100_000
 
 
 class DoubtfulKeys:
-    """The keys in doubt of one table. Thread-safe."""
+    """The keys in doubt of one table. Thread-safe.
 
-    def __init__(self, most: int = MOST_KEYS) -> None:
+    Args:
+        most: keys that are kept.
+        independent: writing one row never removes another one.
+    """
+
+    def __init__(self, most: int = MOST_KEYS, *, independent: bool = True) -> None:
         self._mutex = threading.Lock()
         self._most = most
+        self._independent = independent
         self._keys: dict[tuple[Any, ...], int] = {}
         self._codec: ImageDecoder | None = None
         self._number = 0
@@ -51,11 +61,13 @@ class DoubtfulKeys:
 
     def receive(self, changes: Sequence[RowChange], doubt: Doubt) -> None:
         """Take in the changes of a rows event."""
-        if doubt is Doubt.NONE:
+        if doubt is Doubt.NONE and self._independent:
             if self._keys or self._open:
                 self._changed_again(changes)
             return
-        self._open_cascaded |= doubt is Doubt.CASCADED
+        if doubt is Doubt.NONE and not self.since(0):
+            return
+        self._open_cascaded |= doubt is not Doubt.BESIDE
         for _, before, after in changes:
             for image in (before, after):
                 if image is not None:

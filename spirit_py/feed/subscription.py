@@ -80,7 +80,7 @@ class TableSubscription:
             merging=mapping.merging,
             key_merging=mapping.key_merging,
         )
-        self.in_doubt = DoubtfulKeys()
+        self.in_doubt = DoubtfulKeys(independent=rows_are_independent(mapping))
         self._doubts = 0
         #: Changes of the table were not in the stream, and it was not compared since.
         self.has_unread_changes = False

@@ -120,7 +120,9 @@ def deadlocks(db: Any) -> int:
     return int(db.query(f"SELECT COUNT FROM {metrics}")[0][0])
 
 
-def deferred(spark_engine: Any, db: Any, table: str = "c") -> Migrating:
+def deferred(
+    spark_engine: Any, db: Any, table: str = "c", *, flush_interval: float = 0.05
+) -> Migrating:
     """Begin a migration; return when its first comparison is over, and no other one comes."""
     config = config_for(
         db,
@@ -129,7 +131,7 @@ def deferred(spark_engine: Any, db: Any, table: str = "c") -> Migrating:
         no_shortcut=True,
         defer_cutover=True,
         recheck_interval=3600.0,
-        feed=FeedOptions(flush_interval=0.05),
+        feed=FeedOptions(flush_interval=flush_interval),
     )
     run = Migrating(spark_engine, config)
     await_sentinel(run)
@@ -174,6 +176,24 @@ def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
     (looked,) = told(run.told, EventName.DOUBTS_COMPARED)
     assert looked["differences"] > 0
     assert len(told(run.told, EventName.CHECKSUM_DONE)) == 2
+
+
+def test_a_row_that_a_false_one_has_removed_is_repaired(family, spark_engine):
+    """By a second unique key: the false row was changed since, and is right; the other is gone."""
+    db = family
+    db.execute("CREATE TABLE u (id INT PRIMARY KEY, p INT UNIQUE, v INT NOT NULL DEFAULT 0)")
+    db.execute("INSERT INTO u (id, p) VALUES (8, 1), (9, 2)")
+    db.execute("INSERT INTO ballast SELECT id + 12, 0 FROM ballast")
+    db.execute("ALTER TABLE u ADD FOREIGN KEY (p) REFERENCES p (id) ON UPDATE CASCADE")
+    run = deferred(spark_engine, db, "u", flush_interval=0.3)
+    swallow(db, "UPDATE p SET id = id + 10 WHERE id < 3", held=4)
+    # Applied together, in the order of the keys: row 8 removes row 7.
+    db.execute("INSERT INTO p VALUES (11); INSERT INTO u (id, p) VALUES (7, 11)")
+    until(lambda: db.query("SELECT 1 FROM _u_new WHERE p = 11"), "false changes")
+    db.execute("UPDATE u SET v = 1 WHERE id > 7")
+    db.execute("DROP TABLE _u_snt")
+    run.end()
+    assert db.query("SELECT id, p, v FROM u ORDER BY id") == [(7, 11, 0), (8, 1, 1), (9, 2, 1)]
 
 
 def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine, monkeypatch):

@@ -85,6 +85,20 @@ def test_a_change_in_no_doubt_brings_the_whole_row() -> None:
     assert keys.literals() == ["(2)"]
 
 
+def test_where_a_row_may_remove_another_one_every_later_change_is_in_doubt() -> None:
+    """The false row may be applied after a true one that was received later, and remove it."""
+    keys = DoubtfulKeys(independent=False)
+    keys.receive([RowChange("insert", None, image(1))], Doubt.NONE)
+    keys.transaction_ended(cascaded=False)
+    assert not keys.since(0)
+    first = cascade(keys, 2)
+    keys.receive([RowChange("insert", None, image(2))], Doubt.NONE)
+    keys.receive([RowChange("insert", None, image(3))], Doubt.NONE)
+    keys.transaction_ended(cascaded=False)
+    keys.forget(first)
+    assert keys.literals() == ["(2)", "(3)"]
+
+
 def test_too_many_keys_are_settled_by_a_whole_comparison_alone() -> None:
     """R19: their number is bounded; while the comparison runs there is room for new ones."""
     keys = DoubtfulKeys(2)
