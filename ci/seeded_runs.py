@@ -31,8 +31,22 @@ def parser(prog: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def end_on_sigterm() -> None:
-    """Turn SIGTERM into SystemExit, so that every `finally` block is executed."""
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    """Turn SIGTERM into SystemExit, so that every `finally` block is executed, and to its end.
+
+    Who ends a whole group of processes sends it to each, and each sends it to those that it ends.
+    """
+    _end_on_first(lambda: None)
+
+
+def _end_on_first(before: Callable[[], object]) -> None:
+    """Leave with SystemExit at the first SIGTERM, after a call, and ignore all later ones."""
+
+    def end(number: int, _: object) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        before()
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def carry_out(
@@ -84,13 +98,8 @@ def carry_out(
 
 def _work(todo: Any, done: Any, worker: Callable[[], Any]) -> None:
     """Carry out jobs until there are none left."""
-
-    def end(number: int, _: object) -> None:
-        # The queue has no reader any more once this process is terminated.
-        done.cancel_join_thread()
-        sys.exit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
+    # The queue has no reader any more once this process is terminated.
+    _end_on_first(done.cancel_join_thread)
     with worker() as carry_out_one:
         while True:
             try:
