@@ -13,7 +13,7 @@ from spirit_py import points
 from spirit_py.cutover.attempt import Attempt, open_attempt
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.locking import quick_turns
-from spirit_py.cutover.plan import TryFailed
+from spirit_py.cutover.plan import NotProven, TryFailed
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,
@@ -37,6 +37,9 @@ _DRAIN_ROUNDS: Final = 5
 _TRIVIAL_BACKLOG: Final = 200
 #: The last tries, which an error shows.
 _SHOWN: Final = 10
+#: Tries that may end in another comparison before the application gets a pause. Without one, the
+#: next try has the best prospect: the least can have happened since the comparison.
+_UNPROVEN_IN_A_ROW: Final = 4
 
 
 class Cutover:
@@ -53,6 +56,8 @@ class Cutover:
         self._requested_for = 0.0
         self._failures: list[str] = []
         self._number = 1
+        #: Tries that have ended in another comparison.
+        self._unproven = 0
         self._front = Front(self._request(), plan.limits.lock.kills, clock=plan.clock)
         self._turns = LockTurns(
             [(plan.connection, self._front)],
@@ -80,14 +85,22 @@ class Cutover:
 
         Raises:
             CutoverFailure: the source is in place and unlocked; the feed still runs.
-            HeldBack: the same, because the operator defers the swap.
+            HeldBack: the same, because the operator defers the swap, or rows must be compared.
             OutcomeUnknown: the answer to RENAME was lost and the outcome is unknown.
             SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
+        if self._unproven and self._unproven % _UNPROVEN_IN_A_ROW == 0:
+            self._pause(self._unproven // _UNPROVEN_IN_A_ROW)
         while True:
             self._plan.stop.check()
             try:
                 return self._try(self._number)
+            except NotProven as held:
+                self._failures.append(held.message)
+                self._unproven, self._number = self._unproven + 1, self._number + 1
+                if self._turns.over:
+                    raise self._given_up() from held
+                raise
             except SomebodyInFront as found:
                 if self._turns.over:
                     raise self._given_up() from found

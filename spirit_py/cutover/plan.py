@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spirit_py.cutover.attached import NothingAttached
+from spirit_py.errors import HeldBack
 from spirit_py.events import untold
 from spirit_py.mysql.locks.policy import LockPolicy
 
@@ -104,6 +105,10 @@ class CutoverPlan:
 
 class TryFailed(Exception):
     """A try was given up cleanly: nothing is locked, nothing was renamed, the feed goes on."""
+
+
+class NotProven(HeldBack):
+    """Rows must be compared once more; found under the lock. The next try follows that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.by_key import comparable_by_key, rows_that_differ
-from spirit_py.errors import HeldBack
+from spirit_py.cutover.plan import NotProven
 from spirit_py.events import EventName
 from spirit_py.mysql.deadlocks import count_deadlocks
 from spirit_py.mysql.retry import retrying
@@ -176,15 +176,16 @@ def require_settled(tables: Iterable[Doubts], session: SqlSession) -> None:
         session: reads the count, once, if there are rows in doubt.
 
     Raises:
-        HeldBack: they must be compared first.
+        NotProven: they must be compared first.
     """
     doubtful = [table for table in tables if table.keys.since(0)]
     if not doubtful:
         return
     now = count_deadlocks(session)
     if held := [table.name for table in doubtful if not table.settled(now)]:
-        raise HeldBack(
-            f"rows of {', '.join(held)} must be compared once more: a deadlock may have undone"
+        why = "a deadlock" if now else "a deadlock, which the server does not count,"
+        raise NotProven(
+            f"rows of {', '.join(held)} must be compared once more: {why} may have undone"
             " changes of foreign keys that are in the binlog",
             hint="run the same command again",
         )

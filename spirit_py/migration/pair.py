@@ -14,7 +14,7 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
-from spirit_py.errors import HeldBack
+from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
 from spirit_py.events import EventName
 from spirit_py.feed.feed import ChangeFeed
@@ -205,10 +205,10 @@ class Pair:
         """Refuse to swap a table that must be compared once more.
 
         Raises:
-            HeldBack: it must.
+            NotProven: it must.
         """
         if self.unproven:
-            raise HeldBack(
+            raise NotProven(
                 f"{self.name} must be compared once more: a transaction larger than the memory was"
                 " written over rows in its way",
                 hint="run the same command again",
