@@ -10,7 +10,8 @@ it. Each has the number of the transaction that put it in doubt last; the number
 - when a change that is in no doubt is received: it brings the whole row;
 - when its row was compared in one snapshot for which everything was applied that had been received
   with the numbers up to the comparison's (:meth:`DoubtfulKeys.forget`);
-- when the whole table was (the same call).
+- when the whole table was (the same call);
+- when the server had no deadlock meanwhile (the same call).
 
 Where writing one row may remove another one, because of a second unique key, a false row may remove
 a true one, which was received after it and is applied before it, in the order of the keys. So there
@@ -147,9 +148,14 @@ class DoubtfulKeys:
                 self._keys.clear()
             return self._number
 
-    def forget(self, number: int) -> None:
-        """Forget the keys that are in doubt since this transaction, or one before it."""
+    def forget(self, number: int, *, after: int = 0) -> None:
+        """Forget the keys that are in doubt since this transaction, or one before it.
+
+        Args:
+            after: not those that are since this one, or one before it.
+        """
         with self._mutex:
-            self._keys = {key: put for key, put in self._keys.items() if put > number}
-            if self._lost <= number:
+            kept = {key: put for key, put in self._keys.items() if not after < put <= number}
+            self._keys = kept
+            if after < self._lost <= number:
                 self._lost = 0

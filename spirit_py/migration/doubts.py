@@ -24,20 +24,28 @@ which repairs it.
     under the lock keys in doubt, and count != base:         note base, hold the swap back
                    otherwise                                 swap
 
+Meanwhile, as long as the count is base's, what was received before it was read is in no doubt, and
+is forgotten every few seconds. So where there are cascades but no deadlocks few keys are kept, and
+a run that is ended during a comparison needs not begin it anew. For that the base is of the
+comparison that runs, if nothing but its end or the run's can follow; else as below.
+
 *Base* is that count, and the number of the last transaction with doubts that was received with it.
 Under the lock nothing is read but the count, and that only if there are keys in doubt.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.by_key import comparable_by_key, rows_that_differ
 from spirit_py.cutover.plan import NotProven
+from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
 from spirit_py.mysql.deadlocks import count_deadlocks
 from spirit_py.mysql.retry import retrying
+from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +60,7 @@ if TYPE_CHECKING:
 
 #: Readings of rows that differ, because changes of theirs are on the way.
 _READINGS: Final = 5
+_RELIEF_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,8 @@ class Doubts:
     keys: DoubtfulKeys
     must_compare: str = ""
     _base: Base = field(default_factory=Base, init=False)
+    #: What :meth:`relieve` holds the doubts against.
+    _quiet_from: Base = field(default_factory=Base, init=False)
     #: Keys in doubt since this number were perhaps not compared by the last comparison.
     _compared_from: int = field(default=0, init=False)
 
@@ -91,14 +102,17 @@ class Doubts:
         """Whether rows have come in doubt since the last comparison began; any thread may ask."""
         return self.keys.since(self._compared_from)
 
-    def begin_comparison(self, *, whole: bool) -> Base:
+    def begin_comparison(self, *, whole: bool, optional: bool = False) -> Base:
         """Note that a comparison begins; before it requests a lock.
 
         Args:
             whole: from the beginning of the table on.
+            optional: it may be given up, and the tables swapped all the same.
         """
         base = Base(self.keys.begin_comparison(), self._count())
         self._compared_from = base.number if whole else 0
+        if whole and not optional:
+            self._quiet_from = base
         return base
 
     def compared(self, base: Base, *, whole: bool) -> None:
@@ -106,6 +120,16 @@ class Doubts:
         if whole:
             self.keys.forget(base.number)
             self._base, self.must_compare = base, ""
+            self._quiet_from = base
+
+    def relieve(self) -> None:
+        """Forget what was received since the base if there was no deadlock; for any thread."""
+        base, number = self._quiet_from, self.keys.number
+        if base.deadlocks is None or not self.keys.since(base.number):
+            return
+        with contextlib.suppress(ServerFault), self.process.session("deadlocks") as session:
+            if count_deadlocks(session) == base.deadlocks:
+                self.keys.forget(number, after=base.number)
 
     def settle(self) -> None:
         """Compare the rows in doubt, outside of a lock; afterwards none, or ``must_compare``."""
@@ -127,7 +151,7 @@ class Doubts:
         """Return whether no row is in doubt, under the lock; otherwise the next base is now."""
         if not self.keys.up_to(self._base.number) and self._is_base(now):
             return True
-        self._base = Base(self.keys.number, now)
+        self._base = self._quiet_from = Base(self.keys.number, now)
         return False
 
     def _is_base(self, now: Deadlocks | None) -> bool:
@@ -167,6 +191,17 @@ class Doubts:
     def name(self) -> str:
         """The source's name, for messages."""
         return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+
+
+def relieved(tables: Iterable[Doubts]) -> Background:
+    """Return what relieves these tables every few seconds, while its context is open."""
+    doubtful = list(tables)
+
+    def relieve() -> None:
+        for table in doubtful:
+            table.relieve()
+
+    return Background("doubts", every(_RELIEF_SECONDS, relieve))
 
 
 def require_settled(tables: Iterable[Doubts], session: SqlSession) -> None:

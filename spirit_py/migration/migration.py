@@ -39,6 +39,7 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied import follow
 from spirit_py.migration.deferral import Deferral
+from spirit_py.migration.doubts import relieved
 from spirit_py.migration.first_screen import show_plan
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.falling import dropping_when_slow
@@ -231,6 +232,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     for pair in pairs:
         pair.analyze()
     run.enter(Phase.CHECKSUM)
+    relief = run.stack.enter_context(relieved(pair.doubts for pair in pairs))
     results = [pair.check() for pair in pairs]
     run.engines.rest()
     if rehearsal is not None:
@@ -238,6 +240,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     if checkpoints is None:
         return
     swapped = _swap(run, pairs, checkpoints, new)
+    relief.stop()
     end_throttling(run)
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)

@@ -127,7 +127,7 @@ class Pair:
             look = partial(refuse_null_keys, mapping=self.mapping)
             self.process.step("null keys", look, stop=stop or self.stop)
         above = self._compared_before()
-        base = self.doubts.begin_comparison(whole=above is None)
+        base = self.doubts.begin_comparison(whole=above is None, optional=stop is not None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         checker = Checker(
             mapping=self.mapping,

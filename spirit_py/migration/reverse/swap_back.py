@@ -20,6 +20,7 @@ from spirit_py.errors import (
     ValueLost,
 )
 from spirit_py.events import EventName
+from spirit_py.migration.doubts import relieved
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.migration.swap import BACK, PairSwap, swaps_of
 from spirit_py.pace import Work, await_turn
@@ -105,9 +106,10 @@ class SwapBack:
         process.tell(EventName.REVERT_STEP_BEGUN, "bringing the old table up to date", step="drain")
         self._feed.block_wait()
         self._feed.flush()
-        for pair in self._pairs:
-            pair.analyze()
-            pair.check()
+        with relieved(pair.doubts for pair in self._pairs):
+            for pair in self._pairs:
+                pair.analyze()
+                pair.check()
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +33,7 @@ class Table:
             show=lambda _: None,
             tell=lambda *_, **__: None,
             config=SimpleNamespace(connection=None),
+            session=lambda _: contextlib.nullcontext(),
         )
         feed: Any = SimpleNamespace(catch_up=lambda _: None)
         self.doubts = Doubts(
@@ -153,3 +155,57 @@ def test_the_whole_table_is_compared_when_rows_differ_or_are_not_known(
     table.compare()
     assert not table.doubts.must_compare
     assert not table.is_held()
+
+
+def test_doubts_from_times_without_a_deadlock_are_forgotten(table: Table) -> None:
+    """So the bound of their number, and a later run, hardly ever meet any."""
+    table.cascade(1)
+    table.doubts.relieve()
+    assert not table.keys.since(0)
+    table.cascade(2)
+    table.count = 2
+    table.doubts.relieve()
+    assert table.keys.literals() == ["(2)"]
+    assert table.is_held()
+    table.cascade(3)
+    table.doubts.relieve()
+    assert table.keys.literals() == ["(2)"], "since the lock of the swap there was no deadlock"
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_while_a_comparison_runs_it_is_the_base_unless_it_may_be_given_up(
+    table: Table, optional: bool
+) -> None:
+    """What had its deadlock before it, and is received after its beginning, it compares."""
+    table.cascade(1)
+    table.count = 2
+    table.doubts.begin_comparison(whole=True, optional=optional)
+    table.cascade(2)
+    assert table.doubts.since_comparison
+    table.doubts.relieve()
+    assert table.keys.literals() == (["(1)", "(2)"] if optional else ["(1)"])
+    assert table.doubts.since_comparison is optional
+
+
+def test_a_comparison_that_began_above_what_an_earlier_run_compared_is_no_base(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R17: a statement with a deadlock may have changed a row that it does not read."""
+    table = Table(monkeypatch)
+    table.doubts.begin_comparison(whole=False)
+    table.cascade(1)
+    table.doubts.relieve()
+    assert table.keys.since(0)
+
+
+def test_keys_that_were_not_kept_count_no_more_without_a_deadlock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The table need not be compared as a whole for them."""
+    table = Table(monkeypatch, most=1)
+    table.compare()
+    table.cascade(1)
+    table.cascade(2)
+    assert table.keys.literals() is None
+    table.doubts.relieve()
+    assert table.keys.literals() == []
