@@ -39,6 +39,7 @@ from spirit_py.migration.reverse.mailbox import RevertMailbox
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap import BACK
 from spirit_py.migration.swapped_out import drop_swapped_out
+from spirit_py.mysql.access import explain_access
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ _STILL: Final = (
     "the change is done; spirit-py revert still swaps back, as long as the server keeps its binlog;"
     " spirit-py cleanup removes what is left"
 )
+#: The server refused the account, and the hint says what has to be done about it.
+_OF_THE_ACCOUNT: Final = frozenset({ErrorCode.ACCESS_DENIED, ErrorCode.MISSING_PRIVILEGES})
 _BACK: Final = "the old definition is in place again; spirit-py revert drops what is left"
 
 
@@ -248,12 +251,21 @@ class Keeper:
                 back = self._swap is not None and self._swap.swapped
                 asked.hint = _BACK if back else _STILL
             raise asked
-        raise MigrationFailure(
+        raise self._stopped(fault) from fault
+
+    def _stopped(self, fault: SpiritError) -> MigrationFailure:
+        """Return what a fault becomes after which the way back is still there.
+
+        Its code is the fault's: the page of a lost one says that the old table may be dropped.
+        """
+        explain_access(fault)
+        says_more = isinstance(fault, StatementWrite) or fault.error_code in _OF_THE_ACCOUNT
+        return MigrationFailure(
             f"reverse replication of {self._mailbox.record.names} has stopped: {fault.message}",
-            hint=f"{fault.hint}; {_STILL}" if isinstance(fault, StatementWrite) else _STILL,
+            hint=f"{fault.hint}; {_STILL}" if says_more else _STILL,
             details=fault.details,
-            error_code=ErrorCode.REVERSE_REPLICATION_LOST,
-        ) from fault
+            error_code=fault.error_code,
+        )
 
     def _answer(self, asked: Asked) -> bool:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""

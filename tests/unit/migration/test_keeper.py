@@ -11,7 +11,8 @@ import pytest
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import Interrupted, Refusal, ServerFault
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events import untold
 from spirit_py.migration.control.controlled import ABORT, PAUSE
 from spirit_py.migration.reverse.control import RevertPace, RevertVerbs
@@ -96,3 +97,26 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
     )
     Keeper(process, RECORD)._forget(keep=False)
     assert (dropped, warned) == (opened[-1:], [])
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (ServerFault(2013, "lost", where="feed"), ErrorCode.SERVER_ERROR),
+        (ServerFault(1045, "Access denied", where="feed-login"), ErrorCode.ACCESS_DENIED),
+        (ServerFault(1142, "INSERT denied", where="apply"), ErrorCode.MISSING_PRIVILEGES),
+    ],
+)
+def test_a_way_back_that_is_still_there_is_not_called_lost(monkeypatch, fault, code):
+    """The page of a lost one says that the old table may be dropped."""
+    process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold)
+    keeper = Keeper(process, RECORD)
+    monkeypatch.setattr(keeper._mailbox, "save", lambda _position: None)
+    feed = SimpleNamespace(position=lambda: "here")
+    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed)])
+    keeper._stop.request(fault)
+    with pytest.raises(MigrationFailure, match="has stopped") as raised:
+        keeper._check()
+    assert raised.value.error_code is code
+    assert "spirit-py revert still swaps back" in raised.value.hint
+    assert ("run the same command again" in raised.value.hint) == (code != ErrorCode.SERVER_ERROR)
