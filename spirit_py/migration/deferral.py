@@ -143,8 +143,7 @@ class Deferral:
         """
         until = self._run.settings.unpaused() + self._run.config.defer_timeout
         while why := self._deferred():
-            if self._found is not None:
-                self._tell(self._found)
+            self._tell(self._found)
             self._run.show(why)
             self._pause(until)
             if not self._deferred():
@@ -160,9 +159,9 @@ class Deferral:
         self._run.show("")
         self._run.tell(EventName.CUTOVER_RELEASED, "nothing defers the cutover any more")
 
-    def _tell(self, sentinel: Name) -> None:
+    def _tell(self, sentinel: Name | None) -> None:
         """Report a sentinel that defers the cutover; once, however often it is found."""
-        if sentinel == self._told:
+        if sentinel is None or sentinel == self._told:
             return
         self._told = sentinel
         statement = f"DROP TABLE {quote_table(*sentinel)}"
@@ -180,6 +179,8 @@ class Deferral:
         while time.monotonic() < again and (unpaused() < until or not self._found):
             if not (why := self._deferred()):
                 return
+            # Created since the wait began, or there is another one.
+            self._tell(self._found)
             self._run.show(why)
             self._run.stop.pause(_LOOK_SECONDS)
 

@@ -196,3 +196,17 @@ def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyP
     with pytest.raises(MigrationFailure, match="was deferred for"):
         found.wait()
     assert looks >= paused_for
+
+
+def test_a_sentinel_that_appears_while_another_reason_is_waited_for_is_reported() -> None:
+    """Not when the tables are compared next, which may be in an hour."""
+    looks: list[Callable[[], Any]] = [list, list, *[lambda: [(1,)]] * 2, list, list]
+    found = deferral_of(looks)
+    run: Any = found._run
+    told: list[str] = []
+    run.tell = lambda name, _text, **_fields: told.append(name)
+    run.settings.unpaused = lambda: 0.0
+    run.config = SimpleNamespace(defer_timeout=9.0, recheck_interval=60.0)
+    run.veto.held_back = lambda: "not now" if len(looks) > 3 else ""
+    found.wait()
+    assert told == [EventName.CUTOVER_DEFERRED, EventName.CUTOVER_RELEASED]
