@@ -74,7 +74,7 @@ class BatchReport(OutcomeReport):
 
     def summary(self) -> list[str]:
         """Return a line for each table, and the totals."""
-        lines = [_line(one) for one in self.tables]
+        lines = [line for one in self.tables for line in (_line(one), *_remedy(one))]
         done = sum(one["state"] == TableState.DONE for one in self.tables)
         rehearsed = sum(one["outcome"] == REHEARSED for one in self.tables)
         failed, stopped = (sum(one[how] for one in self.tables) for how in ("failed", "stopped"))
@@ -146,3 +146,16 @@ def _line(one: dict[str, Any]) -> str:
     if one["outcome"] and one["outcome"] != "done":
         return f"{name}: {one['outcome']}: {one['error']}"
     return f"{name}: {one['state']}"
+
+
+def _remedy(one: dict[str, Any]) -> list[str]:
+    """Return the lines that say what has to be done about a table that failed, if it is known."""
+    report = one["report"] or {}
+    if not one["failed"]:
+        return []
+    lines = [f"  {line}" for line in report.get("details", ())]
+    if hint := report.get("hint"):
+        lines.append(f"  hint: {hint}")
+    if code := report.get("error_code"):
+        lines.append(f"  more: spirit-py explain {code}")
+    return lines

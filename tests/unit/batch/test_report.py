@@ -85,6 +85,21 @@ def test_a_failed_table_is_named_with_its_cause():
     assert "s._spirit_py_batch_1" in text
 
 
+def test_what_has_to_be_done_about_a_failed_table_stands_below_it():
+    """As after a migration of one table; a table that is done needs nothing."""
+    failed = record("b", "failed", "running", code=1, error="denied")
+    known = {"hint": "GRANT it", "details": ["row 7"], "error_code": "missing-privileges"}
+    failed = dataclasses.replace(failed, report=json.dumps(json.loads(failed.report) | known))
+    lines = concluded(record("a", "done", "done"), failed).summary()
+    assert lines[0].startswith("s.a: done")
+    assert lines[1:5] == [
+        "s.b: failed: denied",
+        "  row 7",
+        "  hint: GRANT it",
+        "  more: spirit-py explain missing-privileges",
+    ]
+
+
 def test_a_table_that_was_ended_alone_has_failed():
     """``spirit-py ctl abort`` of one is a failure of that one, and no signal to the batch."""
     report = concluded(record("a", "interrupted", "running", code=143), record("b", "done", "done"))
