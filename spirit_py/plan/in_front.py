@@ -31,6 +31,7 @@ def kept_by_others(session: SqlSession, table: Name) -> Sequence[Note]:
         return ()
     try:
         found = find_in_front(session, LockRequest(tables=[table], defines=True))
+        locked = {one.key for one in find_in_front(session, LockRequest(tables=[table]))}
     except ServerFault as fault:
         if not access_denied(fault):
             raise
@@ -39,8 +40,13 @@ def kept_by_others(session: SqlSession, table: Name) -> Sequence[Note]:
     if not keepers:
         return ()
     name = ".".join(table)
-    defines = any(one.defining for one in keepers)
-    what = f"{name} is being changed" if defines else f"{name} is locked as a whole"
+    if any(one.defining for one in keepers):
+        what = f"{name} is being changed"
+    elif any(one.key in locked for one in keepers):
+        what = f"{name} is locked as a whole"
+    else:
+        # LOCK INSTANCE FOR BACKUP: rows are read and written.
+        what = f"the definition of {name} is kept as it is"
     return (
         Note(
             cause=f"{what} by another session: {named(keepers)}",

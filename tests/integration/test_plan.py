@@ -278,6 +278,11 @@ def test_who_keeps_the_table_is_named_where_its_rows_can_be_read(table: Database
         assert f"{table.name}.t is locked as a whole" in kept.cause
         assert f"session {other.thread_id()} of" in kept.cause
         cursor.execute("UNLOCK TABLES")
+        cursor.execute("LOCK INSTANCE FOR BACKUP")
+        plan = make_plan(config_for(table, table="t", alter="ADD COLUMN z INT"), sample=False)
+        (kept,) = [note for note in plan.warnings if note.check == "in_front"]
+        assert f"the definition of {table.name}.t is kept as it is" in kept.cause
+        cursor.execute("UNLOCK INSTANCE")
         cursor.execute("BEGIN")
         cursor.execute("SELECT COUNT(*) FROM t")
         plan = make_plan(config_for(table, table="t", alter="ADD COLUMN z INT"), sample=False)
