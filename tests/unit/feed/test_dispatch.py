@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.binlog.codec.images import RowChange, RowImage
 from spirit_py.binlog.events import (
     Began,
     Committed,
+    Doubt,
     Place,
+    Restarted,
     RowsChanged,
     XaDecided,
     XaPrepared,
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spirit_py.binlog.codec.images import RowChange
     from spirit_py.binlog.events import Event
 
 T = ("s", "t")
@@ -102,13 +104,15 @@ class HandOver:
         """Return the place of the transaction being put."""
         return Place("m.000001", self.transactions)
 
-    def put(self, *codecs: Codec, xid: str = "", body: bytes = b"") -> None:
+    def put(
+        self, *codecs: Codec, xid: str = "", body: bytes = b"", doubt: Doubt = Doubt.NONE
+    ) -> None:
         """Put a transaction with a rows event for each codec."""
         self.transactions += 1
         self.store.put(Began(self.place(), xid))
         for codec in codecs:
             rows: Any = codec
-            self.store.put(RowsChanged(T, 30, body, rows))
+            self.store.put(RowsChanged(T, 30, body, rows, doubt=doubt))
         self.store.put(XaPrepared(self.place(), xid) if xid else Committed(self.place()))
 
     def decide(self, xid: str) -> None:
@@ -262,3 +266,31 @@ def test_a_quiet_stream_after_a_rollback_brings_nothing_twice(
     made.run()
     assert made.received() == [(1,), (2,)]
     assert made.ledger.current.transactions == 1
+
+
+def inserted(key: int) -> RowChange:
+    """Return an insert as the binlog has it."""
+    codec: Any = None
+    return RowChange("insert", None, RowImage(codec, (key,), b""))
+
+
+def test_rows_beside_a_cascade_are_in_doubt_when_their_xa_transaction_is_decided() -> None:
+    """What else was in the statement is not kept with them, so a cascade may have been."""
+    made = HandOver()
+    made.put(Codec(inserted(1)), xid="x", doubt=Doubt.BESIDE)
+    made.put(Codec(inserted(2)))
+    made.decide("x")
+    made.run()
+    assert made.table.in_doubt.number == 1
+
+
+def test_rows_of_a_transaction_that_comes_again_are_not_in_doubt_twice() -> None:
+    """Nor at the end of another transaction, where it never comes."""
+    made = HandOver()
+    rows: Any = Codec(inserted(1))
+    made.store.put(Began(made.place(), ""))
+    made.store.put(RowsChanged(T, 30, b"", rows, doubt=Doubt.CASCADED))
+    made.store.put(Restarted())
+    made.put(Codec(inserted(2)))
+    made.run()
+    assert made.table.in_doubt.number == 0

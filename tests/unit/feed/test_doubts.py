@@ -99,6 +99,17 @@ def test_where_a_row_may_remove_another_one_every_later_change_is_in_doubt() -> 
     assert keys.literals() == ["(2)", "(3)"]
 
 
+def test_there_it_is_so_while_the_rows_in_doubt_are_not_all_known_too() -> None:
+    """The false one may be among those that were not kept."""
+    keys = DoubtfulKeys(1, independent=False)
+    cascade(keys, 1, 2)
+    number = keys.begin_comparison()
+    keys.receive([RowChange("insert", None, image(3))], Doubt.NONE)
+    keys.transaction_ended(cascaded=False)
+    keys.forget(number)
+    assert keys.literals() == ["(3)"]
+
+
 def test_too_many_keys_are_settled_by_a_whole_comparison_alone() -> None:
     """R19: their number is bounded; while the comparison runs there is room for new ones."""
     keys = DoubtfulKeys(2)

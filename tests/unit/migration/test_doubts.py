@@ -14,6 +14,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.migration import doubts
 from spirit_py.migration.doubts import Doubts, require_settled
+from spirit_py.migration.pair import Pair
 from spirit_py.stop import StopSwitch
 from tests.kits.row_images import mapping
 
@@ -209,3 +210,53 @@ def test_keys_that_were_not_kept_count_no_more_without_a_deadlock(
     assert table.keys.literals() is None
     table.doubts.relieve()
     assert table.keys.literals() == []
+
+
+def test_what_comes_while_rows_are_read_stays_in_doubt(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be applied behind the snapshot in which they are equal."""
+    table.cascade(1)
+    table.count = 2
+
+    def reading(*_: Any, **__: Any) -> list[Any]:
+        table.cascade(2)
+        return []
+
+    monkeypatch.setattr(doubts, "rows_that_differ", reading)
+    table.doubts.settle()
+    assert table.keys.literals() == ["(2)"]
+
+
+def test_what_comes_while_the_count_is_read_stays_in_doubt(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its deadlock may be one that the count did not have yet."""
+    table.cascade(1)
+
+    def counting(_: Any) -> int:
+        table.cascade(2)
+        return 1
+
+    monkeypatch.setattr(doubts, "count_deadlocks", counting)
+    table.doubts.relieve()
+    assert table.keys.literals() == ["(2)"]
+
+
+@pytest.mark.parametrize("stop", [None, StopSwitch()])
+def test_a_comparison_with_a_switch_of_its_own_may_be_given_up(stop: StopSwitch | None) -> None:
+    """So that of a deferred swap, which is made when the sentinel is dropped meanwhile."""
+
+    def begin(*, whole: bool, optional: bool) -> None:
+        raise LookupError(whole, optional)
+
+    pair: Any = SimpleNamespace(
+        _tell_begun=lambda _: None,
+        _compared_before=lambda: None,
+        process=SimpleNamespace(config=None),
+        mapping=mapping(),
+        doubts=SimpleNamespace(begin_comparison=begin),
+    )
+    with pytest.raises(LookupError) as called:
+        Pair.check(pair, stop)
+    assert called.value.args == (True, stop is not None)
