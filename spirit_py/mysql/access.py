@@ -29,6 +29,7 @@ _SAYS_LESS: Final = frozenset(
         ErrorCode.CHECKPOINT_NOT_WRITTEN,
         ErrorCode.INDEX_BUILD_FAILED,
         ErrorCode.FEED_FAILED,
+        ErrorCode.RUN_LOCK_LOST,
         ErrorCode.SWAP_NOT_MADE,
     }
 )

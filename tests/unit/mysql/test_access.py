@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import pytest
 
@@ -48,7 +49,16 @@ def test_a_revoked_privilege_has_to_be_granted_again(code):
     assert "GRANT" in error.hint
 
 
-@pytest.mark.parametrize("kind", [CopyFailure, CutoverFailure, MigrationFailure])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        CopyFailure,
+        CutoverFailure,
+        MigrationFailure,
+        # The session was killed as well, and the lock cannot be taken again.
+        partial(MigrationFailure, error_code=ErrorCode.RUN_LOCK_LOST),
+    ],
+)
 def test_what_was_being_done_gives_way_to_the_cause(kind):
     """An error that was raised from the refusal has its remedy, over several steps too."""
     error = caused(kind("it failed", hint="look"), caused(MigrationFailure("so"), fault(1142)))
