@@ -27,7 +27,7 @@ class Remarks:
     """What was found, of all tables.
 
     Attributes:
-        denied: refusals by checks that could not look, because the account may not.
+        denied: refusals by what could not look, because the account may not.
         named: another refusal names all GRANTs that are missing.
     """
 
@@ -82,7 +82,8 @@ class Remarks:
             if isinstance(error, ServerFault) and error.code == LOCK_WAIT_TIMEOUT:
                 self.warnings.append(_locked(table))
                 return
-            self.refusals.append(self.of_error(error, table))
+            note = self.of_error(error, table)
+            (self.denied if access_denied(error) else self.refusals).append(note)
 
     @staticmethod
     def of_error(error: SpiritError, table: str = "") -> Note:
