@@ -65,8 +65,8 @@ def begin_reverse(
         raise ReverseReplicationLost(
             f"reverse replication cannot begin: {why}, and with it the place in the binlog"
             " right after the swap",
-            hint=f"the change is done and stays; {old} is as it was at the swap: drop it when"
-            " it is not needed",
+            hint=f"the change is done and stays; {old} is as it was at the swap: see whether it is"
+            " needed; the same command drops it, as spirit-py cleanup --drop-old does",
         )
 
     write_record = partial(
