@@ -24,6 +24,7 @@ from tests.integration.test_foreign_key_migrations import await_sentinel
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import Interruption, once_at, start
 from tests.kits.reverse import SwappedTable
+from tests.kits.undone_cascade import WEIGHT, undo_a_cascade
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
@@ -38,9 +39,7 @@ FAMILY = (
     "INSERT INTO c VALUES (1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3);"
     "CREATE TABLE s (id INT PRIMARY KEY, p INT, CONSTRAINT of_s FOREIGN KEY (p) REFERENCES s (id)"
     " ON DELETE CASCADE); INSERT INTO s VALUES (1, NULL), (2, NULL), (3, 2), (4, 2);"
-    "CREATE TABLE ballast (id INT PRIMARY KEY, x INT); INSERT INTO ballast VALUES (1, 0), (2, 0),"
-    " (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (11, 0), (12, 0)"
-)
+) + ";".join(WEIGHT)
 ROWS = {
     "p": [(1,), (2,), (3,)],
     "c": [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)],
@@ -57,49 +56,22 @@ def family(db):
     return db
 
 
-def swallow(db: Any, statement: str, *, held: int, table: str = "c", session: str = "") -> None:
-    """Run a statement whose cascade waits for a held row of the child, and ends in a deadlock.
-
-    Args:
-        held: the row; who holds it asks then for the row before it, and has changed more rows.
-        session: a statement that the victim's session begins with.
-    """
-    holder, victim = db.connect(), db.connect()
-    holder.autocommit(False)
-    victim.autocommit(True)
-    cursor = holder.cursor()
-    cursor.execute("UPDATE ballast SET x = x + 1")
-    cursor.execute(f"SELECT 1 FROM {table} WHERE id = {held} FOR UPDATE")
-    if session:
-        victim.query(session)
-    waiting = threading.Thread(target=victim.query, args=(statement,), daemon=True)
-    waiting.start()
-    until(lambda: waits(db) or not waiting.is_alive(), "the wait for the row")
-    assert waiting.is_alive(), "the statement has failed"
-    cursor.execute(f"SELECT 1 FROM {table} WHERE id = {held - 1} FOR UPDATE")
-    waiting.join(DEADLINE)
-    assert not waiting.is_alive()
-    holder.rollback()
-    holder.close()
-    victim.close()
-
-
 def deadlock(db: Any) -> None:
     """Let a deadlock happen that has nothing to do with foreign keys."""
     one, other = db.connect(), db.connect()
     for connection, row in ((one, 1), (other, 2)):
         connection.autocommit(False)
-        connection.query(f"UPDATE ballast SET x = 5 WHERE id = {row}")
+        connection.query(f"UPDATE weight SET v = 5 WHERE id = {row}")
 
     def wait() -> None:
-        other.query("UPDATE ballast SET x = 6 WHERE id = 1")
+        other.query("UPDATE weight SET v = 6 WHERE id = 1")
 
     waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
     until(lambda: waits(db), "the wait for the row")
     before = deadlocks(db)
     try:
-        one.query("UPDATE ballast SET x = 6 WHERE id = 2")
+        one.query("UPDATE weight SET v = 6 WHERE id = 2")
     except Exception as victim:
         assert "Deadlock" in str(victim)  # noqa: PT017
     one.rollback()
@@ -166,7 +138,7 @@ def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
     """The rows in doubt differ, so the table is compared once more before the swap."""
     db = family
     run = deferred(spark_engine, db, table)
-    swallow(db, statement, held=held, table=locked, session=session)
+    undo_a_cascade(db, statement, held=held, table=locked, session=session)
     assert rows_of(db, table) == ROWS[table]
     until(lambda: rows_of(db, f"_{table}_new") != ROWS[table], "false changes")
     db.execute(f"DROP TABLE _{table}_snt")
@@ -183,10 +155,9 @@ def test_a_row_that_a_false_one_has_removed_is_repaired(family, spark_engine):
     db = family
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, p INT UNIQUE, v INT NOT NULL DEFAULT 0)")
     db.execute("INSERT INTO u (id, p) VALUES (8, 1), (9, 2)")
-    db.execute("INSERT INTO ballast SELECT id + 12, 0 FROM ballast")
     db.execute("ALTER TABLE u ADD FOREIGN KEY (p) REFERENCES p (id) ON UPDATE CASCADE")
     run = deferred(spark_engine, db, "u", flush_interval=0.3)
-    swallow(db, "UPDATE p SET id = id + 10 WHERE id < 3", held=4)
+    undo_a_cascade(db, "UPDATE p SET id = id + 10 WHERE id < 3", held=4)
     # Applied together, in the order of the keys: row 8 removes row 7.
     db.execute("INSERT INTO p VALUES (11); INSERT INTO u (id, p) VALUES (7, 11)")
     until(lambda: db.query("SELECT 1 FROM _u_new WHERE p = 11"), "false changes")
@@ -245,7 +216,7 @@ def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(
     """R15: under the lock the count has changed, and rows are in doubt since the last look."""
     db = family
     run = deferred(spark_engine, db)
-    happens = partial(swallow, db, "DELETE FROM p WHERE id = 1", held=2)
+    happens = partial(undo_a_cascade, db, "DELETE FROM p WHERE id = 1", held=2)
     once_at(monkeypatch, "cutover.lock", happens)
     db.execute("DROP TABLE _c_snt")
     report = run.end()
@@ -269,7 +240,7 @@ def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_late
     change = {"table": "c", "alter": "ADD z INT", "checksum_yield_timeout": 0.001, "threads": 1}
 
     def happens() -> bool:
-        swallow(db, "DELETE FROM p WHERE id = 1", held=2)
+        undo_a_cascade(db, "DELETE FROM p WHERE id = 1", held=2)
         return True
 
     Interruption(monkeypatch).at(
@@ -293,7 +264,7 @@ def test_a_swap_back_notices_it_too(family, spark_engine, monkeypatch):
     )
     changed = SwappedTable(db, "ADD COLUMN z INT", engine=spark_engine)
     following = changed.keep()
-    happens = partial(swallow, db, "DELETE FROM p WHERE id < 3", held=4)
+    happens = partial(undo_a_cascade, db, "DELETE FROM p WHERE id < 3", held=4)
     once_at(monkeypatch, "cutover.lock", happens)
     said = changed.revert()
     assert following.result() is True

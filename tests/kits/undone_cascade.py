@@ -26,15 +26,18 @@ WEIGHT = (
 )
 
 
-def undo_a_cascade(db: Database, cascading: str, *, held: str, first: str) -> int:
+def undo_a_cascade(
+    db: Database, cascading: str, *, held: int, table: str = "c", session: str = ""
+) -> int:
     """Have a deadlock undo a cascade without an error; return the rows that its client is told of.
 
     Needs the table of :data:`WEIGHT`.
 
     Args:
         cascading: the statement, run with autocommit.
-        held: changes a row of the child that is not the first which the cascade reaches.
-        first: changes the first one.
+        held: the ``id`` of a row of the child that is not the first which the cascade reaches; who
+            holds it asks then for the row before it.
+        session: a statement that the victim's session begins with.
     """
     with (
         contextlib.closing(db.connect()) as victim,
@@ -47,11 +50,13 @@ def undo_a_cascade(db: Database, cascading: str, *, held: str, first: str) -> in
             " ON t.thread_id = w.requesting_thread_id WHERE t.processlist_id = %s"
         )
         number = victim.thread_id()
+        if session:
+            statement.execute(session)
         cursor.execute("BEGIN")
         cursor.execute("UPDATE weight SET v = v + 1")
-        cursor.execute(held)
+        cursor.execute(f"SELECT 1 FROM {table} WHERE id = {held} FOR UPDATE")
         call = BackgroundCall(lambda: statement.execute(cascading))
         until(lambda: db.query(waiting, (number,)), "the cascade's wait")
-        cursor.execute(first)
-        cursor.execute("COMMIT")
+        cursor.execute(f"SELECT 1 FROM {table} WHERE id = {held - 1} FOR UPDATE")
+        cursor.execute("ROLLBACK")
         return int(call.result())
