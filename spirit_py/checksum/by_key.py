@@ -44,15 +44,16 @@ def rows_that_differ(
     found: list[RowDifference] = []
     try:
         reader.take_snapshot()
-        for batch in _batches(keys):
+        for batch in key_batches(keys):
             between()
-            found += differences(*reader.look(Keys(batch)))
+            found += differences(*reader.look(batch))
     finally:
         reader.close()
     return found
 
 
-def _batches(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    rest = iter(keys)
+def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
+    """Cut keys, each once, into selections for statements of bounded length."""
+    rest = iter(dict.fromkeys(keys))
     while batch := tuple(islice(rest, _BATCH)):
-        yield batch
+        yield Keys(batch)

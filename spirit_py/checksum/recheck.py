@@ -6,9 +6,10 @@ no common snapshot. So rows that differ are read again, after a pause, in new sn
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.by_key import key_batches
+from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.worker import SnapshotReader, differences
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import RowDifference
     from spirit_py.checksum.worker import JoinChecksum, Rows
     from spirit_py.stop import StopSwitch
-
-_BATCH: Final = 500
 
 
 class Recheck:
@@ -79,9 +78,9 @@ class Recheck:
         extra = [each for each in found if joined and each.kind == "extra"]
         rest = [each for each in found if not (joined and each.kind == "extra")]
         left: list[RowDifference] = []
-        for batch in _batches(rest):
+        for batch in key_batches(each.key for each in rest):
             left += self._still(*reader.look(batch))
-        for batch in _batches(extra):
+        for batch in key_batches(each.key for each in extra):
             left += reader.unmatched(batch)
         return left
 
@@ -110,9 +109,3 @@ _Held = tuple[str, ...]
 def _held(rows: Rows) -> _Held:
     """Return the hashes of the rows of the one key in ``rows``, none when there is no row."""
     return tuple(digest for _, hashes in rows.values() for digest in hashes)
-
-
-def _batches(found: Sequence[RowDifference]) -> list[Keys]:
-    """Cut the keys into statements of bounded length."""
-    keys = list(dict.fromkeys(difference.key for difference in found))
-    return [Keys(tuple(keys[at : at + _BATCH])) for at in range(0, len(keys), _BATCH)]
