@@ -111,6 +111,8 @@ class ErrorCode(enum.StrEnum):
     STATEMENT_WRITE = "statement-write"
     SCHEMA_CHANGED = "schema-changed"
     ANOTHER_SERVER = "another-server"
+    SERVER_RESTARTED = "server-restarted"
+    BINLOG_LOST = "binlog-lost"
     NO_ROOM_FOR_CHANGES = "no-room-for-changes"
     CHANGES_NOT_FLUSHED = "changes-not-flushed"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -115,6 +116,7 @@ class FeedOptions:
     Attributes:
         batch_rows: rows in one REPLACE or DELETE at most.
         flush_interval: seconds between two periodic flushes.
+        swap_flush_interval: the same while a swap is next.
         wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
         soft_limit_bytes: buffered bytes at which the reader waits (backpressure).
         apply_threads: partitions that are applied at the same time, each in a session of its own.
@@ -127,12 +129,18 @@ class FeedOptions:
 
     batch_rows: int = 1000
     flush_interval: float = 30.0
+    swap_flush_interval: float = 0.25
     wait_timeout: float = 30.0
     soft_limit_bytes: int = 256 << 20
     under_lock_changes: int = 10_000
     apply_threads: int = field(default_factory=_apply_threads)
     own_writes: str = ""
     passable: tuple[tuple[str, str], ...] = ()
+
+
+def is_secret_of_spark(setting: str) -> bool:
+    """Return whether Spark itself shows a setting to nobody (``spark.redaction.regex``)."""
+    return re.search(r"(?i)secret|password|token|access[.]?key", setting) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +158,7 @@ class SparkConfig:
 
     threads: int = 4
     spark_master: str = ""
-    spark_conf: tuple[tuple[str, str], ...] = ()
+    spark_conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     spark_ui: bool = False
     verbose: bool = False
     records: RecordOptions = field(default_factory=RecordOptions)
@@ -166,7 +174,7 @@ class RunConfig(SparkConfig):
         kill_blockers: which sessions in front of such a lock are killed.
         kill_after: seconds for which they must have been in front.
         snapshot_guard: whether older snapshots get an error when they read the swapped table;
-            ``auto``: where an old transaction may hold one.
+            ``auto``: wherever that is possible.
         checksum_yield_timeout: seconds after which the checksum renews its snapshot.
     """
 

@@ -41,6 +41,9 @@ class SqlSession(Protocol):
     """What a session of the server can do; see :class:`spirit_py.mysql.session.Session`."""
 
     id: int
+    origin: str
+    """The secret that all sessions of the same options have in common; see
+    :mod:`spirit_py.mysql.own_sessions`."""
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run a statement without a result; return the affected rows."""
@@ -195,6 +198,21 @@ class Retention:
         return None if self.kept is None else max(0.0, self.kept - self.age)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a position is of: the same names and numbers may mean something else later (R25).
+
+    Attributes:
+        started: when the source was started, Unix time by its own clock.
+        file: the file of its log that was being read; empty where there is none.
+        created: when that file was created, Unix time.
+    """
+
+    started: int = 0
+    file: str = ""
+    created: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeedStatistics:
     """Counters of a change source since its start. Bytes and counts; seconds for times.
@@ -282,6 +300,16 @@ class ChangeSource(Protocol):
         receives everything between the two.
         """
 
+    def distrust(self) -> None:
+        """Note that the new tables may lack changes: each is compared as a whole before its swap.
+
+        Right after the start; see :meth:`has_unread_changes`.
+        """
+
+    @property
+    def origin(self) -> Origin:
+        """What the position is of. No I/O."""
+
     def position(self) -> str:
         """Return the position that is safe to resume from (R7); empty before the first. No I/O."""
 
@@ -361,15 +389,25 @@ class ChangeSource(Protocol):
         Always 0 for a mapping that is not merging.
         """
 
+    def flushed_often(self) -> AbstractContextManager[None]:
+        """Apply what is received every few hundred milliseconds while the context is open.
+
+        For the time in which a swap is next: what a snapshot of that time finds in the new table
+        is hardly behind, also where it gets no error after the swap.
+        """
+
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying while the context is open; running batches finish first."""
 
-    def expect_own_ddl(self, session_id: int) -> None:
-        """Let DDL by this session pass: it is the cutover's RENAME.
+    def expect_own_ddl(self, session_id: int, sql: str) -> None:
+        """Let this statement of this session pass: it is the cutover's RENAME.
 
-        From the event of that RENAME on, the feed takes nothing more: what follows on the table
-        belongs to the new one. Every try of a cutover calls this with a session of its own.
+        From its event on, the feed takes nothing more, because what follows on the table belongs to
+        the new one, and every later proof fails. Each try of a cutover calls this for its session.
         """
+
+    def forget_own_ddl(self) -> None:
+        """Let it pass no more: the try has ended, and another session may get its number (R24)."""
 
     def stop(self) -> None:
         """Apply nothing more from now on; at once, without I/O, safe to call again.

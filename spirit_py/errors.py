@@ -219,6 +219,12 @@ class BinlogUnreadable(FeedFailure):
     error_code = ErrorCode.BINLOG_UNREADABLE
 
 
+class HistoryLost(FeedFailure):
+    """The server's past is not what was followed: commits, or its binary log, may be lost (R25)."""
+
+    error_code = ErrorCode.BINLOG_LOST
+
+
 class PositionNotFound(FeedFailure):
     """A position can no longer be resumed: purged, or never executed by this server."""
 

@@ -317,11 +317,10 @@ FIELDS: Final[Mapping[EventName, Mapping[str, type]]] = {
     EventName.REVERT_ANSWERED: {},
     EventName.REVERT_FAILED: {"reason": str},
     EventName.REVERT_DONE: {"tables": str},
-    EventName.CONTROL_OBEYED: {"verb": str, "arguments": dict, "account": str, "client": str},
+    EventName.CONTROL_OBEYED: {"verb": str, "arguments": dict, "client": str},
     EventName.CONTROL_REFUSED: {
         "verb": str,
         "arguments": dict,
-        "account": str,
         "client": str,
         "reason": str,
     },

@@ -1,4 +1,4 @@
-"""Pace: what copy, index build, checksum and repair ask before each piece of work (pure).
+"""Pace: what search, copy, index build, checksum, swap and drop ask before they begin (pure).
 
 They ask whether a piece may begin, how many of them may run at a time, and how large they should
 be. :class:`spirit_py.throttle.throttles.Throttles` answers in a migration.
@@ -20,12 +20,15 @@ A commit writes its binlog cache under a lock for which every other commit waits
 class Work(enum.StrEnum):
     """The kinds of work that can be held back."""
 
+    SEARCH = "search"
+    """Rows of the source are read for duplicates, before anything is copied."""
     COPY = "copy"
     INDEX = "index"
     CHECKSUM = "checksum"
     REPAIR = "repair"
     DROP = "drop"
     SWAP = "swap"
+    """The table is changed: by the swap, or in place."""
 
 
 class Pace(Protocol):

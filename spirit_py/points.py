@@ -43,6 +43,7 @@ POINTS: Final[dict[str, bool]] = {
     "checksum.compare": False,
     "checksum.chunk": True,
     "checksum.repair": False,
+    "cutover.begin": False,
     "cutover.lock": False,
     "cutover.locked": False,
     "cutover.rename": False,

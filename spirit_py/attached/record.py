@@ -1,23 +1,31 @@
-"""What is noted, before the first statement, of what a swap attaches to its tables (pure; R24).
+"""What a swap takes along: in memory with all definitions, and as it is noted (pure; R24, R26).
 
-One row of the checkpoint table, written under no lock before the lock request of each try. From it
-and from what exists, :mod:`spirit_py.attached.sequence` derives what remains to be sent, whatever
-was interrupted where. All temporary names have a random token, so they are this try's alone.
+The note is one row of the checkpoint table, written under no lock before the lock request of each
+try. It has names only. From it and from what exists, :mod:`spirit_py.attached.sequence` derives
+what remains to be sent, whatever was interrupted where: each definition is read from the server's
+catalogue, where in every state either the original or its copy is. All temporary names have a
+random token, so they are this try's alone.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.attached.foreign_keys.model import ForeignKey  # noqa: TC001 (the codec reads it)
-from spirit_py.attached.triggers.model import TriggerMove  # noqa: TC001 (the same)
+from spirit_py.attached.foreign_keys.model import KeyNote
+from spirit_py.attached.triggers.model import TriggerNote  # noqa: TC001 (the codec reads it)
+from spirit_py.table.names import AuxiliaryNames, is_identifier
 from spirit_py.table.swap import Swap  # noqa: TC001 (the same)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.attached.foreign_keys.model import ForeignKey
+    from spirit_py.attached.triggers.model import TriggerMove
+
 Name = tuple[str, str]
+_TEMPORARY: Final = re.compile(r"_spirit_py_[0-9a-f]{8}_(?:t_)?[0-9]{1,6}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +47,17 @@ class KeyMove:
     temporary: str
     indexes: tuple[str, ...] = ()
 
+    @property
+    def note(self) -> KeyNote:
+        """Its names."""
+        return KeyNote(
+            name=self.before.name,
+            child=self.before.child,
+            parent=self.before.parent,
+            temporary=self.temporary,
+            dropped=self.after is None,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attachments:
@@ -59,6 +78,15 @@ class Attachments:
         return bool(self.keys or self.triggers)
 
     @property
+    def note(self) -> AttachmentsNote:
+        """What is noted of it."""
+        return AttachmentsNote(
+            swaps=self.swaps,
+            keys=tuple(move.note for move in self.keys),
+            triggers=tuple(move.note for move in self.triggers),
+        )
+
+    @property
     def places(self) -> Places:
         """Where the swapped tables are, before and after."""
         return Places(self.swaps)
@@ -74,6 +102,53 @@ class Attachments:
             for end in (key.child, key.parent)
         }
         return tuple(sorted(ends - {swap.name for swap in self.swaps}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachmentsNote:
+    """The names of what a swap takes along: a row of the checkpoint table.
+
+    Attributes:
+        triggers: in the order in which they fire.
+    """
+
+    swaps: tuple[Swap, ...]
+    keys: tuple[KeyNote, ...] = ()
+    triggers: tuple[TriggerNote, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no swap notes: other tables, and names that are none."""
+        swapped = {swap.name for swap in self.swaps}
+        for swap in self.swaps:
+            names = AuxiliaryNames.of(swap.table)
+            if (swap.new, swap.old) not in {(names.new, names.old), (names.old, names.undone)}:
+                raise ValueError(
+                    f"{swap.new} and {swap.old} are no names of a swap of {swap.table}"
+                )
+        given = [name for swap in self.swaps for name in swap.name]
+        given += [name for key in self.keys for name in (key.name, *key.child, *key.parent)]
+        given += [trigger.name for trigger in self.triggers]
+        if not all(map(is_identifier, given)):
+            raise ValueError("a name is none that the server takes")
+        temporary = [key.temporary for key in self.keys]
+        temporary += [trigger.temporary for trigger in self.triggers]
+        if not all(map(_TEMPORARY.fullmatch, temporary)):
+            raise ValueError("a temporary name is not one of this program")
+        if any(not swapped & {key.child, key.parent} for key in self.keys):
+            raise ValueError("a foreign key is neither of a swapped table nor to one")
+        if any((trigger.schema, trigger.table) not in swapped for trigger in self.triggers):
+            raise ValueError("a trigger is not on a swapped table")
+
+    @property
+    def others(self) -> tuple[Name, ...]:
+        """Children and parents that are not swapped themselves, by schema and name."""
+        ends = {end for key in self.keys for end in (key.child, key.parent)}
+        return tuple(sorted(ends - {swap.name for swap in self.swaps}))
+
+    @property
+    def places(self) -> Places:
+        """Where the swapped tables are, before and after."""
+        return Places(self.swaps)
 
 
 class Places:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.attached.record import Attachments
-    from spirit_py.attached.triggers.model import Placed
+    from spirit_py.attached.record import Attachments, AttachmentsNote
+    from spirit_py.attached.triggers.model import Placed, Trigger
     from spirit_py.table.swap import Swap
 
 
@@ -35,11 +35,13 @@ class Existing:
 
     Attributes:
         keys: the foreign keys of all three tables of each swap, and of the noted children.
-        triggers: where the triggers of all three tables of each swap are.
+        triggers: the triggers of all three tables of each swap; read after a RENAME alone.
+        places: where they are; read where there was none.
     """
 
     keys: tuple[ForeignKey, ...] = ()
-    triggers: tuple[Placed, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
+    places: tuple[Placed, ...] = ()
 
 
 Sql: TypeAlias = str | bytes
@@ -72,7 +74,7 @@ def sequence_of(noted: Attachments) -> SwapStatements:
             *triggers.copies(noted.triggers, {swap.name: swap.new for swap in noted.swaps}),
         ),
         rename=renaming(noted.swaps),
-        after=tuple(remaining(noted, _renamed(noted))),
+        after=tuple(remaining(noted.note, _renamed(noted))),
     )
 
 
@@ -86,7 +88,7 @@ def renaming(swaps: Iterable[Swap]) -> str:
     return f"RENAME TABLE {moves}"
 
 
-def remaining(noted: Attachments, existing: Existing) -> list[Sql]:
+def remaining(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what is still to be sent after the RENAME; nothing when all is in place."""
     return [
         *moving.placed(noted, existing.keys),
@@ -94,10 +96,10 @@ def remaining(noted: Attachments, existing: Existing) -> list[Sql]:
     ]
 
 
-def undoing(noted: Attachments, existing: Existing) -> list[Sql]:
+def undoing(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what undoes the statements before a RENAME that was not made."""
     return [
-        *triggers.withdrawn(noted.triggers, existing.triggers),
+        *triggers.withdrawn(noted.triggers, existing.places),
         *moving.withdrawn(noted, existing.keys),
     ]
 

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys import moving
-from spirit_py.attached.foreign_keys.catalogue import keys_of
+from spirit_py.attached.foreign_keys.catalogue import keys_of, visible_keys_to
 from spirit_py.attached.implied import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
-from spirit_py.attached.triggers.catalogue import read_places
+from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events import EventName
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.grants import require_sight
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
@@ -29,8 +30,8 @@ from spirit_py.mysql.tables.definition import existing_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.attached.record import Attachments, Name
+    from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
+    from spirit_py.attached.record import AttachmentsNote, Name
     from spirit_py.attached.sequence import Sql
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -55,12 +56,13 @@ def there(session: SqlSession, tables: Iterable[Name]) -> list[Name]:
     ]
 
 
-def outstanding(session: SqlSession, noted: Attachments) -> list[Sql]:
+def outstanding(session: SqlSession, noted: AttachmentsNote) -> list[Sql]:
     """Return the statements that complete or undo what is there; in their order."""
-    return _statements(session, noted, there(session, _tables(noted)))
+    existing, swapped = _existing(session, noted)
+    return remaining(noted, existing) if swapped else undoing(noted, existing)
 
 
-def settle_locked(session: Session, noted: Attachments) -> None:
+def settle_locked(session: Session, noted: AttachmentsNote) -> None:
     """Send what is outstanding, in a session that holds the tables' locks.
 
     Raises:
@@ -83,7 +85,7 @@ class Settling:
     """
 
     connection: ConnectionOptions
-    noted: Attachments
+    noted: AttachmentsNote
     policy: LockPolicy
     stop: StopSwitch
     show: Callable[[str], None]
@@ -96,12 +98,15 @@ class Settling:
             session: without locks; it only reads.
 
         Raises:
-            MigrationFailure: the locks were not granted in the policy's time.
+            MigrationFailure: the locks were not granted in the policy's time, or the account may
+                not see what is there.
             ServerFault: a statement failed.
         """
-        tables = there(session, _tables(self.noted))
-        if not _statements(session, self.noted, tables):
+        statements = outstanding(session, self.noted)
+        require_sight(session, _names_of(self.noted), self.noted.others)
+        if not statements:
             return False
+        tables = there(session, _concerned(session, self.noted))
         implied = implied_locks(session, tables)
         request = LockRequest(tables=tables, defines=True).including(
             written=implied.written, read=implied.read
@@ -157,31 +162,57 @@ class Settling:
             return lock.waited_ms
 
 
-def lost_keys(session: SqlSession, noted: Attachments) -> list[ForeignKey]:
+def lost_keys(session: SqlSession, noted: AttachmentsNote) -> list[KeyNote]:
     """Return the keys that another session has dropped since the swap; it alone knows why."""
-    tables = there(session, _tables(noted))
-    if not _is_swapped(noted, tables):
-        return []
-    return moving.missing(noted, [key for table in tables for key in keys_of(session, *table)])
+    existing, swapped = _existing(session, noted)
+    return moving.missing(noted, existing.keys) if swapped else []
 
 
-def _tables(noted: Attachments) -> list[Name]:
-    """Return all tables that something may have to be sent for."""
-    swapped = [
-        (swap.schema, name) for swap in noted.swaps for name in (swap.table, swap.new, swap.old)
-    ]
-    return [*swapped, *noted.others]
+def _names_of(noted: AttachmentsNote) -> list[Name]:
+    """Return all names of the tables that are swapped."""
+    return [(s.schema, name) for s in noted.swaps for name in (s.table, s.new, s.old)]
 
 
-def _statements(session: SqlSession, noted: Attachments, tables: list[Name]) -> list[Sql]:
-    existing = Existing(
-        keys=tuple(key for table in tables for key in keys_of(session, *table)),
-        triggers=read_places(session, tables) if noted.triggers else (),
+def _concerned(session: SqlSession, noted: AttachmentsNote) -> list[Name]:
+    """Return all tables that something may have to be sent for, as the keys that exist say."""
+    own = _names_of(noted)
+    ends = {end for key in _keys(session, own) for end in (key.child, key.parent)}
+    return [*own, *sorted(ends - set(own))]
+
+
+def _keys(session: SqlSession, tables: Iterable[Name]) -> tuple[ForeignKey, ...]:
+    """Return the keys of some tables and those to them, each once."""
+    found = (
+        key
+        for table in tables
+        for key in (*keys_of(session, *table), *visible_keys_to(session, *table))
     )
-    swapped = _is_swapped(noted, tables)
-    return remaining(noted, existing) if swapped else undoing(noted, existing)
+    return tuple(dict.fromkeys(found))
 
 
-def _is_swapped(noted: Attachments, tables: list[Name]) -> bool:
-    """Return whether the RENAME was made, which is atomic over all of the tables."""
-    return not any((swap.schema, swap.new) in tables for swap in noted.swaps)
+def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bool]:
+    """Return what is attached to the tables of a swap, and whether the RENAME was made.
+
+    That is atomic over all of the tables.
+    """
+    own = there(session, _names_of(noted))
+    swapped = not any((swap.schema, swap.new) in own for swap in noted.swaps)
+    keys = _keys(session, own) if noted.keys else ()
+    if not noted.triggers:
+        return Existing(keys=keys), swapped
+    if not swapped:
+        return Existing(keys=keys, places=read_places(session, own)), swapped
+    triggers = tuple(
+        trigger
+        for swap in noted.swaps
+        for name in (swap.table, swap.old)
+        if (swap.schema, name) in own
+        for trigger in read_triggers(
+            session,
+            swap.schema,
+            name,
+            also=(swap.table, swap.old),
+            beside=[one.name for one in noted.triggers if one.schema == swap.schema],
+        )
+    )
+    return Existing(keys=keys, triggers=triggers), swapped

@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from spirit_py.batch.record import TableRecord, TableState
+from spirit_py.batch.record import TableRecord, TableState, form_of
 from spirit_py.batch.related import related_tables
-from spirit_py.batch.resume import Step, step_for
+from spirit_py.batch.resume import Step, forms_of, step_for
 from spirit_py.batch.slots import Slots, next_table
 from spirit_py.batch.spark import SharedSpark
 from spirit_py.batch.table_run import TableRun
@@ -182,8 +182,7 @@ class Batch:
         if self._store is None:
             return True
         record = self._records[change.name]
-        each = self._config.each
-        step = self._step(lambda session: step_for(session, each, record, change))
+        step = self._step(lambda session: step_for(session, record))
         if step is Step.LOOK:
             raise MigrationFailure(
                 f"{change} was changed since its migration began, and what there is left does not"
@@ -199,8 +198,8 @@ class Batch:
             self._tell(EventName.TABLE_SKIPPED, f"{change}: {why}", table=str(change), reason=why)
             return False
         if record.state == TableState.PENDING:
-            before = self._step(lambda session: read_shape(session, *change.name))
-            self._note(change.name, state=TableState.RUNNING.value, before=before)
+            forms = self._step(lambda session: forms_of(session, self._config.each, change))
+            self._note(change.name, state=TableState.RUNNING.value, before=forms[0], after=forms[1])
         return True
 
     def _end(self, name: Name) -> None:
@@ -260,7 +259,7 @@ class Batch:
             return {}
         try:
             with self._session() as session:
-                same = read_shape(session, *name) == record.before
+                same = form_of(read_shape(session, *name)) == record.before
         except SpiritError:
             return {}
         return {"state": TableState.PENDING.value} if same else {}

@@ -101,6 +101,18 @@ def _of_patterns(session: SqlSession, config: BatchConfig, sql_mode: str) -> lis
     return [found[name] for name in sorted(found)]
 
 
+def schemas_of(
+    session: SqlSession, config: BatchConfig, changes: Iterable[TableChange]
+) -> set[str]:
+    """Return the schemas in which a batch changes tables, and those that its patterns name."""
+    found = {change.schema for change in changes}
+    for pattern in (read_pattern(text, config.each.database) for text in config.patterns):
+        sql = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME"
+        rows = session.query(f"{sql} {pattern.schema.operator} %s", (pattern.schema.text,))
+        found.update(str(row[0]) for row in rows)
+    return found
+
+
 def _matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
     """Return the tables that match and are not the program's own."""
     rows = session.query(_TABLES + pattern.condition + " ORDER BY 1, 2", pattern.parameters)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.batch import Batch
+from spirit_py.batch.changes import schemas_of
 from spirit_py.batch.record import BatchRecord, TableRecord, TableState
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.store import BatchTable, find_batch, refuse_others
@@ -165,7 +166,8 @@ def _opened(
     )
     with lock:
         with connect_first(connection, role="batch") as session:
-            store = find_batch(session, plan.name)
+            schemas = schemas_of(session, config, (one.change for one in plan.tables))
+            store = find_batch(session, plan.name, schemas)
             if store is None and plan.earlier is not None:
                 raise Refusal(
                     "this batch was finished, or given up, since it was looked at",

@@ -11,7 +11,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
+from spirit_py.mysql.locks.named import NO_RUN_OF_OURS, named_lock_holder, take_named_lock
+from spirit_py.mysql.processlist import whose
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ def give_up_batch(
         store = BatchTable(schema, table)
         lock = lock_name("batch", table)
         if not take_named_lock(session, lock):
+            holder = named_lock_holder(session, lock)
             raise Refusal(
-                f"a process works on this batch now (server session"
-                f" {named_lock_holder(session, lock)})",
-                hint="stop it first, or let it finish",
+                f"a process works on this batch now ({whose(session, holder)})",
+                hint=f"stop it first, or let it finish; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
         # Once nobody else can finish it or drop it.

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.batch.record import TableState
-from spirit_py.batch.store import BatchTable, marked_tables
-from spirit_py.errors import Refusal
+from spirit_py.batch.store import LOCK_WAIT, BatchTable, marked_tables
+from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost, server_away
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.table.names import lock_name
 
@@ -72,12 +73,15 @@ def batches(options: ConnectionOptions, *, database: str, table: str) -> list[Ba
         ServerFault: the server does not answer any more.
         Refusal: the server cannot be reached.
     """
-    with connect_first(options, role="status", read_timeout=60) as session:
+    with connect_first(
+        options, role="status", read_timeout=60, lock_wait_timeout=LOCK_WAIT
+    ) as session:
         found = list(_look(session))
     return [
         one
         for one in found
-        if one.unreadable or any(_belongs(each, database, table) for each in one.tables)
+        if (one.unreadable and database in {"", one.batch.partition(".")[0]})
+        or any(_belongs(each, database, table) for each in one.tables)
     ]
 
 
@@ -88,13 +92,22 @@ def _belongs(one: dict[str, str], database: str, table: str) -> bool:
 
 
 def _look(session: Session) -> Iterator[BatchShown]:
+    locked: set[str] = set()
     for name in marked_tables(session):
         store = BatchTable(*name)
+        if name[0] in locked:
+            yield BatchShown(batch=str(store), unreadable="another table of its schema is locked")
+            continue
         try:
             record = store.read(session)
             tables = tuple(store.tables(session).values())
-        except Refusal as refusal:
-            yield BatchShown(batch=str(store), unreadable=refusal.message)
+        except (Refusal, ServerFault) as error:
+            # Anybody may have made it (R26).
+            if connection_lost(error) or server_away(error):
+                raise
+            if getattr(error, "code", None) == LOCK_WAIT_TIMEOUT:
+                locked.add(name[0])
+            yield BatchShown(batch=str(store), unreadable=error.message)
             continue
         if record is None or record.home != name[0]:
             continue

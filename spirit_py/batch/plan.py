@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from spirit_py.batch.changes import changes_of
+from spirit_py.batch.changes import changes_of, schemas_of
 from spirit_py.batch.definitions import UsualDefinitions
 from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
@@ -19,8 +19,9 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.modes import under_modes
+from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.trial import refused_in_trial, trial_session
 from spirit_py.preflight.certain import copy_is_certain
@@ -182,7 +183,8 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
         sql_mode = under_modes(session, facts, config.each.modes).sql_mode
         changes = changes_of(session, config, sql_mode)
         name = _name(config, changes)
-        table = None if config.each.dry_run else find_batch(session, name)
+        schemas = schemas_of(session, config, changes)
+        table = None if config.each.dry_run else find_batch(session, name, schemas)
         if table is not None:
             table.require_server(session, facts.uuid)
         earlier = None if table is None else table.tables(session)
@@ -260,18 +262,18 @@ class _Planner:
         holder = named_lock_holder(self._session, lock_name("migration", *change.name))
         if holder is not None:
             raise Refusal(
-                f"another migration of {change} is running (server session {holder})",
-                hint="wait for it to end, or stop it",
+                f"another migration of {change} is running ({whose(self._session, holder)})",
+                hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
         if earlier is not None and begun:
-            step = step_for(self._session, self._config.each, earlier, change)
+            step = step_for(self._session, earlier)
             # Its definition may be the new one, to which the checks do not apply.
             if step is not Step.MIGRATE:
                 return PlannedTable(change=change, action=_ACTIONS[step])
         contexts = prepare(self._session, config)
         source = contexts[0].source
-        certain = copy_is_certain(config, contexts)
+        certain = copy_is_certain(contexts)
         action = _COPIED if certain else _PERHAPS
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self._session):

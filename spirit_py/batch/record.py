@@ -21,9 +21,13 @@ done        when the migration has ended            passes over it
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from spirit_py.statement.temporary_form import FOREIGN_KEY
+from spirit_py.table.names import is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.tables.identity import Name
 
 _DIGITS = 12
+_DIGEST = re.compile(r"(?:[0-9a-f]{32})?")
 _PREFIX = "_spirit_py_batch_"
 
 
@@ -75,7 +80,8 @@ class TableRecord:
         state: a :class:`TableState`.
         outcome: that of its last migration, as in its report; empty before the first has ended.
         error: why that failed.
-        before: the definition when its migration began, without the counter.
+        before: :func:`form_of` the definition when its migration began.
+        after: the same of what the statement makes of it; empty where that is unknown.
         report: of its last migration, as JSON; empty before the first has ended.
     """
 
@@ -86,7 +92,17 @@ class TableRecord:
     outcome: str = ""
     error: str = ""
     before: str = ""
+    after: str = ""
     report: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse the row of a table that cannot be."""
+        if not (is_identifier(self.schema) and is_identifier(self.table)):
+            raise ValueError("a name is none that the server takes")
+        if self.state not in set(TableState):
+            raise ValueError(f"there is no state {self.state!r}")
+        if not all(map(_DIGEST.fullmatch, (self.before, self.after))):
+            raise ValueError("a definition is noted as a digest")
 
     @property
     def name(self) -> Name:
@@ -96,6 +112,16 @@ class TableRecord:
     def __str__(self) -> str:
         """Show the table's name."""
         return f"{self.schema}.{self.table}"
+
+
+def form_of(shape: str, foreign_keys: str = "") -> str:
+    """Return a digest of a definition without the counter.
+
+    Args:
+        foreign_keys: the definition whose foreign keys count, where ``shape`` has lost its own.
+    """
+    keys = FOREIGN_KEY.findall(foreign_keys or shape)
+    return hashlib.sha256(repr((FOREIGN_KEY.sub("", shape), keys)).encode()).hexdigest()[:32]
 
 
 def batch_name(kind: str, parts: Iterable[str]) -> str:

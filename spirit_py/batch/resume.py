@@ -5,12 +5,11 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from spirit_py.batch.record import TableState
+from spirit_py.batch.record import TableState, form_of
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.trial import made_of, trial_session
-from spirit_py.statement.temporary_form import FOREIGN_KEY
 
 if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange
@@ -30,9 +29,7 @@ class Step(Enum):
     """Nothing: another session may have changed it, and the operator must look."""
 
 
-def step_for(
-    session: SqlSession, each: MigrationConfig, record: TableRecord, change: TableChange
-) -> Step:
+def step_for(session: SqlSession, record: TableRecord) -> Step:
     """Return what is done with a table.
 
     A run that was killed in the moment in which the server changed the table in place has no
@@ -50,26 +47,19 @@ def step_for(
         return Step.PASS
     if state is TableState.PENDING or not record.before:
         return Step.MIGRATE
-    now = read_shape(session, *record.name)
+    now = form_of(read_shape(session, *record.name))
     if now == record.before:
         return Step.MIGRATE
-    made = _made_of(each, record, change)
-    return Step.PASS if _same(made, now, record.before) else Step.LOOK
+    return Step.PASS if now == record.after else Step.LOOK
 
 
-def _same(made: str, now: str, before: str) -> bool:
-    """Return whether the definition is what was made of the one from before, without its keys.
+def forms_of(session: SqlSession, each: MigrationConfig, change: TableChange) -> tuple[str, str]:
+    """Return the forms of a table's definition, and of what the statement makes of it.
 
-    The foreign keys are then those from before.
+    The second is empty where it is unknown: the temporary table on which it is tried has no
+    partitions. Its foreign keys are those from before.
     """
-    keys = [FOREIGN_KEY.findall(text) for text in (now, before)]
-    return FOREIGN_KEY.sub("", now) == made and keys[0] == keys[1]
-
-
-def _made_of(each: MigrationConfig, record: TableRecord, change: TableChange) -> str:
-    """Return what the statement makes of the definition from before; empty where that is unknown.
-
-    The temporary table has no foreign keys; nor can it have partitions.
-    """
-    with trial_session(each) as session:
-        return made_of(session, record.name, record.before, change.clauses).shape
+    before = read_shape(session, *change.name)
+    with trial_session(each) as trial:
+        made = made_of(trial, change.name, before, change.clauses).shape
+    return form_of(before), form_of(made, before) if made else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,13 @@ from spirit_py import points
 from spirit_py.batch.record import BatchRecord, TableRecord
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    NO_SUCH_KEY,
+    connection_lost,
+    server_away,
+)
 from spirit_py.sql import comment_literal, quote_table, string_literal
 
 if TYPE_CHECKING:
@@ -18,6 +25,12 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tables.identity import Name
 
+_log = logging.getLogger(__name__)
+
+LOCK_WAIT: Final = 1
+"""Seconds to wait for a table that anybody may have made, and locked (R26)."""
+#: Bytes of all rows of a batch together; more are not read.
+_LONGEST: Final = 1 << 28
 _MARK: Final = "spirit-py batch"
 _MARKED: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
@@ -31,13 +44,24 @@ def marked_tables(session: SqlSession, name: str = "") -> list[Name]:
     return [(str(schema), str(table)) for schema, table in rows]
 
 
-def find_batch(session: SqlSession, name: str) -> BatchTable | None:
+def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> BatchTable | None:
     """Return the table of a batch that is not done yet; None where there is none.
+
+    Args:
+        schemas: those in which the batch changes tables, or that its patterns name. The record's
+            name can be guessed: whoever may create tables elsewhere is not believed (R26).
 
     Raises:
         Refusal: its record cannot be read, or there are two of it.
     """
-    found = [one for one in all_batches(session) if one.name[1] == name]
+    marked = marked_tables(session, name)
+    for elsewhere in (BatchTable(*one) for one in marked if one[0] not in schemas):
+        _log.warning(
+            "%s has the name of this batch's record and is not read: the batch changes no table in"
+            " that schema; see who made it",
+            elsewhere,
+        )
+    found = _unfinished(session, [one for one in marked if one[0] in schemas])
     if len(found) > 1:
         raise Refusal(
             "the record of this batch exists twice: " + ", ".join(str(one) for one in found),
@@ -55,29 +79,61 @@ def all_batches(session: SqlSession) -> list[BatchTable]:
     Raises:
         Refusal: a record cannot be read.
     """
-    tables = (BatchTable(*marked) for marked in marked_tables(session))
-    read = ((table, table.read(session)) for table in tables)
+    return _unfinished(session, marked_tables(session))
+
+
+def _unfinished(session: SqlSession, marked: Iterable[Name]) -> list[BatchTable]:
+    read = ((table, table.read(session)) for table in (BatchTable(*one) for one in marked))
     return [table for table, record in read if record and record.home == table.name[0]]
 
 
 def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> None:
     """Refuse tables that belong to another batch which is not done.
 
+    A record in a schema in which this batch changes nothing may be anybody's: it causes a warning.
+
     Raises:
         Refusal: naming it.
     """
-    for table in all_batches(session):
-        shared = [] if table.name[1] == name else sorted(set(wanted) & table.tables(session).keys())
-        record = table.read(session) if shared else None
-        if record is not None:
-            names = ", ".join(".".join(one) for one in shared[:3])
-            raise Refusal(
-                f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
-                f" {record.asked} (its record is {table})",
-                hint="finish that one with its own command, with --exclude for tables that cannot"
-                f" be changed; to give it up: spirit-py cleanup --batch {table}",
-                error_code=ErrorCode.BATCH_RECORD,
-            )
+    schemas = {schema for schema, _ in wanted}
+    locked: set[str] = set()
+    ((waits,),) = session.query("SELECT @@SESSION.lock_wait_timeout")
+    for table in (BatchTable(*one) for one in marked_tables(session) if one[1] != name):
+        believed = table.name[0] in schemas
+        if table.name[0] in locked:
+            _log.warning("%s has the mark of a batch; tables of that schema are locked", table)
+            continue
+        session.execute(f"SET SESSION lock_wait_timeout = {int(waits) if believed else LOCK_WAIT}")
+        try:
+            record = table.read(session)
+            if record is None or record.home != table.name[0]:
+                continue
+            shared = sorted(set(wanted) & table.tables(session).keys())
+        except (Refusal, ServerFault) as error:
+            if believed or connection_lost(error) or server_away(error):
+                raise
+            if getattr(error, "code", None) == LOCK_WAIT_TIMEOUT:
+                locked.add(table.name[0])
+            _log.warning("%s has the mark of a batch and cannot be read: %s", table, error)
+            continue
+        finally:
+            session.execute(f"SET SESSION lock_wait_timeout = {int(waits)}")
+        if not shared:
+            continue
+        names = ", ".join(".".join(one) for one in shared[:3])
+        text = (
+            f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
+            f" {record.asked} (its record is {table})"
+        )
+        if not believed:
+            _log.warning("as %s says, %s; see who made it", table, text)
+            continue
+        raise Refusal(
+            text,
+            hint="finish that one with its own command, with --exclude for tables that cannot"
+            f" be changed; to give it up: spirit-py cleanup --batch {table}",
+            error_code=ErrorCode.BATCH_RECORD,
+        )
 
 
 class BatchTable:
@@ -141,7 +197,16 @@ class BatchTable:
         Raises:
             Refusal: it cannot be read.
         """
-        rows = session.query(f"SELECT record FROM {self._quoted} WHERE id = {_RECORD_ID}")
+        # The hint keeps a view from being read: see CheckpointTable.
+        sql = f"SELECT record FROM {self._quoted} FORCE INDEX (PRIMARY) WHERE id = {_RECORD_ID}"
+        try:
+            self._require_size(session)
+            rows = session.query(sql)
+        except ServerFault as fault:
+            # A view, or a table without a key, is none that a batch has made.
+            if fault.code != NO_SUCH_KEY:
+                raise
+            return None
         try:
             return from_text(str(rows[0][0]), BatchRecord) if rows else None
         except UnreadableCheckpoint as error:
@@ -175,8 +240,10 @@ class BatchTable:
         Raises:
             Refusal: one cannot be read.
         """
+        self._require_size(session)
         rows = session.query(
-            f"SELECT id, record FROM {self._quoted} WHERE id > {_RECORD_ID} ORDER BY id"
+            f"SELECT id, record FROM {self._quoted} FORCE INDEX (PRIMARY)"
+            f" WHERE id > {_RECORD_ID} ORDER BY id"
         )
         found: dict[Name, TableRecord] = {}
         for number, text in rows:
@@ -197,6 +264,14 @@ class BatchTable:
         session.execute(
             f"REPLACE INTO {self._quoted} (id, record) VALUES ({number}, {string_literal(text)})"
         )
+
+    def _require_size(self, session: SqlSession) -> None:
+        """Refuse rows that this process has no room for."""
+        ((size,),) = session.query(
+            f"SELECT COALESCE(SUM(LENGTH(record)), 0) FROM {self._quoted} FORCE INDEX (PRIMARY)"
+        )
+        if int(size) > _LONGEST:
+            raise self._unreadable(ValueError(f"it has {size} bytes"))
 
     def _unreadable(self, error: Exception) -> Refusal:
         return Refusal(

@@ -24,7 +24,7 @@ from spirit_py.binlog.events import (
     XaDecided,
     XaPrepared,
 )
-from spirit_py.errors import BinlogUnreadable, HiddenChange, UnreadableChange
+from spirit_py.errors import BinlogUnreadable, HiddenChange, HistoryLost, UnreadableChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -87,6 +87,8 @@ class BinlogParser:
         self.received_bytes = self.skipped_bytes = self.own_bytes = 0
         self.file = ""
         self.offset = 0
+        #: When the file was created, Unix time; with its name it tells two logs apart.
+        self.created = 0
         self.in_group = False
         self._began = False
         self._xid = ""
@@ -165,6 +167,7 @@ class BinlogParser:
             return
         if kind == wire.FORMAT_DESCRIPTION:
             self._checksums = wire.format_has_checksums(event)
+            self._begin_file(int.from_bytes(event[:4], "little"))
         body = self._body(event, kind)
         if kind not in {wire.ROTATE, wire.HEARTBEAT, wire.HEARTBEAT_V2}:
             self._move(event)
@@ -214,6 +217,16 @@ class BinlogParser:
             self._gtid(kind, body)
         elif handle := self._handlers.get(kind):
             handle(body)
+
+    def _begin_file(self, created: int) -> None:
+        """Note when the file was created.
+
+        Raises:
+            HistoryLost: a file of that name was created at another time.
+        """
+        if self.created and created != self.created:
+            raise binlog_reset(f"another {self.file} is there")
+        self.created = created
 
     def _new_file(self, _: bytes) -> None:
         """Drop the incomplete transaction: cut off by the end of a file, it never committed."""
@@ -363,16 +376,31 @@ class BinlogParser:
     def _rotate(self, body: bytes) -> None:
         """Note the file of the next events; this event also begins every connection."""
         file, offset = wire.parse_rotate(body)
-        if (file, offset) != (self.file, self.offset) and not self.in_group:
-            self.file, self.offset = file, offset
+        moved = (file, offset) != (self.file, self.offset)
+        if file != self.file:
+            self.created = 0
+        # Whoever reads the file and then the offset gets no place that is after the stream's.
+        self.offset = 0
+        self.file = file
+        self.offset = offset
+        if moved and not self.in_group:
             self._complete(Advanced(Place(file, offset)))
-        self.file, self.offset = file, offset
 
     def _heartbeat(self, kind: int, body: bytes, event: bytes | memoryview) -> None:
         """Note the server's position while it has nothing to send."""
         if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
             self._move(event)
             self._complete(Advanced(Place(self.file, self.offset)))
+
+
+def binlog_reset(why: str) -> HistoryLost:
+    """Return the error for a binlog that is not the one that was read."""
+    return HistoryLost(
+        f"the server's binlog is not the one that was followed: {why} (RESET BINARY LOGS AND"
+        " GTIDS?); changes may be in no event",
+        hint="run the same command again: it starts from the beginning where the new log does not"
+        " have what comes after the old place",
+    )
 
 
 def _refuse(_: Event) -> bool:

@@ -20,11 +20,12 @@ from spirit_py.binlog.position import (
     read_position,
 )
 from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER
+from spirit_py.contracts import Origin
 from spirit_py.errors import BinlogUnreadable, PositionNotFound
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import is_own
-from spirit_py.mysql.replication import binlog_files
+from spirit_py.mysql.replication import binlog_files, end_of_binlog
 
 if TYPE_CHECKING:
     from spirit_py.binlog.position import ServerFrontier
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _ANSWER_WITHIN: Final = 30
 #: Binlog events carry whole seconds, checkpoints microseconds.
 _ROUNDING: Final = 2.0
+_UNKNOWN: Final = Origin()
 
 
 def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool) -> ServerFrontier:
@@ -55,35 +57,42 @@ def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool
         ) from error
 
 
-def why_unreachable(options: ConnectionOptions, position: str, age: float) -> str:
+def why_unreachable(
+    options: ConnectionOptions, position: str, age: float, origin: Origin = _UNKNOWN
+) -> str:
     """Return why the stream cannot go on from a checkpoint's position; empty when it can.
 
     After RESET BINARY LOGS the numbers of transactions and files start again, and may exceed those
-    of the position by now. So the oldest file must have been created before the checkpoint was
-    written: that write itself is after the position, and therefore not purged.
+    of the position by now. So the file that was being read must be the one that has its name now.
+    Where it is purged, the oldest one must have been created before the checkpoint was written:
+    that write itself is after the position, and therefore not purged.
 
     Args:
         age: seconds since the checkpoint was written.
+        origin: what the position is of; by default that is not known.
 
     Raises:
         ServerFault: the server could not be asked: that proves nothing.
         FeedFailure: likewise, for the account that may not read the binlog.
     """
     with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
+        end_of_binlog(session)
         try:
             found = _read(position)
             _frontier(session, found, whole=False)
         except _Unreachable as error:
             return str(error)
         row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
-        files = binlog_files(session)
+        files = [name for name, _ in binlog_files(session)]
     if found.server_uuid != str(row[0]):
         # RESET BINARY LOGS on this server does not affect the numbers of another one.
         return ""
-    written = float(row[1]) - age
-    if _created_at(options, files[0][0], str(row[0])) > written + _ROUNDING:
-        return "the server's binlog was reset since (RESET BINARY LOGS)"
-    return ""
+    if origin.file in files:
+        reset = _created_at(options, origin.file, str(row[0])) != origin.created
+    else:
+        written = float(row[1]) - age
+        reset = _created_at(options, files[0], str(row[0])) > written + _ROUNDING
+    return "the server's binlog was reset since (RESET BINARY LOGS)" if reset else ""
 
 
 class _Unreachable(Exception):

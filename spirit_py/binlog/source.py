@@ -15,7 +15,7 @@ from spirit_py.binlog.cascades import Cascades
 from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
-from spirit_py.binlog.parser import BinlogParser, StreamClosed
+from spirit_py.binlog.parser import BinlogParser, StreamClosed, binlog_reset
 from spirit_py.binlog.position import (
     MAX_DUMP_OFFSET,
     FileFrontier,
@@ -30,13 +30,26 @@ from spirit_py.binlog.sessions import LentSession
 from spirit_py.binlog.undecided import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.weights import ServerWeights
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import BinlogUnreadable, FeedBroken, FeedFailure, FeedSilent, ServerFault
+from spirit_py.contracts import Origin
+from spirit_py.errors import (
+    BinlogUnreadable,
+    FeedBroken,
+    FeedFailure,
+    FeedSilent,
+    ServerFault,
+)
 from spirit_py.events import untold
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
-from spirit_py.mysql.replication import binlog_status, kept_binlog
+from spirit_py.mysql.replication import (
+    WITHOUT_FILTER,
+    end_of_binlog,
+    hides_changes,
+    kept_binlog,
+)
+from spirit_py.mysql.server_life import ServerLife, look_at
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -58,12 +71,20 @@ if TYPE_CHECKING:
 _COLLATIONS: Final = (
     "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"
 )
+_NATIVE_KEYS: Final = "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
+_GIVE_UP: Final = (
+    "; if the followed table may have been changed unlogged since that start, give the migration up"
+    " first (spirit-py cleanup)"
+)
 _PREPARED_POLL: Final = 0.2
 _HEARTBEAT: Final = 5.0
 
 
 class BinlogSource:
-    """Implements :class:`spirit_py.binlog.stream.Stream` over a MySQL server's binlog."""
+    """Implements :class:`spirit_py.binlog.stream.Stream` over a MySQL server's binlog.
+
+    One class because that is one interface.
+    """
 
     def __init__(
         self, connection: ConnectionOptions, options: FeedOptions, *, tell: Tell = untold
@@ -89,17 +110,18 @@ class BinlogSource:
         #: Identifiers of this run's own writes, which are not to be sent.
         self._own: set[str] = set()
         with self._control.lend() as session:
-            row = session.query(
-                "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names"
-            )[0]
+            seen = look_at(session)
+            row = session.query("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names")[0]
+            self._native_keys = session.query(_NATIVE_KEYS)
             #: The server's collations by number.
             self.collations = {
                 int(number): Collation(str(charset), str(name))
                 for number, charset, name in session.query(_COLLATIONS)
             }
-        self._server_uuid = str(row[0])
-        self.has_gtids = row[1] == "ON"
-        self.ignore_case = row[2] != 0
+        self._server_uuid = seen.server_uuid
+        self._life = ServerLife(seen.started, seen.relaxed)
+        self.has_gtids = row[0] == "ON"
+        self.ignore_case = row[1] != 0
         self.knows_all_prepared = True
 
     # -- the start
@@ -124,11 +146,11 @@ class BinlogSource:
 
     def _end_of_binlog(self) -> FilePlace:
         with self._control.lend() as session:
-            file, offset = self._status(session)
-            if offset > MAX_DUMP_OFFSET:
+            end = self._end(session)
+            if end.offset > MAX_DUMP_OFFSET:
                 session.execute("FLUSH BINARY LOGS")
-                file, offset = self._status(session)
-        return FilePlace(file, offset)
+                end = self._end(session)
+        return end
 
     def resume(
         self,
@@ -248,10 +270,18 @@ class BinlogSource:
         """Log in with mysqlclient, so that the server caches the password's digest.
 
         The cache is emptied at a restart and at FLUSH PRIVILEGES, and PyMySQL without TLS can only
-        log in while the digest is cached.
+        log in while the digest is cached. A server that was restarted may hide changes now.
         """
         try:
-            connect(self._connection, role="feed-login").close()
+            with connect(self._connection, role="feed-login") as session:
+                self._look(session)
+                if session.query(_NATIVE_KEYS) != self._native_keys:
+                    raise FeedFailure(
+                        "the server was restarted with another innodb_native_foreign_keys: what"
+                        " foreign keys do may be in no event",
+                        hint="restart it as it was, then run again" + _GIVE_UP,
+                        error_code=ErrorCode.SERVER_SETTINGS,
+                    )
         except ServerFault as fault:
             if disposition(fault) is Disposition.FATAL:
                 raise
@@ -263,12 +293,16 @@ class BinlogSource:
         """Emit events until closed."""
         reader = self._opened()
         reader.parser.emit = emit
-        with contextlib.suppress(StreamClosed):
-            reader.run(heard)
-        if reader.connection is not None and reader.connection is not self._ended:
-            # Opened while close() looked: the server would notice only when it next sends.
-            end_sessions(self._connection, [reader.connection.id])
-            reader.connection.close()
+        try:
+            with contextlib.suppress(StreamClosed):
+                reader.run(heard)
+            if reader.connection is not None and reader.connection is not self._ended:
+                # Opened while close() looked: the server would notice only when it next sends.
+                end_sessions(self._connection, [reader.connection.id])
+        finally:
+            # Also after a fault, and where the end came between two reads.
+            if reader.connection is not None:
+                reader.connection.close()
 
     def _opened(self) -> BinlogReader:
         if self._reader is None:
@@ -293,15 +327,57 @@ class BinlogSource:
         return found
 
     def _executed_in(self, session: SqlSession) -> ServerFrontier:
-        """Ask one session for what is executed; it must be of the server that is followed."""
-        question = "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed"
-        found, gtids = (str(value) for value in session.query(question)[0])
-        if found != self._server_uuid:
-            raise another_server(self._connection.address, found=found, wanted=self._server_uuid)
+        """Ask one session for what is executed; the server must be as it was (:meth:`_look`)."""
+        gtids, end = self._look(session)
         if self.has_gtids:
-            return GtidFrontier(found, GtidSet.parse(gtids))
-        file, offset = self._status(session)
-        return FileFrontier(found, FilePlace(file, offset))
+            return GtidFrontier(self._server_uuid, GtidSet.parse(gtids))
+        return FileFrontier(self._server_uuid, end)
+
+    def _look(self, session: SqlSession) -> tuple[str, FilePlace]:
+        """Return the executed GTIDs and the end of the binlog: both of the log that is followed.
+
+        Raises:
+            AnotherServer: it is not the server that is followed.
+            HistoryLost: it may have lost commits, or its log is off, or is another one.
+        """
+        read_to = self._read_to()
+        seen = look_at(session)
+        if seen.server_uuid != self._server_uuid:
+            address, found = self._connection.address, seen.server_uuid
+            raise another_server(address, found=found, wanted=self._server_uuid)
+        self._life.go_on(seen)
+        end = self._end(session)
+        if read_to is not None and not end.reaches(read_to):
+            raise binlog_reset(f"{read_to} is read, and it ends at {end}")
+        return seen.executed, end
+
+    def _read_to(self) -> FilePlace | None:
+        """Return the place up to which the stream is read, or one before; None at its start."""
+        parser = self._reader.parser if self._reader is not None else None
+        if parser is None or not (file := parser.file):
+            return None
+        return FilePlace(file, parser.offset)
+
+    def has_executed(self, received: Any, session: SqlSession) -> bool:
+        """Return whether everything that was received is executed; see the protocol."""
+        return self._executed_in(session).reaches(received)
+
+    def look(self) -> None:
+        """Look whether the server, and its log, are as they were; see the protocol."""
+        with contextlib.suppress(FeedSilent), self._asking(self._control, "that it lives") as own:
+            self._look(own)
+
+    @property
+    def origin(self) -> Origin:
+        """What the position is of; see the protocol."""
+        started = self._life.started
+        if self._reader is None:
+            return Origin(started)
+        parser = self._reader.parser
+        created, file = parser.created, parser.file
+        # The reader may have gone to the next file in between.
+        known = created and created == parser.created
+        return Origin(started, file, created) if known else Origin(started)
 
     def position_here(self, session: SqlSession) -> str:
         """Return the position after everything that a session finds executed.
@@ -394,7 +470,13 @@ class BinlogSource:
             ) from fault
 
     @staticmethod
-    def _status(session: SqlSession) -> tuple[str, int]:
-        if (end := binlog_status(session)) is None:
-            raise FeedFailure("the server writes no binlog", hint="start it with log_bin")
-        return end.file, end.offset
+    def _end(session: SqlSession) -> FilePlace:
+        """Return where the binlog ends, which must be written, and hide nothing."""
+        end = end_of_binlog(session)
+        if end.filtered:
+            raise FeedFailure(
+                hides_changes(end.filtered),
+                hint=WITHOUT_FILTER + _GIVE_UP,
+                error_code=ErrorCode.BINLOG_FILTERED,
+            )
+        return FilePlace(end.file, end.offset)

@@ -28,6 +28,11 @@ _QUIET: Final = frozenset({
     "ANALYZE", "BEGIN", "CHECK", "COMMIT", "FLUSH", "GRANT", "IMPORT", "INSTALL", "OPTIMIZE",
     "RELEASE", "REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "UNINSTALL", "XA",
 })  # fmt: skip
+#: What an ALTER TABLE consists of, besides the table's name, that only builds the table again.
+_REBUILD: Final = frozenset({
+    "FORCE", "ENGINE", "INNODB", "ALGORITHM", "INPLACE", "COPY", "LOCK", "NONE", "SHARED",
+    "EXCLUSIVE", "DEFAULT", "=", ",",
+})  # fmt: skip
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
 #: Number of tokens within which a DDL statement names its object.
 _HEAD: Final = 40
@@ -59,6 +64,7 @@ class Statement:
         writes: it may change rows: it is neither DDL nor administration.
         fills: it creates a table and fills it from a query, which can change no other table: the
             server refuses a function that would (error 1746).
+        rebuilds: it only builds tables again, with the rows and the definition that they have.
         names: what DDL changes, with the schema filled in; a table of None is a whole schema.
         exact: it was read as the server read it. Else ``names`` may lack some.
     """
@@ -67,6 +73,7 @@ class Statement:
     ddl: bool = False
     writes: bool = False
     fills: bool = False
+    rebuilds: bool = False
     names: tuple[Name, ...] = ()
     exact: bool = True
 
@@ -93,7 +100,7 @@ class TableFinder:
     def find(self, event: StatementSeen) -> Touch | None:
         """Return the followed table whose definition or data the statement changes, if any."""
         for statement in readings(event):
-            if not statement.ddl:
+            if not statement.ddl or (statement.rebuilds and statement.exact):
                 continue
             if found := self._named(statement.names):
                 return Touch(found, certain=True)
@@ -102,6 +109,16 @@ class TableFinder:
                 if (found := next(near, None)) is not None:
                     return Touch(found, certain=False)
         return None
+
+    def rebuilt(self, event: StatementSeen) -> set[Table]:
+        """Return the followed tables that OPTIMIZE TABLE, or an ALTER like it, built again."""
+        return {
+            found
+            for statement in readings(event)
+            if statement.rebuilds and statement.exact
+            for name in statement.names
+            if (found := self._named([name])) is not None
+        }
 
     def has(self, schema: str, table: str) -> bool:
         """Whether this is a followed table."""
@@ -154,6 +171,11 @@ def read_statement(
     """
     head, exact = _cut(sql, mode, 2)
     verb = head[0].upper if head else ""
+    if verb == "OPTIMIZE":
+        tokens, exact = _cut(sql, mode)
+        names = _names_from(tokens, _skip(tokens, 1, "TABLE", "TABLES"))
+        names = [name.within(schema) for name in names]
+        return Statement(verb=verb, rebuilds=True, names=tuple(names), exact=certain and exact)
     if verb not in _DDL:
         quiet = _is_quiet(verb, head[1].upper if len(head) > 1 else "")
         nothing = exact and not head
@@ -164,6 +186,7 @@ def read_statement(
         verb=verb,
         ddl=True,
         fills=verb == "CREATE" and _is_filled(tokens),
+        rebuilds=_is_rebuild(found),
         names=tuple(name.within(schema) for name in _ddl_names(tokens)),
         exact=certain and exact and all(_is_whole(token) for token in tokens),
     )
@@ -196,6 +219,17 @@ def _is_filled(tokens: list[Token]) -> bool:
     return words[1:2] == ["TABLE"] and any(
         word in {"SELECT", "TABLE"} or (word, behind) == ("VALUES", "ROW")
         for word, behind in pairwise([*words[2:], ""])
+    )
+
+
+def _is_rebuild(tokens: list[Token]) -> bool:
+    """Whether ALTER TABLE only builds the table again: FORCE, or the engine that it has."""
+    if [token.upper for token in tokens[:2]] != ["ALTER", "TABLE"]:
+        return False
+    _, at = _name_at(tokens, 2)
+    return at < len(tokens) and all(
+        (token.value if token.kind == "symbol" else token.upper) in _REBUILD
+        for token in tokens[at:]
     )
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import Frontier
-    from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.contracts import Origin, Retention, SqlSession
     from spirit_py.errors import FeedFailure
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
@@ -21,7 +21,8 @@ class Stream(Protocol):
     """One kind of source: its positions, its events, and what the server has executed.
 
     ``begin`` or ``resume`` first, then ``run`` in the reader thread; ``executed`` and
-    ``prove_visible`` from other threads; ``close`` ends ``run``.
+    ``prove_visible`` from other threads; ``close`` ends ``run``. One interface because what is read
+    and what is asked are of one server, whose past both must know.
     """
 
     #: Transactions have identifiers that a reader of the source can wait for (R3).
@@ -74,6 +75,20 @@ class Stream(Protocol):
 
     def executed(self, session: SqlSession | None = None) -> Frontier:
         """Ask for everything that is committed and visible now; in the given session, if any."""
+
+    def has_executed(self, received: Any, session: SqlSession) -> bool:
+        """Return whether the source has executed, visibly, all of what was received (R25)."""
+
+    def look(self) -> None:
+        """Look whether the source has kept its past, and still logs; nothing where it is away.
+
+        Raises:
+            HistoryLost: it may have lost commits, or its log is off, or is another one (R25).
+        """
+
+    @property
+    def origin(self) -> Origin:
+        """What positions are of: the source's life and its log, to be known again (R25)."""
 
     def position_here(self, session: SqlSession) -> str:
         """Return the opaque position after everything that ``session`` finds executed."""

@@ -7,6 +7,9 @@ other fields, is refused (R17).
 Rows that processes only show each other, perhaps of different versions, are read by
 :func:`message_from_text`: nothing is carried on from them, so that another version's fields harm
 nothing.
+
+Nothing of a row is SQL text. Nothing of it is sent but names, which are quoted, and key literals,
+which are read into values and written again: who may write a row writes anything into it (R26).
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import json
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, overload
 
-FORMAT: Final = 3
+LONGEST: Final = 1 << 26
+"""Bytes of a row; a longer one is no row of this program, and is not read."""
+FORMAT: Final = 4
 """The format that this version writes and reads."""
 
 _Row = TypeVar("_Row")
@@ -91,7 +96,7 @@ def _loaded(text: str) -> Any:
     """Return the object of a row of the known format, without the format."""
     try:
         found: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableCheckpoint(f"not JSON: {error}") from error
     version = found.pop("format", None) if isinstance(found, dict) else None
     if type(version) is not int or version != FORMAT:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.attached.record import Attachments
+from spirit_py.attached.record import AttachmentsNote
 from spirit_py.checkpoint.found import may_hold_rows, see_what_it_holds
 from spirit_py.checkpoint.look import members
 from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
+from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import drop_if, is_one_of
 from spirit_py.mysql.tables.new_table import drop_building, drop_sentinel
@@ -43,6 +45,7 @@ def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
         return f"what the earlier migration left beside {name} stays: {busy}"
     try:
         kept = drop_auxiliary(session, *table)
+        RequestQueue(*table).drop(session)
     finally:
         session.query("SELECT RELEASE_LOCK(%s)", (lock_name("migration", *table),))
     done = f"dropped what the earlier migration left beside {name}, which was to change with it"
@@ -55,7 +58,7 @@ def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
     if take_named_lock(session, lock):
         return ""
     holder = named_lock_holder(session, lock)
-    return f"a process works on {'.'.join(table)} now (server session {holder})"
+    return f"a process works on {'.'.join(table)} now ({whose(session, holder)})"
 
 
 def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
@@ -72,7 +75,7 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
     names, checkpoint = AuxiliaryNames.of(table), CheckpointTable(schema, table)
     if not checkpoint.is_ours(session):
         return ""
-    if checkpoint.has(session, Attachments):
+    if checkpoint.has(session, AttachmentsNote):
         return (
             f"{schema}.{names.new} stays, and its checkpoint: a swap was stopped half-way, and"
             " foreign keys may refer to it: the same command, or spirit-py cleanup, settles them"

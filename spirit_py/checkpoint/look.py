@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import SqlSession
+    from spirit_py.contracts import Origin, SqlSession
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.schema import Index, TableSchema
 
@@ -70,7 +70,7 @@ def examine(
     found: CheckpointRecord | Pointer | None,
     unreadable: str = "",
     *,
-    reach: Callable[[str, float], str],
+    reach: Callable[[str, float, Origin], str],
     trusting: bool = False,
 ) -> Found:
     """Examine the tables of one migration, after its checkpoint was read.
@@ -79,7 +79,8 @@ def examine(
         home: the table whose checkpoint was read.
         found: its first row; None when there is none, or none that can be read.
         unreadable: why a checkpoint cannot be read.
-        reach: returns why the feed cannot go on from a position, of a record of that age.
+        reach: returns why the feed cannot go on from a position, of a record of that age and
+            origin.
         trusting: accept names and definitions as the proof that tables are ours: for
             ``spirit-py status`` under an account that may not read the table numbers.
     """
@@ -89,7 +90,7 @@ def examine(
         unreadable = unreadable or _damage(session, record)
         age = CheckpointTable(*home).age(session, CheckpointRecord)
         if record.position and not unreadable:
-            unreachable = reach(record.position, age)
+            unreachable = reach(record.position, age, record.origin)
     return Found(
         record=None if unreadable else found,
         unreadable=unreadable,

@@ -21,7 +21,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import NO_SUCH_COLUMN
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import Identity, identity, others_than
-from spirit_py.table.names import AuxiliaryNames, building_name
+from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,10 @@ def begin_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
 def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
     """Return the noted proofs; empty ones without a checkpoint table, or one that can be read."""
     try:
-        return CheckpointTable(schema, table).read(session, Proofs) or Proofs()
+        found = CheckpointTable(schema, table).read(session, Proofs) or Proofs()
+        # Under that name tables are made, tried on and dropped.
+        known = not found.building or is_building_name(table, found.building)
+        return found if known else Proofs()
     except UnreadableCheckpoint:
         return Proofs()
     except ServerFault as fault:
@@ -66,8 +69,12 @@ def renew_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -
     """Note the new table again, after we altered it: it has another CREATE TIME then."""
     noted = read_proofs(session, schema, table).new
     found = identity(session, schema, AuxiliaryNames.of(table).new)
-    new = found if noted.is_same(found) else noted
-    return note_proofs(session, schema, table, new=new, **changes)
+    return note_proofs(session, schema, table, new=_renewed(noted, found), **changes)
+
+
+def _renewed(noted: Identity, found: Identity) -> Identity:
+    """Return a proof with the time when its table was last altered; its numbers stay."""
+    return replace(noted, born=found.born) if noted.is_same(found) else noted
 
 
 def renew_all_proofs(session: SqlSession, schema: str, table: str) -> None:
@@ -77,7 +84,7 @@ def renew_all_proofs(session: SqlSession, schema: str, table: str) -> None:
         identity(session, schema, name) for name in (table, names.new, names.old, names.undone)
     ]
     changes = {
-        field: one
+        field: _renewed(proof, one)
         for field, proof in (("source", noted.source), ("new", noted.new))
         for one in found
         if proof.is_same(one)

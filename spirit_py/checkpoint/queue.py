@@ -1,16 +1,19 @@
-"""The requests to the process that works on a table, as rows of the checkpoint table.
+"""The requests to the process that works on a table, in a table of their own beside it.
+
+Operators write to this table and to no other one of the program, and nothing but the fields of a
+:class:`~spirit_py.checkpoint.requests.Request` is taken from it (R26). The process makes it when it
+begins to listen, and drops it when it ends.
 
 Each request is a row of its own, with a number that the server gives, so that none overwrites
 another one. Its life::
 
-    asked     the row holds the request; the asking session holds the named lock of its token
+    asked     the row holds the request; the asking session holds the request's named lock
     claimed   the process has deleted the row, so that nobody carries it out twice, and works
     answered  the row holds the answer, under the same number; who asked reads and deletes it
 
 A request is carried out only while its named lock is held: nobody waits for the others any more. An
-asking session that deletes its row itself has withdrawn the request, and it was not claimed.
-
-Whom the server has authenticated is evaluated by the server in the INSERT.
+asking session that deletes its row itself has withdrawn the request, and it was not claimed. Who
+asked is whom the server shows for the session that holds the lock.
 """
 
 from __future__ import annotations
@@ -19,29 +22,40 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, to_text
-from spirit_py.checkpoint.requests import FIRST_ID, Answer, Request
+from spirit_py.checkpoint.requests import Answer, Request
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.locks.named import named_lock_holder
-from spirit_py.sql import string_literal
+from spirit_py.mysql.processlist import user_of
+from spirit_py.mysql.tables.new_table import has_mark
+from spirit_py.sql import comment_literal, quote_table, string_literal
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import SqlSession
 
+_MARK: Final = "spirit-py requests"
 #: A longer row is not read: it is no request of this program.
-_LONGEST: Final = 1 << 20
+_LONGEST: Final = 1 << 18
+#: Rows of one look: an operator may write any number, and the run is not to end for want of memory.
+_MOST: Final = 200
 #: Seconds after which an answer that nobody has read is deleted.
 _KEPT_SECONDS: Final = 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request that waits, under its number."""
+    """A request that waits, under its number.
+
+    Attributes:
+        who: user and host of the session that holds its lock, as the server shows them; empty
+            before it was looked at, and where nobody waits.
+    """
 
     number: int
     request: Request
+    who: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,24 +67,53 @@ class Malformed:
 
 
 class RequestQueue:
-    """The requests in one checkpoint table; has no session of its own."""
+    """The requests beside one table; has no session of its own.
 
-    def __init__(self, table: CheckpointTable) -> None:
-        self.table = table
-        self._quoted = table.quoted
+    Attributes:
+        name: schema and name of the table that holds them.
+    """
+
+    def __init__(self, schema: str, table: str) -> None:
+        self.name = (schema, AuxiliaryNames.of(table).requests)
+        self._quoted = quote_table(*self.name)
+
+    def __str__(self) -> str:
+        """Show the name of the table that holds them, for messages."""
+        return ".".join(self.name)
+
+    def is_ours(self, session: SqlSession) -> bool:
+        """Return whether the table exists and was made by this program."""
+        return has_mark(session, self.name, _MARK)
+
+    def create(self, session: SqlSession) -> None:
+        """Create the table, in the place of that which a process has left that was killed.
+
+        Raises:
+            ServerFault: also where another table has the name.
+        """
+        self.drop(session)
+        session.execute(
+            f"CREATE TABLE {self._quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
+            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
+            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
+        )
+
+    def drop(self, session: SqlSession) -> None:
+        """Drop the table, if it exists and is ours."""
+        if self.is_ours(session):
+            session.execute(f"DROP TABLE IF EXISTS {self._quoted}")
 
     # -- the side that asks
 
     def put(self, session: SqlSession, request: Request) -> int:
-        """Add a request, and return its number; the server enters account and client.
+        """Add a request, and return its number.
 
         Raises:
             ServerFault: it could not be added; one of :data:`ABSENT_TABLE` without the table.
         """
-        text = string_literal(to_text(request))
         session.execute(
-            f"INSERT INTO {self._quoted} (record) VALUES"
-            f" (JSON_SET({text}, '$.account', CURRENT_USER(), '$.client', USER()))"
+            f"INSERT INTO {self._quoted} (record) VALUES ({string_literal(to_text(request))})"
         )
         return int(session.query("SELECT LAST_INSERT_ID()")[0][0])
 
@@ -104,10 +147,13 @@ class RequestQueue:
     # -- the side that answers
 
     def waiting(self, session: SqlSession) -> list[Asked | Malformed]:
-        """Return the requests in the order of their arrival; delete answers that nobody reads."""
+        """Return the requests in the order of their arrival; delete answers that nobody reads.
+
+        Of a row that does not come from this program's command, nothing but its fields is read.
+        """
         asked: list[Asked | Malformed] = []
         answered = False
-        for number, text in self._rows(session, f"id >= {FIRST_ID}"):
+        for number, text in self._rows(session, "TRUE"):
             try:
                 found = _read(text)
             except UnreadableCheckpoint as error:
@@ -115,11 +161,12 @@ class RequestQueue:
                 continue
             answered = answered or isinstance(found, Answer)
             if isinstance(found, Request):
-                asked.append(Asked(number=number, request=found))
+                who = self.who_waits(session, found)
+                asked.append(Asked(number=number, request=found, who=who))
         if answered:
             session.execute(
-                f"DELETE FROM {self._quoted} WHERE id >= {FIRST_ID}"
-                f" AND written_at < CURRENT_TIMESTAMP(6) - INTERVAL {_KEPT_SECONDS} SECOND"
+                f"DELETE FROM {self._quoted} WHERE"
+                f" written_at < CURRENT_TIMESTAMP(6) - INTERVAL {_KEPT_SECONDS} SECOND"
             )
         return asked
 
@@ -127,9 +174,13 @@ class RequestQueue:
         """Take a request out of the queue; False for one that was withdrawn or claimed before."""
         return bool(session.execute(f"DELETE FROM {self._quoted} WHERE id = {number}"))
 
-    def is_waited_for(self, session: SqlSession, request: Request) -> bool:
-        """Return whether the command that asked still waits for the answer."""
-        return named_lock_holder(session, request.lock) is not None
+    def who_waits(self, session: SqlSession, request: Request) -> str:
+        """Return user and host of the session that waits for the answer; empty for none.
+
+        It holds the request's lock, and the server says whose it is.
+        """
+        holder = named_lock_holder(session, request.lock)
+        return "" if holder is None else user_of(session, holder)
 
     def answer(self, session: SqlSession, number: int, answer: Answer) -> None:
         """Write the answer to a claimed request, or a newer one."""
@@ -141,7 +192,7 @@ class RequestQueue:
         try:
             found = session.query(
                 f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self._quoted}"
-                f" WHERE {where} ORDER BY id"
+                f" FORCE INDEX (PRIMARY) WHERE {where} ORDER BY id LIMIT {_MOST}"
             )
         except ServerFault as fault:
             if fault.code in ABSENT_TABLE:

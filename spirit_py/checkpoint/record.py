@@ -14,16 +14,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.config import SessionModes
+from spirit_py.contracts import Origin
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
-from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.names import AuxiliaryNames, is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MOST_TABLES: Final = 1000
+"""Tables that one record may name: ``status`` looks at each, and whoever may create a table can
+forge a record (R26). So many are never swapped together."""
+
 _NAME: Final = r"`(?:[^`]|``)+`"
 # A line of its own; the name of another column or table cannot begin one.
 _FOREIGN_KEY: Final = re.compile(rf",\n  CONSTRAINT {_NAME} FOREIGN KEY \(.*?(?=,?\n)")
+_BUILDING: Final = re.compile(r"_.{1,55}_[0-9a-f]{6}", re.DOTALL)
 _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
 
@@ -48,7 +54,7 @@ class TableProgress:
         source_shape: :func:`digest_of` the source's definition.
         target_shape: the same of the new table's; empty before it was made.
         bare_shape: the same of the new table's without the deferred indexes; empty without any.
-        deferred: name and definition of each index that is built after the copy.
+        deferred: the name of each index that is built after the copy.
         uncopied: what is not copied yet, in the order of the walk; everything before the first
             chunk, nothing when every row that existed is copied.
         checked_up_to: SQL literals of the checksum's low watermark: up to there its present pass
@@ -60,7 +66,7 @@ class TableProgress:
     source_shape: str = ""
     target_shape: str = ""
     bare_shape: str = ""
-    deferred: tuple[tuple[str, str], ...] = ()
+    deferred: tuple[str, ...] = ()
     uncopied: tuple[UncopiedRange, ...] = (UncopiedRange(),)
     rows_copied: int = 0
     chunks: int = 0
@@ -68,6 +74,7 @@ class TableProgress:
 
     def __post_init__(self) -> None:
         """Refuse the progress of a table that no run can have written."""
+        _require_names(self.schema, self.table, *self.deferred)
         if min(self.rows_copied, self.chunks) < 0:
             raise ValueError(f"the counters of {self} are below zero")
         if not all(low.upper and high.lower for low, high in pairwise(self.uncopied)):
@@ -108,6 +115,7 @@ class CheckpointRecord:
         server_uuid: the server that the migration runs on.
         phase: value of :class:`spirit_py.phases.Phase`.
         position: the change feed's safe position, opaque; empty before the feed started.
+        origin: what the position is of: the server's life and its log (R25).
         settled_at: the feed's position after the run's last write to a new table, opaque; empty
             while it may write, and after a run that was killed.
         started_at: when the first run began, ISO 8601 in UTC.
@@ -124,6 +132,7 @@ class CheckpointRecord:
     server_uuid: str
     phase: str
     position: str = ""
+    origin: Origin = field(default_factory=Origin)
     settled_at: str = ""
     started_at: str = ""
     seconds: float = 0.0
@@ -135,8 +144,8 @@ class CheckpointRecord:
 
     def __post_init__(self) -> None:
         """Refuse the record of a migration that cannot be."""
-        if not self.tables:
-            raise ValueError("it names no tables")
+        if not 0 < len(self.tables) <= MOST_TABLES:
+            raise ValueError(f"it names {len(self.tables)} tables")
         if self.phase not in set(Phase):
             raise ValueError(f"there is no phase {self.phase!r}")
 
@@ -183,6 +192,10 @@ class Pointer:
     home: tuple[str, str]
     program: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse a home that is no table."""
+        _require_names(*self.home)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Proofs:
@@ -200,6 +213,21 @@ class Proofs:
     source: Identity = field(default_factory=Identity)
     new: Identity = field(default_factory=Identity)
     swap_begun: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a name to build under that no run gives."""
+        if self.building and not _BUILDING.fullmatch(self.building):
+            raise ValueError(f"no table is built as {self.building!r}")
+
+
+def _require_names(*names: str) -> None:
+    """Refuse what is no identifier.
+
+    Raises:
+        ValueError: one is none.
+    """
+    if not all(map(is_identifier, names)):
+        raise ValueError("a name is none that the server takes")
 
 
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:

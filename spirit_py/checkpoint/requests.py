@@ -6,19 +6,25 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import secrets
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.table.names import lock_name
 
-FIRST_ID: Final = 16
-"""The first number of a request in the checkpoint table; the rows below are of fixed kinds."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 REVERT: Final = "revert"
 """The verb of ``spirit-py revert``; the process that runs reverse replication carries it out."""
 SKIP_DROP: Final = "skip-drop"
 """Its argument: keep the tables that are swapped out."""
+
+_TOKEN: Final = re.compile(r"[0-9a-f]{16}")
+_LONGEST: Final = 2000
 
 WORKING: Final = "working"
 DONE: Final = "done"
@@ -33,25 +39,32 @@ class Request:
         verb: what is to be done.
         token: random, of this request.
         arguments: of the verb, by name.
-        account: whom the server has authenticated, as its CURRENT_USER() returns it.
-        client: user name and host of the client, as the server's USER() returns them.
     """
 
     verb: str
     token: str
     arguments: dict[str, str] = field(default_factory=dict)
-    account: str = ""
-    client: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no command asks: the texts are shown in logs and on terminals."""
+        texts = (self.verb, *self.arguments, *self.arguments.values())
+        if not _TOKEN.fullmatch(self.token):
+            raise ValueError("the token of a request is 16 hexadecimal digits")
+        if not all(text.isprintable() for text in texts) or sum(map(len, texts)) > _LONGEST:
+            raise ValueError("the texts of a request are short, and printable")
 
     @property
     def lock(self) -> str:
-        """The named lock that the asking process holds for as long as it waits."""
-        return lock_name("request", self.token)
+        """The named lock that the asking session holds for as long as it waits.
 
-    @property
-    def who(self) -> str:
-        """Who asks, for messages."""
-        return f"{self.client} (account {self.account})"
+        Its name has all of the request: who copies the row with another verb holds no lock for it.
+        """
+        return lock_name("request", self.token, self.verb, sorted(self.arguments.items()))
+
+    @classmethod
+    def of(cls, verb: str, arguments: Mapping[str, str]) -> Request:
+        """Return a request with a token of its own."""
+        return cls(verb=verb, token=secrets.token_hex(8), arguments=dict(arguments))
 
     def __str__(self) -> str:
         """Show the request as it is typed."""

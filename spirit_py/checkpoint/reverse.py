@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spirit_py.checkpoint.record import home_of
+from spirit_py.checkpoint.record import MOST_TABLES, home_of
 from spirit_py.config import SessionModes
+from spirit_py.table.names import AuxiliaryNames, is_identifier
 from spirit_py.table.reverse import ReverseChanges
 
 FOLLOWING: Final = "following"
@@ -42,6 +43,14 @@ class ReverseTable:
     now_shape: str = ""
     old_shape: str = ""
     losses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse other tables than those beside the table."""
+        names = AuxiliaryNames.of(self.table)
+        if not (is_identifier(self.schema) and is_identifier(self.table)):
+            raise ValueError("a name is none that the server takes")
+        if (self.old, self.undone) != (names.old, names.undone):
+            raise ValueError(f"{self.old} and {self.undone} are not the tables of {self.table}")
 
     @property
     def source(self) -> tuple[str, str]:
@@ -79,8 +88,8 @@ class ReverseRecord:
 
     def __post_init__(self) -> None:
         """Refuse a record that no run can have written."""
-        if not self.tables:
-            raise ValueError("it names no tables")
+        if not 0 < len(self.tables) <= MOST_TABLES:
+            raise ValueError(f"it names {len(self.tables)} tables")
 
     @property
     def home(self) -> tuple[str, str]:

@@ -11,15 +11,14 @@ id  row
 6   what the running process shows of itself
 7   what operators have set, for the next run too
 9   the old table, where it is kept after the swap
-16  and more: requests to the process, each with a number of its own
-    (:mod:`spirit_py.checkpoint.queue`)
 ==  ==================================================================================
 
 Ids below 0 are messages between the driver and tasks on Spark
 (:mod:`spirit_py.spark.mailbox.table`).
 
 The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
-removes all rows.
+removes all rows. Requests of operators are in a table of their own
+(:mod:`spirit_py.checkpoint.queue`), so that no operator has to write to this one (R26).
 """
 
 from __future__ import annotations
@@ -27,15 +26,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py import points
-from spirit_py.attached.record import Attachments
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, message_from_text, to_text
+from spirit_py.attached.record import AttachmentsNote
+from spirit_py.checkpoint.codec import (
+    LONGEST,
+    UnreadableCheckpoint,
+    from_text,
+    message_from_text,
+    to_text,
+)
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
-from spirit_py.checkpoint.requests import FIRST_ID
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_KEY
+from spirit_py.mysql.tables.new_table import has_mark, kind_and_comment
 from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 
@@ -52,7 +57,7 @@ Row: TypeAlias = (
     | LiveFigures
     | StandingOrders
     | OldTableRecord
-    | Attachments
+    | AttachmentsNote
 )
 _Kind = TypeVar(
     "_Kind",
@@ -63,13 +68,13 @@ _Kind = TypeVar(
     LiveFigures,
     StandingOrders,
     OldTableRecord,
-    Attachments,
+    AttachmentsNote,
 )
 _IDS: Final[dict[type[Row], int]] = {
     CheckpointRecord: 1,
     Pointer: 1,
     ReverseRecord: 2,
-    Attachments: 4,
+    AttachmentsNote: 4,
     Proofs: 5,
     LiveFigures: 6,
     StandingOrders: 7,
@@ -77,10 +82,9 @@ _IDS: Final[dict[type[Row], int]] = {
 }
 #: Rows that processes of other versions look at, and carry nothing on from.
 _SHOWN: Final[frozenset[type[Row]]] = frozenset({LiveFigures})
+_RECORD: Final = f"IF(LENGTH(record) > {LONGEST}, '', record)"
 HEARTBEAT_ID: Final = 3
 """Its ``written_at`` shows on a replica how far that has come."""
-_COMMENT: Final = """
-SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _MARKED: Final = """
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_SCHEMA = %s) ORDER BY 1, 2"""
@@ -110,21 +114,21 @@ class CheckpointTable:
     def create(self, session: SqlSession, record: CheckpointRecord | Pointer) -> None:
         """Create the table and write its first row."""
         session.execute(
-            f"CREATE TABLE {self.quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
+            f"CREATE TABLE {self.quoted} (id INT NOT NULL PRIMARY KEY,"
             " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
             " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB AUTO_INCREMENT={FIRST_ID} COMMENT={comment_literal(_MARK)}"
+            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
         )
         self.write(session, record)
         points.reach("checkpoint.created")
 
     def exists(self, session: SqlSession) -> bool:
         """Return whether the table exists, made by this program or not."""
-        return bool(session.query(_COMMENT, self._name))
+        return kind_and_comment(session, self._name) is not None
 
     def is_ours(self, session: SqlSession) -> bool:
         """Return whether the table exists and was made by this program, readable or not."""
-        return session.query(_COMMENT, self._name) == [(_MARK,)]
+        return has_mark(session, self._name, _MARK)
 
     def drop(self, session: SqlSession) -> None:
         """Drop the table, if it exists and is ours."""
@@ -146,7 +150,9 @@ class CheckpointTable:
     @property
     def beat_query(self) -> str:
         """The query for when the heartbeat was written; on a replica: that which it has."""
-        return f"SELECT written_at FROM {self.quoted} WHERE id = {HEARTBEAT_ID}"
+        return (
+            f"SELECT written_at FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {HEARTBEAT_ID}"
+        )
 
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
         """Return the row of that kind; None when there is none, or no table any more.
@@ -154,7 +160,7 @@ class CheckpointTable:
         Raises:
             UnreadableCheckpoint: when it cannot be read.
         """
-        found = self._value(session, "record", kind)
+        found = self._value(session, _RECORD, kind)
         if found is None:
             return None
         read = message_from_text if kind in _SHOWN else from_text
@@ -173,11 +179,18 @@ class CheckpointTable:
         return int(self._value(session, microseconds, kind) or 0) / 1e6
 
     def _value(self, session: SqlSession, expression: str, kind: type[Row]) -> Any:
-        """Return a value of a row; None without one."""
+        """Return a value of a row; None without one.
+
+        The hint keeps a view from being read, whoever puts it in the table's place and when: what
+        it calls would be executed with the rights of the reader (R26; measured).
+        """
         try:
-            rows = session.query(f"SELECT {expression} FROM {self.quoted} WHERE id = {_IDS[kind]}")
+            rows = session.query(
+                f"SELECT {expression} FROM {self.quoted} FORCE INDEX (PRIMARY)"
+                f" WHERE id = {_IDS[kind]}"
+            )
         except ServerFault as fault:
-            if fault.code in ABSENT_TABLE:
+            if fault.code in {*ABSENT_TABLE, NO_SUCH_KEY}:
                 return None
             raise
         return rows[0][0] if rows else None
@@ -189,12 +202,12 @@ class CheckpointTable:
             UnreadableCheckpoint: when the table is not ours, or its row cannot be read.
             ServerFault: when the server could not be asked: that proves nothing.
         """
-        comments = session.query(_COMMENT, self._name)
-        if not comments:
+        there = kind_and_comment(session, self._name)
+        if there is None:
             return None
-        if comments != [(_MARK,)]:
+        if there != ("BASE TABLE", _MARK):
             raise UnreadableCheckpoint(f"{self._name[1]} is not a checkpoint table of spirit-py")
-        found = self._value(session, "record", CheckpointRecord)
+        found = self._value(session, _RECORD, CheckpointRecord)
         if found is not None:
             return from_text(str(found), CheckpointRecord, Pointer)
         if self.exists(session):

@@ -58,21 +58,31 @@ class PassCoverage:
         return self.counts.total
 
     def end_segment(
-        self, source_rows: int, target_rows: int, *, aligned: bool, counted: bool = True
+        self,
+        source_rows: int,
+        target_rows: int,
+        *,
+        aligned: bool,
+        counted: bool = True,
+        below: int = 0,
     ) -> int:
         """Take over the segment; return the new table's rows beyond those compared.
 
         Args:
             source_rows: an independent count of the source in the segment's range.
-            target_rows: the same of the new table; of all of it when not ``aligned``.
+            target_rows: the same of the new table; when not ``aligned``, of all of it at the end
+                of the pass, and 0 before.
             aligned: whether ranges of the key hold the same rows on both sides; otherwise the
                 new table may have rows that no chunk saw.
             counted: whether the two counts were taken in the snapshot of every chunk.
+            below: the source's rows below the last segment, in its snapshot; when not
+                ``aligned``. The new table has as many, but for those that were missing.
 
         Raises:
             ChecksumFailure: when the segment did not read every row.
         """
         segment = self.segment
+        matched = segment.target_rows + max(0, below - self.counts.missing)
         segment.verify(source_rows, target_rows, aligned=aligned, counted=counted)
         self.lower = segment.upper
         self.complete = segment.upper is None
@@ -80,7 +90,7 @@ class PassCoverage:
         self.chunks += segment.answered
         self.differing_chunks += segment.differing_chunks
         self.counts += segment.counts
-        return max(0, target_rows - segment.target_rows)
+        return max(0, target_rows - matched)
 
 
 @dataclass

@@ -25,7 +25,7 @@ from spirit_py.checksum.query import (
 )
 from spirit_py.checksum.render import INTEGERS, TEXTS
 from spirit_py.sql import quote_identifier
-from spirit_py.table.values import introducer, row_introducer
+from spirit_py.table.values import row_introducer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -170,7 +170,7 @@ def _literal(column: Column, value: Any) -> str:
     if kind == "json":
         return f"_utf8mb4 X'{text}'"
     if column.charset is not None and kind not in {"enum", "set"}:
-        return f"{introducer(column.charset)} X'{text}'"
+        return f"{row_introducer(column.charset)}X'{text}'"
     if kind in INTEGERS or kind in {"enum", "set", "bit", "year", "decimal"}:
         return text
     return f"X'{text}'"

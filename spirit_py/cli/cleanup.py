@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from spirit_py.cli.groups import connection_options, docs_option, option
-from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with, say_out
+from spirit_py.cli.lines import tell_out
+from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
@@ -66,7 +67,7 @@ def cleanup(**options: Any) -> None:
             table=options["table"],
             ask=ask,
             ask_old=(lambda _: bool(old_too)) if sure else confirmed,
-            say=say_out,
+            say=tell_out,
         )
         leave_with(0)
 
@@ -76,7 +77,7 @@ def _give_up(options: dict[str, Any], ask: Callable[[str], bool]) -> NoReturn:
     require_batch_alone(options)
     from spirit_py.batch.giving_up import give_up_batch
 
-    give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=say_out)
+    give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=tell_out)
     leave_with(0)
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from spirit_py.errors import UsageFault
+from spirit_py.mysql.options.file import everybody_may_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,6 +60,11 @@ def usual_files() -> list[Path]:
 
 
 def _tables(file: Path) -> dict[str, dict[str, Any]]:
+    if everybody_may_write(file):
+        raise UsageFault(
+            f"everybody may write the configuration {file}: it says what is run and believed",
+            hint=f"chmod o-w {file}",
+        )
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

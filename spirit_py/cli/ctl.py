@@ -7,8 +7,8 @@ from typing import Any, Final, NoReturn
 import click
 
 from spirit_py.cli.groups import connection_options, docs_option, option
-from spirit_py.cli.lines import show_lines
-from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
+from spirit_py.cli.lines import show_lines, tell_out
+from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document, tell_document
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
@@ -78,11 +78,11 @@ def ctl(**options: Any) -> None:
                 table=options["table"],
                 verb=verb,
                 arguments=arguments,
-                say=said.append if as_json else lambda line: show_lines([line]),
+                say=said.append if as_json else tell_out,
             )
             if as_json:
                 done = OutcomeReport(outcome="done").end_fields()
-                show_document({**done, "verb": verb, "arguments": arguments, "said": said})
+                tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
         leave_with(0)
 
 

@@ -15,7 +15,7 @@ import click
 from spirit_py.cli.more import keep_docs_url
 from spirit_py.cli.values import Dsn, Duration, FiniteRange, HttpUrl, Size, TableName, Windows
 from spirit_py.cli.wrong_lines import warn
-from spirit_py.config import DEFAULT_PORT
+from spirit_py.config import DEFAULT_PORT, is_secret_of_spark
 from spirit_py.mysql.tls.modes import SSL_MODES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -49,6 +49,15 @@ def warn_of_typed_url(
 ) -> dict[str, str]:
     """Warn of a password in a URL on the command line."""
     if value.get("password"):
+        warn_of_typed(context, parameter, value)
+    return value
+
+
+def warn_of_typed_secret(
+    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Warn of a secret among the settings for Spark on the command line."""
+    if any(is_secret_of_spark(text.partition("=")[0]) for text in value):
         warn_of_typed(context, parameter, value)
     return value
 
@@ -163,8 +172,14 @@ spark_options = group(
         help="Spark master; one that is named is started for a small table, too."
         " [default: local[threads]]",
     ),
-    option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Passed to Spark; repeatable."),
-    option("--spark-ui", is_flag=True, help="Open Spark's web interface."),
+    option(
+        "--spark-conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=warn_of_typed_secret,
+        help="Passed to Spark; repeatable.",
+    ),
+    option("--spark-ui", is_flag=True, help="Open Spark's web interface, on the loopback address."),
 )
 """The options of Spark."""
 
@@ -206,8 +221,8 @@ swap_options = group(
         type=click.Choice(["on", "off", "auto"]),
         default="auto",
         show_default=True,
-        help="Give older snapshots an error (1412) instead of half a copy when they read the"
-        " swapped table; auto: where a transaction is open for seconds, such as a dump's.",
+        help="Give snapshots from before the swap an error (1412) instead of half a copy when they"
+        " read the swapped table; auto: wherever the table allows it.",
     ),
 )
 """The options of locks on the table: how they are requested, and whom they may end."""

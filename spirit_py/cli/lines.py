@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.cli.outcome import say_out
+from spirit_py.cli.outcome import OutputFailed, ReaderGone, say, say_out
 from spirit_py.status.lines import one_line
 
 if TYPE_CHECKING:
@@ -30,6 +30,19 @@ def show_lines(lines: Iterable[str]) -> None:
     for line in lines:
         for part in wrapped(one_line(line), width):
             say_out(part)
+
+
+def tell_out(text: str) -> None:
+    """Write a line about work to standard output; where that takes no more, to standard error.
+
+    The work goes on, and its outcome is that of the work (R16).
+    """
+    try:
+        show_lines([text])
+    except ReaderGone:
+        return
+    except OutputFailed as failed:
+        say(f"{failed.message}: {text}")
 
 
 def wrapped(line: str, width: int) -> list[str]:

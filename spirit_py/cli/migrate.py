@@ -115,7 +115,8 @@ if TYPE_CHECKING:
     default="0s",
     show_default=True,
     help="Time after the swap before which the old table is not dropped, such as 1h; never: leave"
-    " it to spirit-py cleanup --drop-old.",
+    " it to spirit-py cleanup --drop-old. A column that could be dropped at once is then dropped by"
+    " a copy, so that there is an old table.",
 )
 @option(
     "--sql-mode",

@@ -151,7 +151,7 @@ def can_ask(log_format: LogFormat) -> bool:
 def confirmed(question: str) -> bool:
     """Ask the operator; no answer means no."""
     try:
-        return click.confirm(question, default=False, err=True)
+        return click.confirm(one_line(question), default=False, err=True)
     except click.Abort:
         click.echo(err=True)
         return False
@@ -178,14 +178,26 @@ def show_document(document: object) -> None:
     Raises:
         OutputFailed: it could not be written whole.
     """
+    # In another encoding an escape of the stream would not be one of JSON.
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with output_errors():
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+        click.echo(json.dumps(document, indent=2, ensure_ascii=not utf8, default=str))
 
 
 def say_out(text: str) -> None:
     """Write text to standard output; raises OutputFailed."""
     with output_errors():
         click.echo(text)
+
+
+def tell_document(document: object) -> None:
+    """Write the JSON document about work that is done, whose outcome is that of the work (R16)."""
+    try:
+        show_document(document)
+    except ReaderGone:
+        return
+    except OutputFailed as failed:
+        say(failed.message)
 
 
 @contextlib.contextmanager
@@ -212,7 +224,11 @@ def leave_unwritten(error: OSError) -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams on /dev/null, so that no socket gets their descriptors."""
+    """Open closed standard streams on /dev/null, so that no socket gets their descriptors.
+
+    A text that the encoding of a stream cannot hold is written in escapes, on any stream.
+    """
+    import io
     import os
 
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -222,6 +238,9 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def leave_with(code: int) -> NoReturn:

@@ -28,7 +28,7 @@ report_options = group(
     option(
         "--metrics-listen",
         type=ListenAddress(),
-        help="Answer Prometheus' scrapes there while the command works; :9187 for all addresses.",
+        help="Answer Prometheus' scrapes there; :9187 on this machine alone.",
     ),
     option(
         "--metrics-file",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
+from spirit_py.codes import ErrorCode
 from spirit_py.compare.documents import document_sql
 from spirit_py.contracts import RenderedRow
-from spirit_py.errors import ValueLost
+from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.table.mapping import ColumnPair
@@ -105,9 +106,18 @@ class TwoServerCopier:
         for row in answer:
             literals = row_literals(columns, row[width:end])
             for place, kinds in zip(documents, row[end:], strict=True):
-                if kinds is not None:
+                if kinds is None:
+                    continue
+                try:
                     text = bytes.fromhex(str(row[width + place])).decode()
                     literals[place] = document_sql(text, json.loads(kinds))
+                except (ValueError, UnreadableChange) as error:
+                    raise MigrationFailure(
+                        f"row {row_key_sql(key, row[:width])} of {table}, column"
+                        f" {columns[place].name}: no SQL gives its JSON document: {error}",
+                        hint="write the row to the other server by hand, then compare again",
+                        error_code=ErrorCode.VALUE_LOST,
+                    ) from error
             # Through a staging table, where the number 0 of an ENUM is no error.
             rows.append(RenderedRow(sql=f"({', '.join(literals)})", staged=True))
         return {row_key_sql(key, row[:width]) for row in answer}, rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import Chunk, walk_directions
 from spirit_py.chunk.composite import forced_source, index_hint
 from spirit_py.chunk.predicate import chunk_predicate, order_by
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
+from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,21 +56,19 @@ def _range(mapping: TableMapping, chunk: Chunk) -> str:
     return f"{forced_source(mapping)} WHERE {where}"
 
 
-def chunk_lock_prefix(mapping: TableMapping) -> str:
-    """Return the beginning of the names of all chunk locks of a table (R18)."""
-    return f"spirit-py:chunk:{_digest(mapping)}:"
+def copying_slots(mapping: TableMapping, origin: str) -> str:
+    """Return the secret of the slots by which all sessions that copy a table are found (R18).
+
+    Args:
+        origin: of the sessions' options: nobody else can take the names.
+    """
+    return repr((origin, mapping.source.schema, mapping.source.name))
 
 
-def copying_slots(mapping: TableMapping) -> str:
-    """Return the beginning of the names by which all sessions that copy a table are found (R18)."""
-    return f"spirit-py:copy:{_digest(mapping)}:"
+def chunk_lock(mapping: TableMapping, chunk: Chunk, origin: str) -> str:
+    """Return the name of the lock that a chunk's session holds; at most 64 characters (R18).
 
-
-def _digest(mapping: TableMapping) -> str:
-    source = mapping.source
-    return hashlib.sha256(repr((source.schema, source.name)).encode()).hexdigest()[:32]
-
-
-def chunk_lock(mapping: TableMapping, chunk: Chunk) -> str:
-    """Return the name of the lock that a chunk's session holds; at most 64 characters (R18)."""
-    return f"{chunk_lock_prefix(mapping)}{chunk.number % 10**15}"
+    Args:
+        origin: as of :func:`copying_slots`.
+    """
+    return lock_name("chunk", origin, mapping.source.schema, mapping.source.name, chunk.number)

@@ -390,10 +390,12 @@ class Crew:
         end_sessions(
             self._join.connection, [number for team in teams for _, number in team.gang.sessions]
         )
+        join = self._join
+        chunks = [each.order.chunk for each in orders]
         # The licences first: each look at the locks of the chunks comes after one at these.
         locks = [
             *(team.licence for team in teams),
-            *(chunk_lock(self._join.mapping, order.order.chunk) for order in orders),
+            *(chunk_lock(join.mapping, chunk, join.connection.origin) for chunk in chunks),
         ]
-        with connect(self._join.connection, role="fence") as session:
+        with connect(join.connection, role="fence") as session:
             end_chunks(session, locks, of=self._table, timeout=_FENCE_SECONDS)

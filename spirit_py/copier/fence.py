@@ -30,19 +30,21 @@ _POLL_SECONDS: Final = 0.05
 
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
-    """End the sessions that may still copy the table on the server, of whatever run.
+    """End the sessions of this run that may still copy the table on the server.
+
+    Those of earlier runs were ended before (:mod:`spirit_py.mysql.earlier_runs`).
 
     Raises:
         CopyFailure: when a session does not end.
     """
     table = f"{mapping.source.schema}.{mapping.source.name}"
-    slots = copying_slots(mapping)
+    slots = copying_slots(mapping, connection.origin)
     with connect(connection, role="fence") as session:
         ended = _end(
             session, lambda: slot_holders(session, slots), of=table, timeout=_EARLIER_SECONDS
         )
     if ended:
-        _log.info("ended %d sessions that copied in an earlier run", len(ended))
+        _log.info("ended %d sessions that still copied", len(ended))
 
 
 def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: float) -> None:

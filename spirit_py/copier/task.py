@@ -183,7 +183,8 @@ class JoinCopy:
         """Return the member of that rank."""
         session = connect(self.connection, role="chunk", wait_timeout=_SESSION_SECONDS)
         try:
-            take_slot(session.query, session.id, copying_slots(self.mapping))
+            slots = copying_slots(self.mapping, self.connection.origin)
+            take_slot(session.query, session.id, slots)
             return ChunkWriter(self, session)
         except BaseException:
             session.close()
@@ -235,7 +236,7 @@ class ChunkWriter:
             again = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
             return again(lambda: self._within_session(work, *given))
 
-        lock = chunk_lock(self._spec.mapping, chunk)
+        lock = chunk_lock(self._spec.mapping, chunk, self._spec.connection.origin)
         part = 0
         try:
             step(self._take_lock, lock, self._label(chunk))

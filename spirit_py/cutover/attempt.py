@@ -48,6 +48,8 @@ _LOG = logging.getLogger(__name__)
 _RENAME_WAIT_SECONDS: Final = 1
 #: Pending changes that are applied in about one statement.
 _NEARLY_NOTHING: Final = 10
+#: How long a failed try waits, without a lock, until what it has sent is received.
+_RECEIVED_WITHIN: Final = 5.0
 _CATCH_UP_ROUNDS: Final = 8
 #: How often what follows the RENAME is sent again under the lock when KILL QUERY ends it.
 _MOST_SENDS: Final = 8
@@ -68,6 +70,7 @@ def open_attempt(
     Raises:
         SomebodyInFront: the lock must not be requested now.
     """
+    points.reach("cutover.begin")
     wait, hold = plan.limits.lock.wait, plan.limits.lock_hold
     watcher = stack.enter_context(connect(plan.connection, role="cutover-watch", read_timeout=10))
     plan.before_lock(watcher)
@@ -146,6 +149,7 @@ class Attempt:
         swapped: the swap is known to be done.
         renaming: RENAME was sent, or is about to be, and it is not known that it failed.
         position: the feed's safe position, everything being applied.
+        sent: statements before the RENAME were sent.
         answer_lost: the answer to RENAME was lost, and the tables proved the swap.
         settled: nothing remains to be sent after the RENAME. The DDL of what remains would come
             after the place, and end the feed that begins there.
@@ -165,6 +169,7 @@ class Attempt:
     renaming: bool = False
     held_from: float | None = None
     position: str = ""
+    sent: bool = False
     answer_lost: bool = False
     settled: bool = True
     after_rename: str = ""
@@ -221,7 +226,17 @@ class Attempt:
         # Where the session is lost or closed, the lock is gone with it.
         with contextlib.suppress(ServerFault):
             self.table_lock.release()
+        if not self.swapped:
+            self._forget_own_ddl()
         self.held_ms = self._held_for() * 1000
+
+    def _forget_own_ddl(self) -> None:
+        """Forget the try's DDL, once the feed has received what was sent of it."""
+        source = self.plan.source
+        if self.sent:
+            with contextlib.suppress(SpiritError):
+                source.block_wait(timeout=_RECEIVED_WITHIN)
+        source.forget_own_ddl()
 
     def _prove(self) -> None:
         """Raise unless RENAME may be sent: all is received and applied, and the lock is held."""
@@ -240,7 +255,7 @@ class Attempt:
             self.plan.final_checks(session)
             self.plan.attached_objects.prove(session)
             lock.verify()
-        source.expect_own_ddl(session.id)
+        source.expect_own_ddl(session.id, self.plan.attached_objects.statements.rename)
         with self._step("guard"):
             self.guard.apply(session)
             lock.verify()
@@ -279,6 +294,7 @@ class Attempt:
     def _send(self) -> Renamed:
         """Send the packet; note whether what is before the RENAME may be there without it."""
         statements = self.plan.attached_objects.statements
+        self.sent = bool(statements.before)
         self.half_way.left = bool(statements.before)
         try:
             renamed = rename(

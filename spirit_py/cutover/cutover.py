@@ -211,5 +211,5 @@ class Cutover:
                 # Before anything else is torn down: the application waits for this.
                 attempt.unlock()
         points.reach("cutover.unlocked")
-        self._guard.report()
+        self._guard.report(self._plan.connection)
         return attempt.result(killed=self._front.killed, failures=self._failures)

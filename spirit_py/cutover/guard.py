@@ -1,15 +1,19 @@
 """The snapshot guard: no transaction reads half a copy after the swap.
 
 InnoDB lets a snapshot read any table whose definition did not change since the snapshot was
-taken. The new table exists since the copy began: a REPEATABLE READ transaction that began during
-the copy and first reads the table after the swap would see the rows copied by then, without an
+taken. The new table exists since the copy began: a REPEATABLE READ transaction that began before
+the swap and first reads the table after it would see the rows applied by then, without an
 error. After a native ALTER it gets error 1412 (table definition has changed). A column
 that is added and dropped again with ALGORITHM=INSTANT does the same (measured: 5 ms and two row
 versions), so that is done in the locking session right before the RENAME.
+
+It is done whoever is seen: the server's list of transactions may be older than a transaction of
+milliseconds, and no look at this server finds the readers of its replicas.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +22,7 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import Disposition, access_denied, disposition
+from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.tables.guard_column import (
     add_column,
     drop_column,
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from spirit_py.events import Tell
     from spirit_py.table.swap import Swap
 
-#: For younger transactions the mode ``auto`` sets no guard: it would only make them fail.
+#: Younger transactions are not named: an application makes them again.
 OLD_SECONDS: Final = 3
 _SHOWN: Final = 10
 
@@ -59,13 +63,13 @@ class SnapshotGuard:
     """The guard of one swap, over all its tries.
 
     Args:
-        mode: ``on``, ``off``, or ``auto``: only where an old transaction may hold a snapshot.
+        mode: ``on``, ``off``, or ``auto``: wherever it is possible.
         tell: reports which transactions the guard affects.
 
     Attributes:
-        snapshots: the transactions that may hold a snapshot from before the swap.
-        outcome: what was done in the last try: ``done``, ``off``, ``not needed``, or why it
-            could not be done; empty before.
+        snapshots: the old transactions that may hold a snapshot from before the swap.
+        outcome: what was done in the last try: ``done``, ``off``, or why it could not be done;
+            empty before.
     """
 
     mode: GuardMode
@@ -107,10 +111,6 @@ class SnapshotGuard:
         if self.mode == "off":
             self.outcome = "off"
             return
-        self.snapshots, hidden = self._find(session)
-        if self.mode == "auto" and not self.snapshots and not hidden:
-            self.outcome = "not needed"
-            return
         if not self._why_not:
             for swap, name in zip(self.swaps, self._columns, strict=True):
                 self._change(session, swap, name)
@@ -118,20 +118,6 @@ class SnapshotGuard:
             self._refused()
             return
         self.outcome = "done"
-
-    def _find(self, session: SqlSession) -> tuple[tuple[str, ...], bool]:
-        """Return the transactions, and whether they cannot be seen."""
-        try:
-            rows = open_transactions(session, _SNAPSHOTS, (OLD_SECONDS,), tries=1)
-        except ServerFault as fault:
-            if not access_denied(fault):
-                raise
-            return (), True
-        if rows is None:
-            return (), True
-        named = [f"session {number}, transaction open for {age} s" for number, age in rows]
-        more = len(named) - _SHOWN
-        return (*named[:_SHOWN], *([f"and {more} more"] if more > 0 else [])), False
 
     def _change(self, session: SqlSession, swap: Swap, name: str) -> None:
         try:
@@ -156,8 +142,11 @@ class SnapshotGuard:
             raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
 
-    def report(self) -> None:
-        """Report, after the swap, which transactions the guard affects."""
+    def report(self, connection: ConnectionOptions) -> None:
+        """Look, after the swap, which old transactions the guard affects, and report them."""
+        # The swap is done, whatever this says.
+        with contextlib.suppress(ServerFault), connect(connection, role="guard") as session:
+            self.snapshots = _old_transactions(session)
         who = "; ".join(self.snapshots)
         if self.outcome == "done" and who:
             self.tell(
@@ -176,6 +165,14 @@ class SnapshotGuard:
                 guarded=False,
                 transactions=list(self.snapshots),
             )
+
+
+def _old_transactions(session: SqlSession) -> tuple[str, ...]:
+    """Return those that may hold a snapshot from before the swap; none where they are unseen."""
+    rows = open_transactions(session, _SNAPSHOTS, (OLD_SECONDS,), tries=1) or []
+    named = [f"session {number}, transaction open for {age} s" for number, age in rows]
+    more = len(named) - _SHOWN
+    return (*named[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
 
 
 def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:

@@ -1,4 +1,4 @@
-"""Whether the tables of a swap exist, and are the noted ones (R24)."""
+"""Whether the tables of a swap exist."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.verdict import ExistingTables
-from spirit_py.errors import CutoverFailure, SchemaChanged
+from spirit_py.errors import CutoverFailure
 from spirit_py.mysql.tables.definition import existing_tables
-from spirit_py.mysql.tables.identity import others_than
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.table.swap import Swap
 
 
@@ -51,19 +49,3 @@ def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
                     f"the table {quote_table(swap.schema, name)} is gone",
                     hint="another session has renamed or dropped it: find out before running again",
                 )
-
-
-def require_these(session: SqlSession, proofs: Mapping[Name, Identity]) -> None:
-    """Require tables to have the noted identities, also under their lock (R24).
-
-    Raises:
-        SchemaChanged: naming those that are gone, or are others.
-    """
-    if others := others_than(session, proofs):
-        names = ", ".join(".".join(name) for name in others)
-        raise SchemaChanged(
-            f"{names}: not proven to be the table that this migration noted: another session has"
-            " dropped it, or has put another one in its place, or this is another server",
-            hint="see who made what is there now; drop or rename it, then run the same command"
-            " again",
-        )

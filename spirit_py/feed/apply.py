@@ -123,9 +123,10 @@ class BatchApplier:
         for change in batch if in_order else sorted(batch, key=lambda one: not one.deleted):
             try:
                 self._write(mapping, [change], None)
-            except ValueLost:
+            except ValueLost as lost:
                 image = change.image
                 if not self._applier.superseded(mapping, image.key_sql, image.render()):
+                    lost.details = (*lost.details, f"the row has the key {image.key_sql}")
                     raise
                 _log.info(
                     "%s: a value did not fit, and was changed meanwhile: passed over",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.events import Event, Place, Table
+    from spirit_py.binlog.statements import Touch
     from spirit_py.binlog.stream import Stream
     from spirit_py.binlog.xa import XaRows
     from spirit_py.feed.ledger import Epoch, Ledger
@@ -70,6 +72,8 @@ class Dispatcher:
         pause: waits so many seconds before a batch is read again.
 
     Attributes:
+        ended: the swap was seen: nothing is taken in any more, so nothing is proven any more.
+        rebuilt: how often each followed table, and each one that follows it, was built again.
         lag: seconds between the last commit on the server and its receipt; None before the first.
         trouble: why a batch could not be handed on; empty unless it is tried again.
     """
@@ -93,21 +97,29 @@ class Dispatcher:
         self._ledger = ledger
         self._gate = gate
         self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
-        self._writes = _statement_writes(subscriptions, passable, stream)
+        tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
+        self._both = TableFinder(tables, ignore_case=stream.ignore_case)
+        self._writes = _statement_writes(self._both, passable, stream)
         self._passes = stream.passes
         self._unknown_decision = stream.unknown_decision
         self._wait_for_room = wait_for_room
         self._pause = pause
         self._xa = XaTransactions(xa_memory)
-        self._own_sessions: set[int] = set()
-        self._ended = False
+        #: Session and text of the swap that is under way, and whether the stream is as it was then.
+        self._own: tuple[int, str, bool] | None = None
+        self.ended = False
+        self.rebuilt: Counter[Table] = Counter()
         self._handed_on = self._tries = 0
         self.lag: float | None = None
         self.trouble = ""
 
-    def expect_own_ddl(self, session_id: int) -> None:
-        """Let DDL by this session pass."""
-        self._own_sessions.add(session_id)
+    def expect_own_ddl(self, session_id: int, sql: str) -> None:
+        """Let the swap of this session pass; it ends the feed."""
+        self._own = session_id, sql, True
+
+    def forget_own_ddl(self) -> None:
+        """Let nothing pass any more."""
+        self._own = None
 
     def run(self, store: EventStore[Event]) -> None:
         """Hand on what the store holds, batch after batch, until it is closed.
@@ -167,7 +179,7 @@ class Dispatcher:
         Raises:
             SpiritError: what the migration cannot go on after.
         """
-        if self._ended and not isinstance(event, (Committed, Advanced)):
+        if self.ended:
             return
         match event:
             case RowsChanged():
@@ -291,8 +303,9 @@ class Dispatcher:
     def _statement(self, event: StatementSeen) -> None:
         """Stop at DDL or a STATEMENT-format write of another session (R13, R14)."""
         touch = self._finder.find(event)
-        if event.session_id in self._own_sessions:
-            self._ended = self._ended or (touch is not None and touch.certain)
+        with self._lock:
+            self.rebuilt.update(self._both.rebuilt(event))
+        if self._is_own(event, touch):
             return
         if touch is None:
             try:
@@ -310,8 +323,28 @@ class Dispatcher:
             hint="let that change finish, then start the migration again",
         )
 
+    def _is_own(self, event: StatementSeen, touch: Touch | None) -> bool:
+        """Whether it is of the swap that is under way; the RENAME itself ends the feed.
+
+        A session's number alone proves nothing after a restart of the server, which begins to count
+        again (R24). While the stream was not interrupted, what the session of the swap sends beside
+        its RENAME may be in a text that cannot be read for certain.
+        """
+        if self._own is None or event.session_id != self._own[0]:
+            return False
+        _, sql, uninterrupted = self._own
+        # In a packet of several statements the log has the text with the white space behind it.
+        if sql in {text.strip() for text in event.texts}:
+            with self._lock:
+                self.ended = True
+                self._lock.notify_all()
+            return True
+        return uninterrupted and touch is not None and not touch.certain
+
     def _restarted(self) -> None:
         """Forget the incomplete transaction: it is received again from its beginning, or never."""
+        if (own := self._own) is not None:
+            self._own = own[0], own[1], False
         self._xa.end()
         with self._lock:
             self._ledger.abandoned()
@@ -326,13 +359,12 @@ class Dispatcher:
 
 
 def _statement_writes(
-    subscriptions: Subscriptions, passable: Iterable[Table], stream: Stream
+    tables: TableFinder, passable: Iterable[Table], stream: Stream
 ) -> StatementWrites:
     """Return the rule for writes in STATEMENT format, for the sources and their new tables."""
-    tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
     return StatementWrites(
         passable,
-        TableFinder(tables, ignore_case=stream.ignore_case).has,
+        tables.has,
         ignore_case=stream.ignore_case,
         onward="run the same command again with {} to carry on after the statement",
         give_up="spirit-py cleanup drops the copy made so far",

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import Rest
-from spirit_py.errors import ChangesNotFlushed, FeedBroken, SpiritError
+from spirit_py.errors import (
+    ChangesNotFlushed,
+    FeedBroken,
+    FeedFailure,
+    HistoryLost,
+    SpiritError,
+)
 from spirit_py.events import untold
 from spirit_py.feed.apply import BatchApplier
 from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
@@ -43,11 +49,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.binlog.events import Event
+    from spirit_py.binlog.events import Event, Table
     from spirit_py.binlog.position import Frontier
     from spirit_py.binlog.stream import Stream
     from spirit_py.config import FeedOptions
-    from spirit_py.contracts import Applier, Clock, FeedStatistics, SqlSession
+    from spirit_py.contracts import Applier, Clock, FeedStatistics, Origin, SqlSession
     from spirit_py.events import Tell
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -56,6 +62,8 @@ T = TypeVar("T")
 
 FLUSH_GRACE: Final = 1.0
 """Seconds that a running batch has to finish when the feed is closed."""
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks whether the source has kept its past (R25)."""
 JOIN_TIMEOUT: Final = 10.0
 """Seconds that a thread has to end."""
 
@@ -195,8 +203,11 @@ class ChangeFeed:
             "reader": lambda _: self._read(reception.heard),
             "dispatcher": lambda _: dispatcher.run(self._store),
             "weigher": self._weigher.run,
-            "flusher": lambda stopping: flusher.run(stopping, self._options.flush_interval),
+            "flusher": lambda stopping: flusher.run(
+                stopping, self._options.flush_interval, self._options.swap_flush_interval
+            ),
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
+            "look": every(LOOK_EVERY, self._stream.look),
         }
         for number in range(max(1, self._options.apply_threads)):
             bodies[f"apply-{number}"] = lambda _: flusher.work()
@@ -231,6 +242,16 @@ class ChangeFeed:
         if self._fault is not None:
             raise self._fault
         self._stop.check()
+        if self._ended():
+            raise FeedFailure(
+                "the change feed has ended, and proves nothing any more",
+                hint="run the same command again",
+            )
+
+    def _ended(self) -> bool:
+        """Whether nothing more is taken in: it failed, was stopped, or has seen its own swap."""
+        swapped = self._dispatcher is not None and self._dispatcher.ended
+        return swapped or self._fault is not None or self._closing.is_set()
 
     def stop(self) -> None:
         """Apply nothing more from now on; at once, without I/O. ``close`` follows."""
@@ -296,6 +317,10 @@ class ChangeFeed:
             )
         _started(self._flusher).flush_in(session, flushed)
 
+    def flushed_often(self) -> AbstractContextManager[None]:
+        """Apply every few hundred milliseconds meanwhile; see the contract."""
+        return _started(self._flusher).often()
+
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying; a running batch finishes first. Not to be nested.
 
@@ -308,7 +333,12 @@ class ChangeFeed:
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until all that is visible at the call was received; see the contract."""
         seconds = self._options.wait_timeout if timeout is None else timeout
-        _started(self._reception).wait(seconds, session, while_moving=timeout is None)
+        try:
+            _started(self._reception).wait(seconds, session, while_moving=timeout is None)
+        except HistoryLost as error:
+            # Trying again cannot help.
+            self._fail(error)
+            raise
 
     def position(self) -> str:
         """Return the safe position (R7); empty before the start."""
@@ -317,6 +347,17 @@ class ChangeFeed:
                 return ""
             self._ledger.settle()
             return self._ledger.safe_text()
+
+    @property
+    def origin(self) -> Origin:
+        """What the position is of (R25)."""
+        return self._stream.origin
+
+    def distrust(self) -> None:
+        """Note that the new tables may lack changes; see the contract."""
+        with self._lock:
+            for subscription in self._subscriptions.values():
+                subscription.note_unread(_started(self._ledger).current)
 
     def position_here(self, session: SqlSession) -> str:
         """Return the place after everything that is executed now; see the contract."""
@@ -328,9 +369,14 @@ class ChangeFeed:
             return self._subscriptions.pending
 
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
-        """Return whether every received change is applied and no transaction is half received."""
+        """Return whether every received change is applied and no transaction is half received.
+
+        False from the end of the feed on: then nobody knows what was not received.
+        """
         with self._lock:
             ledger = _started(self._ledger)
+            if self._ended():
+                return False
             if only is not None:
                 return not any(one.buffer.pending for one in self._subscriptions.of(only))
             return not (self.pending() or ledger.in_transaction or ledger.undecided)
@@ -356,9 +402,18 @@ class ChangeFeed:
         for subscription in self._subscriptions.values():
             subscription.set_filters(active=enabled)
 
-    def expect_own_ddl(self, session_id: int) -> None:
-        """Let DDL by this session of ours pass; on a followed table it ends the feed."""
-        _started(self._dispatcher).expect_own_ddl(session_id)
+    def expect_own_ddl(self, session_id: int, sql: str) -> None:
+        """Let the swap of this session of ours pass, which ends the feed; see the contract."""
+        _started(self._dispatcher).expect_own_ddl(session_id, sql)
+
+    def forget_own_ddl(self) -> None:
+        """Let no swap pass any more; see the contract."""
+        _started(self._dispatcher).forget_own_ddl()
+
+    def rebuilt(self, table: Table) -> int:
+        """Count how often a followed table, or one that follows it, was seen to be built again."""
+        with self._lock:
+            return _started(self._dispatcher).rebuilt[table]
 
     def has_unread_changes(self, mapping: TableMapping) -> bool:
         """Return whether changes of the table were passed over; see the contract."""

@@ -97,6 +97,7 @@ class Flusher:
         self._ledger = ledger
         self._pausing = threading.Lock()
         self._paused = False
+        self._often = False
         self._rounds = 0
         self._requests: list[_Request] = []
 
@@ -131,10 +132,24 @@ class Flusher:
                 raise request.fault
             return self._applied() - before
 
-    def run(self, stopping: threading.Event, interval: float) -> None:
-        """Request pending changes when ``wanted`` is set, at least every ``interval`` seconds."""
+    @contextlib.contextmanager
+    def often(self) -> Iterator[None]:
+        """Have :meth:`run` go by the interval of a swap meanwhile."""
+        self._often = True
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self._often = False
+
+    def run(self, stopping: threading.Event, interval: float, often: float) -> None:
+        """Request pending changes when ``wanted`` is set, at least every ``interval`` seconds.
+
+        Args:
+            often: the seconds instead while a swap is next.
+        """
         while not stopping.is_set():
-            self._wanted.wait(interval)
+            self._wanted.wait(often if self._often else interval)
             self._wanted.clear()
             if not stopping.is_set() and not self.request(wait=1.0):
                 stopping.wait(_IDLE_PAUSE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import FeedFailure, FeedSilent
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from spirit_py.feed.dispatch import Dispatcher
     from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.subscription import Subscriptions
+
+
+_LOOK_AGAIN: Final = 0.001
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,7 +54,9 @@ class Reception:
 
         Args:
             seconds: the time limit.
-            session: reads the executed position, instead of the stream's own session.
+            session: reads the executed position, instead of the stream's own session. Everything
+                that was received before the call must be executed too: else the numbers are those
+                of another log (R25).
             while_moving: the limit starts again whenever something was received or applied.
 
         Raises:
@@ -60,6 +65,7 @@ class Reception:
         deadline = self.clock() + seconds
         with self.lock:
             claims = [(one, one.claim()) for one in self.subscriptions.values()]
+            before = self.ledger.received.copy()
         target = self.stream.executed(session)
         with self.lock:
             seen = self._progress()
@@ -73,6 +79,14 @@ class Reception:
                 self.lock.wait(min(left, 1.0))
             for subscription, claim in claims:
                 subscription.trust(claim)
+        while session is not None and not self.stream.has_executed(before, session):
+            # Commits of other tables may be in the binlog, and not be visible yet.
+            self.check()
+            if self.clock() > deadline or self.ended.wait(_LOOK_AGAIN):
+                raise FeedFailure(
+                    "the change feed has received what the server has not executed",
+                    hint="see whether its commits wait for a semi-synchronous replica",
+                )
         self.check()
 
     def _progress(self) -> tuple[object, ...]:

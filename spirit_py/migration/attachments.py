@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spirit_py import points
 from spirit_py.attached.foreign_keys.survey import concerned, concerned_now, moves
 from spirit_py.attached.implied import Implied, implied_locks
-from spirit_py.attached.record import Attachments, Places
+from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import sequence_of
 from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked, there
 from spirit_py.attached.triggers.catalogue import read_state
@@ -29,6 +29,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.mysql.grants import require_sight
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.retry import retrying
 
@@ -102,6 +103,8 @@ class SwapAttachments:
     def survey(self) -> None:
         """Settle what an earlier try has left; then read what is attached, and note it.
 
+        That the account may see it is proven after the look: a privilege may have been revoked.
+
         Raises:
             SpiritError: it cannot be read, or not be settled.
         """
@@ -115,11 +118,13 @@ class SwapAttachments:
                 keys=moves(session, self._keys, Places(self.swaps), self.carried, token),
                 triggers=trigger_moves(session, self.swaps, f"{token}_t"),
             )
+            hidden = [key.child for key in self._keys if not key.visible]
+            require_sight(session, self._incoming_and_outgoing, hidden)
             self._require_keepable()
             self._lock(session)
             if self._noted:
                 for name in self._names:
-                    CheckpointTable(*name).write(session, self._noted)
+                    CheckpointTable(*name).write(session, self._noted.note)
 
     def _require_keepable(self) -> None:
         config = self.process.config
@@ -153,6 +158,7 @@ class SwapAttachments:
 
         Raises:
             TryFailed: others are there by now.
+            MigrationFailure: the account may no longer see them.
         """
         noted = {key for key in self._keys if key.visible}
         changed = concerned_now(session, self._names) ^ noted
@@ -164,10 +170,11 @@ class SwapAttachments:
             raise TryFailed(
                 f"triggers were created or dropped meanwhile: {'; '.join(sorted(others))}"
             )
+        require_sight(session, self._incoming_and_outgoing)
 
     def settle(self, session: Session) -> None:
         """Undo or complete under the lock, as the tables show that it belongs."""
-        settle_locked(session, self._noted)
+        settle_locked(session, self._noted.note)
 
     def undo_later(self) -> None:
         """Undo in a session of its own; a failure is reported, and left to the next survey."""
@@ -260,7 +267,7 @@ def try_triggers(process: Process, swap: Swap) -> None:
         if not moves:
             return
         beside = CheckpointTable(*swap.name)
-        beside.write(session, Attachments(swaps=(swap,), triggers=moves))
+        beside.write(session, Attachments(swaps=(swap,), triggers=moves).note)
         points.reach("create.triggers")
         try:
             for move in moves:
@@ -269,7 +276,7 @@ def try_triggers(process: Process, swap: Swap) -> None:
             # Where the session is lost, the next run drops what is noted.
             with contextlib.suppress(ServerFault):
                 withdraw(session, moves, swap)
-                beside.forget(session, Attachments)
+                beside.forget(session, AttachmentsNote)
 
 
 def settle_left(
@@ -286,11 +293,9 @@ def settle_left(
     """
     policy = LockPolicy.of(process.config)
     for table in tables:
-        checkpoint = CheckpointTable(*table)
-        if not checkpoint.is_ours(session):
-            continue
-        noted = _read(session, checkpoint)
+        noted = _read(session, table)
         if noted is None:
+            _forget_unsent(session, table)
             continue
         settling = Settling(
             connection=process.config.connection,
@@ -312,7 +317,7 @@ def settle_left(
             beside = CheckpointTable(*swap.name)
             if beside.is_ours(session):
                 renew_all_proofs(session, *swap.name)
-                beside.forget(session, Attachments)
+                beside.forget(session, AttachmentsNote)
 
 
 def is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
@@ -321,18 +326,57 @@ def is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
     Raises:
         SpiritError: it is not known.
     """
-    noted = (_read(session, CheckpointTable(*table)) for table in tables)
+    noted = (_read(session, table) for table in tables)
     return any(one is not None and bool(outstanding(session, one)) for one in noted)
 
 
-def _read(session: SqlSession, checkpoint: CheckpointTable) -> Attachments | None:
-    """Return what is noted; None for nothing.
+def _read(session: SqlSession, table: Name) -> AttachmentsNote | None:
+    """Return what is noted beside a table, and beside all that are swapped with it.
+
+    None for nothing: also where the tables do not agree, because no statement is sent before it is
+    noted beside all of them.
 
     Raises:
-        Refusal: another version has noted it.
+        Refusal: it cannot be read.
     """
+    noted = _noted_beside(session, table)
+    if noted is None or table not in {swap.name for swap in noted.swaps}:
+        return None
+    others = (swap.name for swap in noted.swaps if swap.name != table)
+    return noted if all(_noted_beside(session, one) == noted for one in others) else None
+
+
+def _forget_unsent(session: SqlSession, table: Name) -> None:
+    """Forget what is noted beside one table and not beside those that are swapped with it.
+
+    Raises:
+        Refusal: some of it was sent all the same: a checkpoint table was changed.
+    """
+    noted = _noted_beside(session, table)
+    if noted is None:
+        return
+    if outstanding(session, noted):
+        raise Refusal(
+            f"a swap of {'.'.join(table)} was stopped half-way, and the checkpoint tables of those"
+            " that are swapped together do not agree",
+            hint="see who has changed them; drop the foreign keys and triggers whose names begin"
+            " with _spirit_py_, where those that they stand for are there",
+            error_code=ErrorCode.CHECKPOINT_UNREADABLE,
+        )
+    CheckpointTable(*table).forget(session, AttachmentsNote)
+
+
+def _noted_beside(session: SqlSession, table: Name) -> AttachmentsNote | None:
+    """Return what is noted in one checkpoint table; None for nothing.
+
+    Raises:
+        Refusal: it cannot be read.
+    """
+    checkpoint = CheckpointTable(*table)
+    if not checkpoint.is_ours(session):
+        return None
     try:
-        return checkpoint.read(session, Attachments)
+        return checkpoint.read(session, AttachmentsNote)
     except UnreadableCheckpoint as error:
         raise Refusal(
             f"{checkpoint} says that a swap was stopped half-way, and cannot be read: {error}",

@@ -14,6 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import try_triggers
+from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.retry import retrying
@@ -115,8 +116,9 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
             note=note,
         )
     run.show("")
-    watched = replace(context, tell=run.tell, check_stop=run.stop.check)
-    mapping, findings = check_after_create(watched, target)
+    with search_throttled(run, context.session) as turn:
+        watched = replace(context, tell=run.tell, check_stop=turn)
+        mapping, findings = check_after_create(watched, target)
     run.warn_of(findings)
     try_triggers(run, Swap.of(mapping))
     return mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
-from spirit_py.errors import SpiritError
+from spirit_py.errors import HistoryLost, SpiritError
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.units import human_count
@@ -51,7 +51,7 @@ class Checkpoints:
         self._base = record
         self._feed = feed
         self._pairs = {pair.source_name: pair for pair in pairs}
-        self._settled_at = ""
+        self._settled_at = self._position = ""
         self._ended = False
         self._writer = self._writer_to(run.config.connection)
         run.closing("the checkpoint", self._last)
@@ -107,6 +107,9 @@ class Checkpoints:
         self._writer.close()
         # Before anything that may fail: without this record, the earlier one is still valid (R17).
         self._run.resumable = self._run.recorded()
+        if isinstance(self._run.stop.reason, HistoryLost):
+            # What this run knows may be ahead of what the server has; the record there is not.
+            return
         connection = self._run.config.connection
         quick = replace(
             connection, connect_timeout=min(connection.connect_timeout, _LAST_CONNECT_SECONDS)
@@ -131,17 +134,25 @@ class Checkpoints:
             self._settled_at = self._feed.position_here(session)
 
     def take(self) -> CheckpointRecord:
-        """Return the record of now. No I/O; any thread may ask.
+        """Return the record of now; any thread may ask. No I/O, but for what was rebuilt.
 
         The position is read first: what is received after it, a later run receives again.
         """
         figures, base = self._run.figures, self._base
         position = self._feed.position() or base.position
+        try:
+            for pair in self._pairs.values():
+                pair.tables.take_over()
+        except SpiritError as error:
+            _log.info("a rebuilt table could not be noted: %s", error)
+            position = self._position or base.position
+        self._position = position
         return replace(
             base,
             tables=tuple(_progress(table, self._pairs[table.name]) for table in base.tables),
             phase=figures.phase.value,
             position=position,
+            origin=self._feed.origin,
             settled_at=self._settled_at,
             seconds=round(base.seconds + figures.elapsed, 1),
             totals=self._totals(),
@@ -169,7 +180,7 @@ def _progress(table: TableProgress, pair: CopiedPair) -> TableProgress:
         chunks=copied.chunks,
         checked_up_to=pair.checked_up_to(),
         bare_shape=pair.deferred.bare_shape,
-        deferred=pair.deferred.indexes,
+        deferred=tuple(pair.deferred.names),
     )
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import take_from_others
+from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.checkpoint.look import find_record, members, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
+from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
@@ -114,6 +116,8 @@ def clean_up(
         tables, _ = _migration(session, (database, table))
         if not tables:
             _refuse_others(session, database, table)
+            if not take_from_others(session, (database, table)):
+                RequestQueue(database, table).drop(session)
             say(f"no migration has left anything beside {database}.{table}")
             return
         for schema, name in tables:
@@ -125,7 +129,8 @@ def clean_up(
             if busy := take_from_others(session, one):
                 raise Refusal(
                     busy,
-                    hint="stop it first, or let it finish",
+                    hint="stop it first, or let it finish; if that session is no run of spirit-py,"
+                    " KILL it",
                     error_code=ErrorCode.ALREADY_RUNNING,
                 )
         again, record = _migration(session, (database, table))
@@ -143,7 +148,8 @@ def clean_up(
                 hint="answer yes, or give --yes",
                 error_code=ErrorCode.NOT_CONFIRMED,
             )
-        ended = end_earlier_sessions(session, run_label(tables))
+        tokens = runs_seen(session, tables)
+        ended = end_earlier_sessions(session, run_label(tables), tokens=tokens, warn=say)
         if ended:
             say(f"ended {ended} sessions of the abandoned run")
         # A swap that was stopped half-way: keys may refer to a table that is to be dropped.
@@ -269,6 +275,8 @@ def _leftovers(
             own.append((schema, proofs.building))
         if is_own_sentinel(session, schema, names.sentinel):
             own.append((schema, names.sentinel))
+        if RequestQueue(schema, table).is_ours(session):
+            own.append((schema, names.requests))
     # The first table's has the record, by which the others are known.
     own += [(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in reversed(tables)]
     return Leftovers(

@@ -143,9 +143,10 @@ class CopiedPair(Pair):
 
         Empty where rows may conflict in the new table: a resumed run applies old images over newer
         rows there, and one of them may remove a row that was compared. Empty also when rows came in
-        doubt since the comparison began: a later run does not know them.
+        doubt since the comparison began, or the table was rebuilt: a later run does not know that.
         """
-        if self._checker is None or self.mapping.merging or self.doubts.since_comparison:
+        unknown_later = self.doubts.since_comparison or bool(self.tables.must_compare)
+        if self._checker is None or self.mapping.merging or unknown_later:
             return ()
         bound = self._checker.low_watermark
         return () if bound is None else bound.literals
@@ -176,8 +177,14 @@ class CopiedPair(Pair):
         target = ".".join(self.target_name)
         if self._checker is not None:
             return None
+        if why := self.tables.must_compare:
+            self._begin_anew(why)
+            return None
         if self.feed.has_unread_changes(self.mapping):
-            self._begin_anew("changes that are not in the binlog as rows were passed over")
+            self._begin_anew(
+                "the server was restarted since, or changes that are not in the binlog as rows"
+                " were passed over"
+            )
             return None
         if self.checked_to is None or self.mapping.merging:
             return None

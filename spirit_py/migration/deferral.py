@@ -119,7 +119,7 @@ class Deferral:
         """
         if self._run.postponements != self._seen:
             return "an operator's postponement"
-        return self._run.settings.current.paused
+        return self._run.giving_up or self._run.settings.current.paused
 
     def pass_when_free(self) -> None:
         """Wait until nothing holds the swap back.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import astuple, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.resumption import why_unreachable
@@ -18,27 +19,27 @@ from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
+from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.migration.attachments import is_half_way
-from spirit_py.migration.indexes.deferred import named_indexes
+from spirit_py.migration.indexes.deferred import build_lock, named_indexes
 from spirit_py.migration.shown import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost, server_away
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.managed import kept_seconds
-from spirit_py.mysql.processlist import client_of
+from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.found import Found
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import SqlSession
+    from spirit_py.contracts import Origin, SqlSession
     from spirit_py.mysql.tables.identity import Name
 
 
@@ -95,7 +96,7 @@ def migrations(
             listing.grants.require(("SELECT",), database, _HIDDEN, astuple(names))
         marks = checkpoint_tables(session, database)
         if table and (database, names.checkpoint) in marks:
-            return listing.of([(database, names.checkpoint)])
+            return [one for one in [listing.at(database, names.checkpoint)] if one is not None]
         shown = listing.of(marks)
         if not shown and not table:
             instead = "" if database else "name a schema with --database"
@@ -115,7 +116,7 @@ def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
             checkpoint=str(CheckpointTable(*table)),
             tables=(".".join(table),),
             worked_on_by=worker,
-            begins=client_of(session, worker),
+            begins=user_of(session, worker),
         )
     ]
 
@@ -130,23 +131,48 @@ class _Listing:
         self.grants = read_grants(session)
 
     def of(self, marks: Iterable[Name]) -> list[MigrationShown]:
-        """Return the migrations of checkpoint tables; a pointer leads to the one that it is of."""
+        """Return the migrations of checkpoint tables; a pointer leads to the one that it is of.
+
+        Anybody may have made such a table: one that cannot be read is shown as that (R26).
+        """
         found: dict[str, MigrationShown] = {}
+        locked: set[str] = set()
         for schema, name in marks:
+            if schema in locked:
+                why = MigrationFailure("another table of its schema is locked")
+                found[f"{schema}.{name}"] = _unread(schema, name, why)
+                continue
             try:
-                seen = self._migration(_owner(self._session, schema, name), found)
-            except ServerFault as fault:
-                if not access_denied(fault):
+                seen = self.at(schema, name, found)
+            except Exception as error:
+                if connection_lost(error) or server_away(error):
                     raise
-                raise Refusal(
-                    f"account {self.grants.account} may not look at {schema}.{name} and at the"
-                    f" tables beside it: {fault.text}",
-                    hint=self._grant_to_look(schema),
-                    error_code=ErrorCode.MISSING_PRIVILEGES,
-                ) from fault
+                if getattr(error, "code", None) == LOCK_WAIT_TIMEOUT:
+                    locked.add(schema)
+                seen = _unread(schema, name, error)
             if seen is not None:
                 found[seen.checkpoint] = seen
         return list(found.values())
+
+    def at(
+        self, schema: str, name: str, known: Mapping[str, MigrationShown] = MappingProxyType({})
+    ) -> MigrationShown | None:
+        """Return the migration of a checkpoint table; None if it is known already, or just ended.
+
+        Raises:
+            Refusal: the account may not look at it; with the GRANT.
+        """
+        try:
+            return self._migration(_owner(self._session, schema, name), known)
+        except ServerFault as fault:
+            if not access_denied(fault):
+                raise
+            raise Refusal(
+                f"account {self.grants.account} may not look at {schema}.{name} and at the"
+                f" tables beside it: {fault.text}",
+                hint=self._grant_to_look(schema),
+                error_code=ErrorCode.MISSING_PRIVILEGES,
+            ) from fault
 
     def _grant_to_look(self, schema: str) -> str:
         """Return the GRANT that is missing to look at the tables of a schema."""
@@ -154,7 +180,7 @@ class _Listing:
             return self.grants.grant(("SELECT",), schema)
         return self.grants.grant(IDENTITY_PRIVILEGES)
 
-    def _migration(self, owner: Name, known: dict[str, MigrationShown]) -> MigrationShown | None:
+    def _migration(self, owner: Name, known: Mapping[str, MigrationShown]) -> MigrationShown | None:
         """Return the migration that a table's checkpoint leads to; None if it is listed already."""
         try:
             at = find_record(self._session, owner)
@@ -183,10 +209,10 @@ class _Listing:
         """Examine a migration as ``spirit-py migrate`` does, as far as the privileges allow."""
         session, unseen = self._session, ""
 
-        def reach(position: str, age: float) -> str:
+        def reach(position: str, age: float, origin: Origin) -> str:
             nonlocal unseen
             try:
-                return why_unreachable(self._options, position, age)
+                return why_unreachable(self._options, position, age, origin)
             except (FeedFailure, ServerFault) as error:
                 unseen = self._unseen(error)
                 return ""
@@ -208,6 +234,7 @@ class _Listing:
         resumes = isinstance(decision, Resume)
         worker = _worker(session, tables)
         live, live_age = live_of(session, CheckpointTable(*home), worker)
+        run = live.run if live is not None else ""
         seen = MigrationShown(
             checkpoint=str(CheckpointTable(*home)),
             unreadable=found.unreadable,
@@ -243,7 +270,7 @@ class _Listing:
             deferred=not swapped and _is_deferred(session, tables),
             paused=_paused(session, CheckpointTable(*home)) if worker is None else "",
             modes=record.modes.options,
-            indexes=() if swapped else tuple(_indexes(session, record)),
+            indexes=() if swapped else tuple(_indexes(session, record, run)),
             **{name: getattr(record, name) for name in _OF_RECORD},
         )
 
@@ -306,6 +333,19 @@ def _reason(decision: Decision) -> str:
     return decision.reason
 
 
+def _unread(schema: str, name: str, error: Exception) -> MigrationShown:
+    """Return what is shown of a table with our mark that cannot be read."""
+    why = error.message if isinstance(error, SpiritError) else f"{type(error).__name__}: {error}"
+    hint = f"; {error.hint}" if isinstance(error, Refusal) and error.hint else ""
+    return MigrationShown(
+        checkpoint=f"{schema}.{name}",
+        unreadable=why,
+        tables=(),
+        again="refuse",
+        reason=f"see who made this table: anybody can give it the mark of spirit-py{hint}",
+    )
+
+
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
     """Return the table that a checkpoint table is beside; it may be gone."""
     for (name,) in session.query(_NAMES, (schema,)):
@@ -314,19 +354,19 @@ def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
     return schema, checkpoint.removeprefix("_").removesuffix("_chkpnt")
 
 
-def _indexes(session: SqlSession, record: CheckpointRecord) -> Iterator[str]:
+def _indexes(session: SqlSession, record: CheckpointRecord, run: str) -> Iterator[str]:
     """Yield, for each table with deferred indexes, which they are, and how far their build is."""
     for table in record.tables:
         if not table.deferred:
             continue
         target = (table.schema, table.names.new)
-        names = named_indexes([name for name, _ in table.deferred])
-        yield f"{names} of {table}: {_built(session, target, table.target_shape)}"
+        names = named_indexes(list(table.deferred))
+        yield f"{names} of {table}: {_built(session, target, table.target_shape, run)}"
 
 
-def _built(session: SqlSession, target: Name, whole: str) -> str:
-    """Return how far the indexes of a new table are built."""
-    builder = named_lock_holder(session, lock_name("index", *target))
+def _built(session: SqlSession, target: Name, whole: str, run: str) -> str:
+    """Return how far the indexes of a new table are built by a run; known by its token."""
+    builder = named_lock_holder(session, build_lock(run, target))
     if builder is None:
         done = shape_here(session, *target) == whole
         return "built" if done else "to be built after the copy"

@@ -58,6 +58,7 @@ from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling, note_traffic
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
+from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase, with_index_build
 from spirit_py.preflight.certain import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
@@ -138,11 +139,17 @@ def _begin(
     uuid, modes = contexts[0].facts.uuid, run.config.modes
     record = first_record(session, statement_of(contexts), sources, uuid, modes)
     # Wrong Spark settings and a missing Java are refused before anything is written.
-    if abandoned is not None or copy_is_certain(run.config, contexts):
+    if abandoned is not None or copy_is_certain(contexts):
         _begin_engines(run, contexts)
     clear_abandoned(run, session, list(sources), abandoned)
     marked = cache(partial(mark, run, session, record))
-    if change_in_place(run, session, contexts, marked):
+
+    @cache
+    def listen() -> None:
+        marked()
+        begin_control(run, session, record)
+
+    if change_in_place(run, session, contexts, marked, listen):
         if not run.config.dry_run:
             run.changed()
         return None
@@ -150,9 +157,8 @@ def _begin(
     _begin_engines(run, contexts)
     run.enter(Phase.CREATE)
     note_traffic(run, session)
-    marked()
-    # Operators reach the run from now on; a change in place knows no pause.
-    begin_control(run, session, record)
+    # Operators reach the run from now on; before, where a change in place has to wait.
+    listen()
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
@@ -230,6 +236,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     feed.catch_up(run.show)
     run.enter(Phase.ANALYZE)
     for pair in pairs:
+        await_turn(run.pace, Work.CHECKSUM, pause=run.stop.pause, show=run.show)
         pair.analyze()
     run.enter(Phase.CHECKSUM)
     relief = run.stack.enter_context(relieved(pair.doubts for pair in pairs))
@@ -239,7 +246,8 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
         _note_rehearsal(run, rehearsal, pairs, results)
     if checkpoints is None:
         return
-    swapped = _swap(run, pairs, checkpoints, new)
+    with feed.flushed_often():
+        swapped = _swap(run, pairs, checkpoints, new)
     relief.stop()
     end_throttling(run)
     names = [pair.source_name for pair in pairs]
@@ -268,16 +276,22 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
         follow(run, mapping, feed, applier, record=record, plan=plan)
         for mapping, plan in zip(new.mappings, new.plans, strict=True)
     ]
+    for pair in pairs:
+        pair.tables.begin(afresh=record is None)
     if record is None:
         feed.start()
     else:
         feed.start_from_position(
             record.position, record.settled_at, pass_hidden=not run.config.no_repair
         )
+        if feed.origin.started != record.origin.started:
+            feed.distrust()
     for mapping in new.mappings:
         run.step("definition", partial(require_unchanged, source=mapping.source))
         if may_be_null(mapping):
             run.step("null keys", partial(refuse_null_keys, mapping=mapping))
+    for pair in pairs:
+        pair.tables.look()
     run.report.start_position = feed.position()
     run.tell(EventName.FEED_BEGUN, "the change feed runs", position=run.report.start_position)
     return pairs

@@ -23,10 +23,11 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
-from spirit_py.migration.swap import FORWARD
+from spirit_py.migration.same_tables import FORWARD
 from spirit_py.migration.swapped_out import drop_swapped_out
-from spirit_py.migration.throttling import drop_throttled
+from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.faults import takes_no_writes
+from spirit_py.pace import Work
 from spirit_py.phases import Phase
 from spirit_py.units import human_seconds
 
@@ -136,7 +137,7 @@ def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
         MigrationFailure: what may hold it back cannot be looked at; the change is done.
     """
     try:
-        with drop_throttled(run):
+        with throttled(run, Work.DROP):
             left = drop_swapped_out(run, tables, FORWARD)
             if left:
                 run.stop.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import settle_left
@@ -41,7 +42,7 @@ def open_migration(
     run.label(session, contexts[0].facts, tables)
     run.lock_tables_from_other_runs(tables)
     # Before anything is read: the server may still execute a killed run's RENAME.
-    _end_earlier_run(run, session)
+    _end_earlier_run(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.
     settle_left(run, session, tables)
     decision = _choose(run, session, contexts)
@@ -82,10 +83,15 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
     )
 
 
-def _end_earlier_run(run: Run, session: Session) -> None:
+def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) -> None:
     """End sessions of a killed run; an account without the privilege is refused later."""
     try:
-        ended = end_earlier_sessions(session, run.config.connection.label)
+        ended = end_earlier_sessions(
+            session,
+            run.config.connection.label,
+            tokens=runs_seen(session, tables),
+            warn=run.warn,
+        )
     except ServerFault as fault:
         if not access_denied(fault):
             raise

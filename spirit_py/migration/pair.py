@@ -20,6 +20,7 @@ from spirit_py.events import EventName
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.doubts import Doubts
 from spirit_py.migration.process import quietly
+from spirit_py.migration.same_tables import FORWARD, Direction, SameTables
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.sql import quote_table
@@ -68,6 +69,8 @@ class Pair:
     Attributes:
         subscription: the table's side of the feed.
         stop: the switch that gets the feed's faults.
+        direction: of the swap that it is made for.
+        tables: the two tables, as they were when the feed began.
         doubts: the rows that the server may have rolled back although it logged them.
         max_passes: passes that a comparison may take; 1 repairs nothing.
     """
@@ -78,6 +81,8 @@ class Pair:
     subscription: TableSubscription
     applier: Applier
     stop: StopSwitch
+    direction: Direction = FORWARD
+    tables: SameTables = field(init=False)
     doubts: Doubts = field(init=False)
     max_passes: int = ChecksumOptions.max_passes
     _checker: Checker | None = field(default=None, init=False)
@@ -86,6 +91,13 @@ class Pair:
 
     def __post_init__(self) -> None:
         """Begin without a comparison."""
+        self.tables = SameTables(
+            process=self.process,
+            mapping=self.mapping,
+            feed=self.feed,
+            stop=self.stop,
+            direction=self.direction,
+        )
         self.doubts = Doubts(
             process=self.process,
             mapping=self.mapping,
@@ -121,6 +133,8 @@ class Pair:
             stop: ends this checksum alone; without it, the pair's own switch.
             why: the rows are compared again, where they are.
         """
+        self.tables.look()
+        taken_over = self.tables.taken_over
         self._tell_begun(why)
         config = self.process.config
         if may_be_null(self.mapping):
@@ -150,6 +164,8 @@ class Pair:
         result = self._run(checker)
         self._proven = checker.proven
         self.doubts.compared(base, whole=above is None)
+        if above is None:
+            self.tables.compared(taken_over)
         self.process.tell(
             EventName.CHECKSUM_DONE,
             f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes},"
@@ -194,10 +210,11 @@ class Pair:
         """Why the table must be compared once more; empty for not. No I/O."""
         if self.mapping.merging and self.feed.overwrites(self.mapping) != self._proven:
             return "rows were written over others"
-        return self.doubts.must_compare
+        return self.tables.must_compare or self.doubts.must_compare
 
     def prove(self) -> str:
-        """Compare the rows that are in doubt; return :attr:`unproven` afterwards."""
+        """Look at the tables, compare the rows in doubt; return :attr:`unproven` afterwards."""
+        self.tables.look()
         self.doubts.settle()
         return self.unproven
 

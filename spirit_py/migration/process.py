@@ -20,10 +20,9 @@ from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.retry import retrying, waiting_for
-from spirit_py.mysql.run_label import run_label
+from spirit_py.mysql.run_label import run_label, shown_run
 from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import Engines
-from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -67,6 +66,7 @@ class Process:
         answers_read: waits for a moment until operators have read the answers that are in a
             checkpoint table; called before that is dropped.
         pace: asked before each piece of work whether it may begin.
+        giving_up: who ends the work by a request; from then on no RENAME is sent.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class Process:
         self.relay: Callable[[str], None] | None = None
         self.answers_read: Callable[[], None] = lambda: None
         self.pace: Pace = Unhindered()
+        self.giving_up = ""
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
@@ -104,7 +105,7 @@ class Process:
             settings=settings,
         )
         self.config = replace(self.config, connection=connection)
-        first.execute(f"SET @spirit_py_run={string_literal(connection.label)}")
+        first.execute(f"SET {shown_run(connection.label)}")
         claim(first.query, first.id, origin=connection.origin, label=connection.label)
         evaluate_with(first, settings)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.errors import ServerFault
 from spirit_py.events import EventName
@@ -37,6 +37,17 @@ _PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
 _HURRY_SECONDS: Final = 3
 
 
+class SwapsBack(Protocol):
+    """The reverse replication, as far as an operator's request meets its RENAME."""
+
+    @property
+    def renaming(self) -> bool:
+        """Whether a RENAME is under way, and not known to have swapped the tables back."""
+
+    def may_be_back(self) -> bool:
+        """Whether the old tables are in place again, or a RENAME that may do it was sent."""
+
+
 class Run(Process):
     """One run of ``migrate``.
 
@@ -45,6 +56,9 @@ class Run(Process):
         resumable: a record that can be resumed from is in the checkpoint table.
         recorded: whether there is one already, while the run still writes them.
         cutover: the swap, once it began.
+        altering: a change in place was sent, or is about to be, and its outcome is not known yet.
+        altered: it was made; set before ``altering`` ends.
+        keeper: the reverse replication, once it began.
         entered: called when a phase begins.
         veto: the hook that may hold the swap back.
         undeferred: an operator wants the swap not to wait for a sentinel of ours.
@@ -85,7 +99,9 @@ class Run(Process):
         self.resumable = False
         self.recorded: Callable[[], bool] = lambda: self.resumable
         self.cutover: Cutover | None = None
+        self.keeper: SwapsBack | None = None
         self.entered: Callable[[], None] = lambda: None
+        self.altering = self.altered = False
         self.undeferred = False
         self.postponements = 0
         self.swapped_before = False
@@ -127,6 +143,8 @@ class Run(Process):
     @property
     def renaming(self) -> bool:
         """Whether a RENAME is under way, and not known to have swapped the tables."""
+        if self.keeper is not None:
+            return self.keeper.renaming
         return self.cutover is not None and self.cutover.renaming and not self.cutover.swapped
 
     @property

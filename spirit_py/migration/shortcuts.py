@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.carried import drops
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, ServerFault
 from spirit_py.events import EventName
+from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
+from spirit_py.pace import Work, await_turn
+from spirit_py.plan.definition import shape_after
 from spirit_py.preflight.certain import why_copied
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
+    Sending,
     ShortcutResult,
     probe_shortcut,
     try_shortcut,
@@ -26,7 +31,7 @@ from spirit_py.preflight.shortcut import (
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
@@ -40,6 +45,7 @@ def change_in_place(
     session: Session,
     contexts: Sequence[PreflightContext],
     mark: Callable[[], None],
+    listen: Callable[[], None],
 ) -> bool:
     """Try the shortcut; return whether it changed the table.
 
@@ -49,6 +55,7 @@ def change_in_place(
 
     Args:
         mark: creates the checkpoint table, which must be there before the empty copy.
+        listen: lets operators reach the run, which needs that table; called where it has to wait.
     """
     if reason := _against(run, session, contexts):
         run.report.reason = reason
@@ -60,7 +67,7 @@ def change_in_place(
             mark()
             found = _probed(run, native, session, context)
         if not asks_first or (found.algorithm is not None and not run.config.dry_run):
-            found = _tried(run, native, session, context)
+            found = _tried(run, native, session, context, listen)
     run.report.reason = found.reason
     if found.algorithm is None:
         _tell_algorithm(run, "copy", f"copying, because {found.reason}")
@@ -90,23 +97,100 @@ def _tell_algorithm(run: Run, algorithm: str, text: str) -> None:
 
 
 def _tried(
-    run: Run, native: Session, session: Session, context: PreflightContext
+    run: Run,
+    native: Session,
+    session: Session,
+    context: PreflightContext,
+    listen: Callable[[], None],
 ) -> ShortcutResult:
-    """Change the table in place; where other modes may be needed, let the copy find out which."""
-    turns = _turns(run, _locked(session, context))
-    try:
-        return try_shortcut(
-            native,
-            session,
-            context.source,
-            context.statement,
-            turns,
-            renew=partial(_renew, run, native, session),
-            asked=run.veto.wait,
-            refused=run.veto.try_ended,
+    """Change the table in place, once nothing holds that back.
+
+    Where other modes may be needed, the copy finds out which.
+    """
+    # A session of its own: its temporary table hides the table itself.
+    with run.session("trial", native=True) as trial:
+        made = shape_after(trial, context.source, context.statement)
+    with throttled(run, Work.SWAP):
+        try:
+            # Before the time begins in which the lock has to be had.
+            if _await_pace(run, context, listen):
+                # It may have lasted longer than a session may idle.
+                _renew(run, native, session)
+            return try_shortcut(
+                native,
+                session,
+                context.source,
+                context.statement,
+                _turns(run, _locked(session, context), listen),
+                made=made,
+                renew=partial(_renew, run, native, session),
+                await_turn=partial(_await_turn, run, context, listen),
+                sending=partial(_sending, run),
+                refused=run.veto.try_ended,
+            )
+        except (OtherModesAccept, _Deferred) as reason:
+            return ShortcutResult(reason=str(reason))
+
+
+class _Deferred(Exception):
+    """The change is to wait for the operator, which only a copy can."""
+
+
+def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
+    """Wait until nothing holds the change back, and the hook agrees; return whether that took time.
+
+    Raises:
+        SpiritError: of the hook.
+    """
+    waited = _await_pace(run, context, listen)
+    if run.veto.asks:
+        _reach(listen)
+        hindered = partial(run.pace.reason, Work.SWAP)
+        waited = run.veto.wait(lambda: hindered() or run.postponements) or waited
+    return waited
+
+
+def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
+    """Wait until nothing holds the change back; return whether that took time.
+
+    Raises:
+        _Deferred: there is a sentinel by now.
+        SpiritError: a stop.
+    """
+    waited = bool(run.pace.reason(Work.SWAP))
+    if waited:
+        _reach(listen)
+        await_turn(run.pace, Work.SWAP, pause=run.stop.pause, show=run.show)
+    if waited or run.postponements:
+        found = run.step(
+            "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
         )
-    except OtherModesAccept as refusal:
-        return ShortcutResult(reason=refusal.message)
+        if found is not None:
+            raise _Deferred(f"table {found.schema}.{found.name} defers the change")
+    return waited
+
+
+def _reach(listen: Callable[[], None]) -> None:
+    """Let operators reach the run; a server that is away does not end the wait."""
+    with contextlib.suppress(ServerFault):
+        listen()
+
+
+@contextlib.contextmanager
+def _sending(run: Run) -> Iterator[Sending]:
+    """Let operators know that the ALTER is under way.
+
+    In this order: who has asked for a pause before sees it, or is told that it is too late.
+    """
+    postponed = run.postponements
+    run.altering = True
+    held = run.giving_up or run.pace.reason(Work.SWAP)
+    sending = Sending(allowed=not held and run.postponements == postponed)
+    try:
+        yield sending
+    finally:
+        run.altered = sending.made
+        run.altering = False
 
 
 def _renew(run: Run, native: Session, session: Session) -> bool:
@@ -153,7 +237,7 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
     return list(found)
 
 
-def _turns(run: Run, tables: Sequence[Name]) -> LockTurns:
+def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> LockTurns:
     """Return what decides when the ALTER may be sent."""
     policy = LockPolicy.of(run.config)
     request = LockRequest(tables=tables, defines=True)
@@ -164,12 +248,13 @@ def _turns(run: Run, tables: Sequence[Name]) -> LockTurns:
         what="the metadata lock of the ALTER",
         show=run.show,
         tell=run.tell,
+        attend=partial(_reach, listen),
     )
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
     """Return why the shortcut is not to be tried at all; an empty string where it is."""
-    if reason := why_copied(run.config, len(contexts)):
+    if reason := why_copied(contexts):
         return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel
     if not run.config.dry_run and read_table(session, schema, sentinel):

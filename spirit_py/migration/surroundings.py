@@ -17,36 +17,43 @@ from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler
 from spirit_py.throttle.lag.replicas import Replicas
 from spirit_py.throttle.lag.throttler import LagThrottler
 from spirit_py.throttle.query import QueryThrottler
+from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.windows import WindowThrottler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.migration.run import Run
+    from spirit_py.pace import Work
     from spirit_py.throttle.throttler import Throttler
 
 
-def surroundings(run: Run, checkpoint: CheckpointTable | None) -> Iterator[tuple[Throttler, bool]]:
+def surroundings(
+    run: Run, checkpoint: CheckpointTable | None, work: Collection[Work] = ALL_WORK
+) -> Iterator[tuple[Throttler, bool]]:
     """Return the throttlers, and whether nothing may begin before their first look.
 
     The operator relies on those that options name; the others do not delay a short copy.
 
     Args:
         checkpoint: has the heartbeat; None where none is written.
+        work: those that hold back none of this are left out.
     """
     config = run.config
     connection = config.connection
     if config.allow:
         yield WindowThrottler(config.allow, now=lambda: datetime.now(UTC)), True
-    if config.max_lag != 0:
+    if config.max_lag != 0 and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
-    yield from ((one, config.min_free_disk is not None) for one in _disk(run))
-    if config.max_binlog_space:
+    if not FreeDiskThrottler.holds.isdisjoint(work):
+        yield from ((one, config.min_free_disk is not None) for one in _disk(run))
+    writes = not WRITES.isdisjoint(work)
+    if config.max_binlog_space and writes:
         yield BinlogSpaceThrottler(connection, config.max_binlog_space), True
-    if config.max_history_length:
+    if config.max_history_length and writes:
         yield HistoryThrottler(connection, config.max_history_length), True
-    if config.max_checkpoint_age:
+    if config.max_checkpoint_age and writes:
         yield CheckpointAgeThrottler(connection, config.max_checkpoint_age), True
     if config.throttle_http:
         yield HttpThrottler(config.throttle_http), True

@@ -1,33 +1,32 @@
 """The swap of several pairs in one RENAME, in either direction.
 
-Both tables of each pair are proven to be the ones noted in the checkpoint table: before the lock
-request, under the lock, and again before the drop (R24), which is in
+Both tables of each pair are proven to be the noted ones (:mod:`spirit_py.migration.same_tables`):
+before the lock request, under the lock (R25), and again before the drop (R24), which is in
 :mod:`spirit_py.migration.swapped_out`.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spirit_py.attached.foreign_keys.carried import carried
 from spirit_py.attached.triggers.body import changed_names
-from spirit_py.checkpoint.proofs import note_proofs, noted_proof, read_proofs, renew_proofs
+from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.names import require_these
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.doubts import require_settled
+from spirit_py.migration.same_tables import FORWARD, require_same
 from spirit_py.migration.stopwatch import Stopwatch
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
-from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.swap import Swap
 
 if TYPE_CHECKING:
@@ -41,33 +40,11 @@ if TYPE_CHECKING:
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.migration.same_tables import Direction
+    from spirit_py.mysql.tables.identity import Name
     from spirit_py.statement import AlterStatement
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Direction:
-    """Which way a swap goes.
-
-    Attributes:
-        incoming: the noted proof of the table that the swap puts in place, by the field's name.
-        outgoing: the same of the table that it puts out of place.
-        leaves_as: the field of :class:`AuxiliaryNames` with the name that this one gets.
-    """
-
-    incoming: str
-    outgoing: str
-    leaves_as: str
-
-    def swapped_out(self, table: str) -> str:
-        """Return the name that the table swapped out of ``table``'s place gets."""
-        return str(getattr(AuxiliaryNames.of(table), self.leaves_as))
-
-
-FORWARD: Final = Direction(incoming="new", outgoing="source", leaves_as="old")
-BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
 
 
 def _nothing(_session: SqlSession) -> None:
@@ -107,7 +84,6 @@ class PairSwap:
     carried: Callable[[ForeignKey], ForeignKey | None]
     cutover: Cutover = field(init=False)
     _attached: SwapAttachments = field(init=False)
-    _proofs: dict[Name, Identity] = field(default_factory=dict, init=False)
     _tried: Stopwatch = field(default_factory=Stopwatch, init=False)
 
     def __post_init__(self) -> None:
@@ -172,16 +148,14 @@ class PairSwap:
         return next(changed_names(p.mapping) for p in self.pairs if p.source_name == table)
 
     def _before_lock(self, session: SqlSession) -> None:
-        """Prove the incoming tables, set the counters, and note which tables are to be swapped."""
-        for pair in self.pairs:
-            proof = noted_proof(session, pair.source_name, self.direction.incoming)
-            require_these(session, {pair.target_name: proof})
+        """Prove the tables, set the counters, and note that the swap is begun."""
+        require_same(session, (pair.tables for pair in self.pairs))
         self._align(session)
         self.prepare(session)
         for pair in self.pairs:
             if given := self.counters.get(pair.source_name):
                 set_auto_increment(session, pair.mapping, given)
-            self._proofs |= self._note(session, pair)
+            self._note(session, pair)
 
     def _align(self, session: SqlSession) -> None:
         """Raise the targets' AUTO_INCREMENT counters to the sources'."""
@@ -189,26 +163,25 @@ class PairSwap:
             if pair.source_name not in self.counters:
                 align_auto_increment(session, pair.mapping)
 
-    def _note(self, session: SqlSession, pair: Pair) -> dict[Name, Identity]:
-        """Note the proofs of both tables, and that the swap is begun; return the proofs.
+    def _note(self, session: SqlSession, pair: Pair) -> None:
+        """Note the proofs of both tables, and that the swap is begun.
 
-        A table that we altered has another CREATE TIME; a table that another session put in its
-        place meanwhile is not noted.
+        A table that we altered has another CREATE TIME, by which another server knows it.
         """
-        incoming, outgoing = self.direction.incoming, self.direction.outgoing
-        proof = noted_proof(session, pair.source_name, incoming)
-        found = identity(session, *pair.target_name)
+        proofs = {
+            self.direction.incoming: pair.target_name,
+            self.direction.outgoing: pair.source_name,
+        }
         changes: dict[str, Any] = {
-            incoming: found if proof.is_same(found) else proof,
-            outgoing: identity(session, *pair.source_name),
+            proof: replace(pair.tables.noted[name], born=identity(session, *name).born)
+            for proof, name in proofs.items()
         }
         note_proofs(session, *pair.source_name, **changes, swap_begun=True)
-        return {pair.target_name: changes[incoming], pair.source_name: changes[outgoing]}
 
     def _under_lock(self, session: SqlSession) -> None:
         """Prove that these are the noted tables, and that their last comparison is still valid."""
         self.final_check(session)
-        require_these(session, self._proofs)
+        require_same(session, (pair.tables for pair in self.pairs))
         for pair in self.pairs:
             pair.require_proven()
         require_settled((pair.doubts for pair in self.pairs), session)

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.contracts import FeedStatistics
 from spirit_py.migration.surroundings import surroundings
 from spirit_py.mysql.traffic import read_traffic
-from spirit_py.pace import Unhindered, Work
+from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.backlog import Backlog
+from spirit_py.throttle.disk import FreeDiskThrottler
+from spirit_py.throttle.global_lock import GlobalLockThrottler
 from spirit_py.throttle.lag.throttler import LagThrottler
 from spirit_py.throttle.latency import CommitLatency
 from spirit_py.throttle.load import ServerLoad
 from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import SqlSession
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Queries a second of a task of Spark that waits for its first order, at most.
 _UNKNOWN_READS: Final = 600.0
+#: The server ends a session that says nothing for long.
+_KEEP_ALIVE_SECONDS: Final = 60.0
 
 
 def note_traffic(run: Run, session: SqlSession) -> None:
@@ -68,6 +72,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
         ),
         first=not run.config.aggressive,
     )
+    throttles.add(GlobalLockThrottler(connection, run.tell))
     if run.measures is not None:
         throttles.add(run.measures.join(adaptive))
     for throttler, first in around:
@@ -89,17 +94,18 @@ def end_throttling(run: Run) -> None:
 
 
 @contextlib.contextmanager
-def drop_throttled(run: Run) -> Iterator[None]:
-    """Let the drop of the old tables ask what holds it back, while the context is open.
+def throttled(run: Run, work: Work) -> Iterator[None]:
+    """Let work before the copy, or after the swap, ask what holds it back.
 
-    The throttlers of the copy are closed by then. Those that nobody asked for are left out.
+    The throttlers of the copy do not run while the context is open. Those that nobody asked for are
+    left out; the server's load is looked at, because its limits may be set while the work waits.
     """
     throttles = Throttles(run.settings, tell=run.tell)
-    if run.settings.current.max_load:
-        load = ServerLoad(run.config.connection, run.settings, run.stop)
-        throttles.add(load, first=True)
-    for throttler, relied_on in surroundings(run, None):
-        if relied_on and Work.DROP in throttler.holds:
+    limits = run.settings.current
+    load = ServerLoad(run.config.connection, run.settings, run.stop)
+    throttles.add(load, first=bool(limits.max_load or limits.critical_load))
+    for throttler, relied_on in surroundings(run, None, {work}):
+        if relied_on or isinstance(throttler, FreeDiskThrottler):
             throttles.add(throttler, first=True)
         else:
             throttler.close()
@@ -110,6 +116,37 @@ def drop_throttled(run: Run) -> Iterator[None]:
     finally:
         end_throttling(run)
         throttles.close()
+
+
+@contextlib.contextmanager
+def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], None]]:
+    """Return what a search calls before each statement: it waits while something holds that back.
+
+    The throttlers begin with the first call: most tables need no search.
+
+    Args:
+        session: of the search, whose temporary table would go with it.
+    """
+    with contextlib.ExitStack() as stack:
+        throttling = False
+        seen = time.monotonic()
+
+        def pause(seconds: float) -> None:
+            nonlocal seen
+            run.stop.pause(seconds)
+            if time.monotonic() - seen > _KEEP_ALIVE_SECONDS:
+                session.query("SELECT 1")
+                seen = time.monotonic()
+
+        def turn() -> None:
+            nonlocal throttling
+            run.stop.check()
+            if not throttling:
+                stack.enter_context(throttled(run, Work.SEARCH))
+                throttling = True
+            await_turn(run.pace, Work.SEARCH, pause=pause, show=run.show)
+
+        yield turn
 
 
 def _pressure(lag: LagThrottler | None) -> tuple[str, float]:

@@ -108,8 +108,11 @@ class Veto:
             return ""
         return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
 
-    def wait(self) -> bool:
+    def wait(self, hindered: Callable[[], object] = lambda: False) -> bool:
         """Wait until the hook agrees; return whether it was asked, which takes time.
+
+        Args:
+            hindered: whether something else holds the change back by now, which ends the wait.
 
         Raises:
             SpiritError: as :meth:`held_back`.
@@ -118,6 +121,8 @@ class Veto:
         while why := self.held_back():
             self._process.show(f"the hook to agree: {why}")
             self._process.stop.pause(_LOOK_SECONDS)
+            if hindered():
+                break
         self._process.show("")
         return self._asked != asked
 

@@ -15,7 +15,7 @@ from spirit_py.mysql.evaluation import (
 )
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
 from spirit_py.mysql.own_sessions import claim
-from spirit_py.mysql.run_label import refuse_when_taken_over
+from spirit_py.mysql.run_label import refuse_when_taken_over, shown_run
 from spirit_py.mysql.session import Session
 from spirit_py.mysql.sockets import probe
 from spirit_py.mysql.tls.driver import pinning, tls_arguments
@@ -107,7 +107,7 @@ def connect(
         ServerFault: :func:`connect_first` explains the one of a first session.
     """
     connection = _open(options, role, database=database, read_timeout=read_timeout)
-    session = Session(connection, role=role, address=options.address)
+    session = Session(connection, role=role, address=options.address, origin=options.origin)
     try:
         probe(session.fileno())
         _prepare(
@@ -154,15 +154,12 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
 
 
 def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
-    """Return the SET assignments that show a session's origin, role and run to an operator.
+    """Return the SET assignments that show a session's role and run to an operator.
 
-    The proof of all that are its named locks: see :mod:`spirit_py.mysql.own_sessions`.
+    Nothing is believed of them; the proof is its named locks: :mod:`spirit_py.mysql.own_sessions`.
     """
-    said = (
-        f"@spirit_py_role={string_literal(role)}",
-        f"@spirit_py_origin={string_literal(options.origin)}",
-    )
-    return (*said, f"@spirit_py_run={string_literal(options.label)}") if options.label else said
+    said = (f"@spirit_py_role={string_literal(role)}",)
+    return (*said, shown_run(options.label)) if options.label else said
 
 
 def _prepare(
@@ -279,6 +276,8 @@ def _arguments(options: ConnectionOptions) -> dict[str, Any]:
         "autocommit": True,
         "binary_prefix": True,
         "multi_statements": False,
+        # A server may ask for any file of this machine, in answer to any statement.
+        "local_infile": 0,
         "conv": _conversions(),
     }
     if options.socket:

@@ -25,6 +25,7 @@ ABSENT_TABLE: Final = frozenset({NO_SUCH_TABLE, 1109, 1049})
 """No such table; information_schema has a number of its own for that, and so has a schema that
 is not there."""
 NO_SUCH_COLUMN: Final = 1054
+NO_SUCH_KEY: Final = 1176
 TABLE_EXISTS: Final = 1050
 DUPLICATE_ENTRY: Final = 1062
 LOCK_WAIT_TIMEOUT: Final = 1205
@@ -102,7 +103,23 @@ _NOT_ALLOWED: Final = frozenset(
         1698,  # access denied, without a password
         3530,  # role not granted
         3879,  # access denied by a partial revoke
-        3955,  # access denied for system user
+        3955,  # locked for a time after too many wrong passwords
+    }
+)
+#: A login that fails as often as it is repeated, until somebody changes account or server.
+_REFUSED_LOGIN: Final = frozenset(
+    {
+        ACCESS_DENIED,
+        1129,  # this host is blocked: max_connect_errors
+        1130,  # this host may not log in
+        1251,  # its authentication is not supported
+        1698,
+        1862,  # password expired
+        2059,  # plugin cannot be loaded
+        2061,  # plugin refused to go on
+        3118,  # account locked
+        TLS_REQUIRED,
+        3955,
     }
 )
 _UNKNOWN_COMMIT: Final = 1180
@@ -154,6 +171,19 @@ def takes_no_writes(error: BaseException) -> bool:
 def access_denied(error: BaseException) -> bool:
     """Return whether the server refused because of the account's privileges."""
     return isinstance(error, ServerFault) and error.code in _NOT_ALLOWED
+
+
+def login_refused(error: BaseException) -> bool:
+    """Return whether a server refused the login: each further try may lock the account."""
+    return isinstance(error, ServerFault) and error.code in _REFUSED_LOGIN
+
+
+def login_counted(error: BaseException) -> bool:
+    """Return whether a server counts a failed login against us, or blocks for it.
+
+    It counts TLS handshakes that end early, too (``max_connect_errors``).
+    """
+    return login_refused(error) or (isinstance(error, ServerFault) and error.code == TLS_FAULT)
 
 
 def server_fault(error: Exception, *, where: str) -> ServerFault:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
-from spirit_py.sql import like_regex, quote_identifier
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.sql import like_regex, quote_identifier, quote_table
 from spirit_py.statement.lexer import SqlMode, Token, tokenize
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ALL = frozenset({"ALL", "ALL PRIVILEGES"})
 # ALL does not grant dynamic privileges at schema level, and these are global anyway.
 _EVERYWHERE = "*"
+_SEES_ALL: Final = ("SELECT", "TRIGGER")
+_SEES_KEYS: Final = ("SELECT",)
 IDENTITY_PRIVILEGES: Final = ("PROCESS",)
 """The privilege for information_schema.INNODB_TABLES, which proves which tables are ours."""
 
@@ -74,13 +76,14 @@ class Grants:
         )
         if not revoked and self.has_global(privilege):
             return True
-        return any(
-            self._matches(grant.schema, schema)
-            and grant.table in {_EVERYWHERE, table}
-            and _includes(grant, privilege)
-            for grant in self.lines
-            if not grant.revoked and grant.schema != _EVERYWHERE
-        )
+        if any(
+            (one.schema, one.table) == (schema, table) and _includes(one, privilege)
+            for one in self.lines
+            if not one.revoked
+        ):
+            return True
+        counting = self._of_schema(schema)
+        return bool(counting) and all(_includes(one, privilege) for one in counting)
 
     def missing(
         self, privileges: Iterable[str], schema: str = "", tables: Iterable[str] = (_EVERYWHERE,)
@@ -96,11 +99,22 @@ class Grants:
         names = tuple(tables)
         return [one for one in privileges if not all(self.has(one, schema, t) for t in names)]
 
-    def grant(self, privileges: Iterable[str], schema: str = "") -> str:
-        """Return the GRANT of privileges on a schema, or of global ones, ready to paste."""
-        name, _, host = self.account.rpartition("@")
-        to = f"{quote_identifier(name)}@{quote_identifier(host)}"
-        return f"GRANT {', '.join(privileges)} ON {scope_of(schema)} TO {to};"
+    def grant(self, privileges: Iterable[str], schema: str = "", table: str = "") -> str:
+        """Return the GRANT of privileges on a table, a schema or globally, ready to paste.
+
+        It names this schema alone. What the account has there by a wider name, which would not
+        count any more beside the new one, is given again with it.
+        """
+        account, _, host = self.account.rpartition("@")
+        to = f"{quote_identifier(account)}@{quote_identifier(host)}"
+        given, scope = list(privileges), scope_of(schema, table)
+        if schema and not table:
+            pattern = self._pattern_of(schema)
+            scope = scope_of(pattern)
+            local = [one for one in self._of_schema(schema) if one.schema != pattern]
+            held = {privilege for one in local for privilege in one.privileges}
+            given += sorted(held - _ALL - set(given))
+        return f"GRANT {', '.join(given)} ON {scope} TO {to};"
 
     def require(
         self,
@@ -110,21 +124,46 @@ class Grants:
         tables: Iterable[str] = (_EVERYWHERE,),
         *,
         instead: str = "",
+        alone: bool = False,
     ) -> None:
         """Refuse an account that could not see, or not do, what is asked for.
 
         Args:
             instead: the alternative for an operator who does not want to grant that.
+            alone: the one table is named in the GRANT, not all of the schema.
 
         Raises:
             Refusal: with the GRANT that is missing.
         """
-        if missing := self.missing(privileges, schema, tables):
+        names = tuple(tables)
+        if missing := self.missing(privileges, schema, names):
+            table = names[0] if alone else ""
+            scope = scope_of(schema, table)
             raise Refusal(
-                f"account {self.account} lacks {', '.join(missing)} on {scope_of(schema)}: {why}",
-                hint=self.grant(missing, schema) + (f" or {instead}" if instead else ""),
+                f"account {self.account} lacks {', '.join(missing)} on {scope}: {why}",
+                hint=self.grant(missing, schema, table) + (f" or {instead}" if instead else ""),
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             )
+
+    def _of_schema(self, schema: str) -> list[Grant]:
+        """Return the grants on a whole schema that count.
+
+        Of several names that match, the server takes the most precise one alone.
+        """
+        whole = [
+            one
+            for one in self.lines
+            if not one.revoked
+            and (one.schema != _EVERYWHERE and one.table == _EVERYWHERE)
+            and self._matches(one.schema, schema)
+        ]
+        return [one for one in whole if one.schema == self._pattern_of(schema)] or whole
+
+    def _pattern_of(self, schema: str) -> str:
+        """Return how a GRANT names this schema alone."""
+        if self.literal_schemas:
+            return schema
+        return schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
 
     def _matches(self, pattern: str, schema: str) -> bool:
         if self.literal_schemas:
@@ -136,8 +175,10 @@ def _includes(grant: Grant, privilege: str) -> bool:
     return privilege in grant.privileges or bool(grant.privileges & _ALL)
 
 
-def scope_of(schema: str) -> str:
+def scope_of(schema: str, table: str = "") -> str:
     """Return the scope of a GRANT, as it follows ON."""
+    if table:
+        return quote_table(schema, table)
     return f"{quote_identifier(schema)}.*" if schema else "*.*"
 
 
@@ -147,6 +188,31 @@ def read_grants(session: SqlSession) -> Grants:
     revokes = session.query("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'")
     account = str(session.query("SELECT CURRENT_USER()")[0][0])
     return parse_grants(text, account, partial_revokes=[row[1] for row in revokes] == ["ON"])
+
+
+def require_sight(
+    session: SqlSession, tables: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Require, after a look at what is attached to some tables, that all of it could be seen (R25).
+
+    Without TRIGGER the catalogue shows no triggers; without any privilege, no table and no keys.
+
+    Args:
+        others: tables of which only the foreign keys count.
+
+    Raises:
+        MigrationFailure: with the GRANT.
+    """
+    grants = read_grants(session)
+    asked = [*((name, _SEES_ALL) for name in tables), *((name, _SEES_KEYS) for name in others)]
+    for (schema, table), privileges in asked:
+        if missing := grants.missing(privileges, schema, [table]):
+            raise MigrationFailure(
+                f"account {grants.account} lacks {', '.join(missing)} on {scope_of(schema)}:"
+                f" triggers and foreign keys of {schema}.{table} may be hidden from it",
+                hint=f"{grants.grant(missing, schema)} Then run the same command again",
+                error_code=ErrorCode.MISSING_PRIVILEGES,
+            )
 
 
 def parse_grants(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, NO_SUCH_THREAD
-from spirit_py.mysql.own_sessions import has_same_origin
+from spirit_py.mysql.own_sessions import ours
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,7 +40,7 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
     Returns:
         As :func:`kill_session`.
     """
-    if not has_same_origin(session, int(victim)):
+    if not ours(session, [int(victim)]):
         return ""
     return kill_session(session, victim, statement=statement)
 

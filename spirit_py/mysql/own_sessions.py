@@ -1,26 +1,36 @@
-"""The named locks that prove which server sessions are the program's (R18, R24).
+"""The named locks that prove which server sessions are the program's (R18, R24, R26).
 
-Each session takes these when it is opened, and holds them to its end:
+Each session takes these when it is opened, and holds them to its end. A name is a digest of a
+secret and a number, so that whoever does not know the secret can neither take it before nor know
+what it stands for:
 
-=================================  ==============================================================
-``spirit-py:session:ID``           session ``ID`` is one of this program
-``spirit-py:origin:ORIGIN:ID``     it was opened by these connection options, on any machine
-``spirit-py:run:TOKEN:ID``         it belongs to this run, if the options have a label
-``spirit-py:table:DIGEST:SLOT``    it works on this table of the run; one lock for each table
-=================================  ==============================================================
+=====================  ==========================================================================
+of origin and session  it was opened by these connection options, on any machine: the secret is
+                       random, goes to the tasks with the password, and never to the server
+of run and session     it belongs to this run, if the options have a label: the secret is the
+                       run's token, random too. The figures in the checkpoint table have it, so
+                       that ``status`` and the next run know the run's sessions: an account needs
+                       SELECT on that table to read it, and to forge it would gain nothing
+of run and slot        by which sessions of that run are found whose numbers are not known
+of table and slot      by which sessions are found of a run that had written no figures. Anybody
+                       can make these names, so nothing depends on them: where others hold all
+                       of them, a session works without
+=====================  ==========================================================================
 
-``IS_USED_LOCK`` shows the holder of a name to every account, with and without performance_schema.
-A restart of the server frees all names, and a session of an application that has the number of one
-of ours by then holds none of them. A killed session releases its named locks last, when everything
+``IS_USED_LOCK`` shows the holder of a name to every account, with and without performance_schema. A
+session counts as ours only where it holds the name of its own number: who takes the name of another
+session only keeps that one from working, and who takes that of his own has his own session ended. A
+restart of the server frees all names, and a session of an application that has the number of one of
+ours by then holds none of them. A killed session releases its named locks last, when everything
 that it executed has ended.
 
-A name with a session's number answers whether that session is ours. To find sessions whose numbers
-are not known, the slots of a table are looked through: there are ``SLOTS`` of them, and a session
-takes the first free one. None of the names is ever waited for.
+There are ``SLOTS`` slots, and a session takes the first free one. None of the names is ever waited
+for.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
@@ -32,21 +42,13 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
 
+    Query = Callable[[str], Sequence[Sequence[Any]]]
+
 SLOTS: Final = 512
-"""Sessions that may work on one table at a time; a power of 8."""
-
-_PREFIX: Final = "spirit-py"
-_TAKE: Final = "GET_LOCK({}, 0)"
-_DIGITS: Final = "(SELECT 0 AS n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 8)) + ")"
-_HOLDERS: Final = (
-    "SELECT IS_USED_LOCK(CONCAT(%s, a.n * 64 + b.n * 8 + c.n))"
-    f" FROM {_DIGITS} AS a, {_DIGITS} AS b, {_DIGITS} AS c"
-)
+"""Sessions of one run, or on one table, that are found by a slot."""
 
 
-def claim(
-    query: Callable[[str], Sequence[Sequence[Any]]], number: int, *, origin: str, label: str = ""
-) -> None:
+def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
     """Take the locks of a session that was just opened, or that has just got its label.
 
     Args:
@@ -54,81 +56,108 @@ def claim(
         number: the session's.
 
     Raises:
-        MigrationFailure: another session holds one of the names.
+        MigrationFailure: another session holds one of the names, or the run has too many sessions.
     """
     token, *digests = label.split() or [""]
-    names = [f"{_PREFIX}:session:{number}", f"{_PREFIX}:origin:{origin}:{number}"]
-    names += [_of_run(token, number)] if token else []
-    # Last: whoever finds the session by its table sees of which run it is.
-    slots = [f"{_of_table(digest)}{number % SLOTS}" for digest in digests]
-    wanted = ", ".join(_TAKE.format(string_literal(name)) for name in (*names, *slots))
-    taken = query(f"SELECT {wanted}")[0]
+    names = [_of_number(secret, number) for secret in (origin, token) if secret]
+    # The table's last: whoever finds the session by its table sees of which run it is.
+    found_by = [secret for secret in (token, *digests) if secret]
+    wanted = (*names, *(_slot(secret, number % SLOTS) for secret in found_by))
+    taken = query("SELECT " + ", ".join(f"GET_LOCK({string_literal(one)}, 0)" for one in wanted))[0]
     for name, result in zip(names, taken, strict=False):
         if result != 1:
+            holder = query(f"SELECT IS_USED_LOCK({string_literal(name)})")[0][0]
             raise MigrationFailure(
-                f"another session holds the named lock {name}", error_code=ErrorCode.ALREADY_RUNNING
+                f"another session ({holder}) holds the named lock {name} of session {number}",
+                hint="only who has read this run's secret in the checkpoint table can know that"
+                f" name: see who session {holder} is, and KILL it",
+                error_code=ErrorCode.ALREADY_RUNNING,
             )
-    for digest, result in zip(digests, taken[len(names) :], strict=True):
-        if result != 1:
-            take_slot(query, number, _of_table(digest))
+    for secret, result in zip(found_by, taken[len(names) :], strict=True):
+        if result != 1 and secret in digests:
+            _take_free_slot(query, number, secret)
+        elif result != 1:
+            take_slot(query, number, secret)
 
 
-def take_slot(query: Callable[[str], Sequence[Sequence[Any]]], number: int, prefix: str) -> None:
-    """Take the first free one of the names that begin so, for :func:`slot_holders`.
+def take_slot(query: Query, number: int, secret: str) -> None:
+    """Take the first free slot of a secret, for :func:`slot_holders`.
 
     Raises:
         MigrationFailure: all are taken.
     """
+    first = string_literal(_slot(secret, number % SLOTS))
+    taken = query(f"SELECT GET_LOCK({first}, 0)")[0][0] == 1
+    if not taken and not _take_free_slot(query, number, secret):
+        raise MigrationFailure(
+            f"{SLOTS} sessions of this program work on one table",
+            hint="see who has started them, and end what is not needed",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )
+
+
+def _take_free_slot(query: Query, number: int, secret: str) -> bool:
+    held = query(_holders_of(secret))[0]
     for step in range(SLOTS):
-        name = string_literal(f"{prefix}{(number + step) % SLOTS}")
-        if query(f"SELECT {_TAKE.format(name)}")[0][0] == 1:
-            return
-    raise MigrationFailure(
-        f"{SLOTS} sessions of this program work on one table",
-        hint="see who has started them, and end what is not needed",
-        error_code=ErrorCode.ALREADY_RUNNING,
-    )
+        slot = (number + step) % SLOTS
+        if held[slot] is None:
+            name = string_literal(_slot(secret, slot))
+            if query(f"SELECT GET_LOCK({name}, 0)")[0][0] == 1:
+                return True
+    return False
 
 
-def slot_holders(session: SqlSession, prefix: str) -> set[int]:
-    """Return the sessions that hold one of the names that begin so."""
-    return {int(row[0]) for row in session.query(_HOLDERS, (prefix,)) if row[0] is not None}
+def slot_holders(session: SqlSession, secret: str) -> set[int]:
+    """Return the sessions that hold one of the slots of a secret."""
+    return {int(holder) for holder in session.query(_holders_of(secret))[0] if holder is not None}
+
+
+def sessions_of_run(session: SqlSession, token: str) -> set[int]:
+    """Return the sessions of a run."""
+    return of_run(session, token, slot_holders(session, token))
 
 
 def sessions_on(session: SqlSession, digests: Iterable[str]) -> set[int]:
-    """Return the program's sessions that work on one of these tables, of any run."""
-    return {found for digest in digests for found in slot_holders(session, _of_table(digest))}
+    """Return the sessions that say that they work on one of these tables, of any run.
 
-
-def has_same_origin(session: SqlSession, number: int) -> bool:
-    """Return whether a session was opened by the same options as the asking one."""
-    origin = session.query("SELECT @spirit_py_origin")[0][0]
-    return number in _holding(session, {f"{_PREFIX}:origin:{origin}:{number}": number})
+    Anybody may say so, and an honest session may have found no slot.
+    """
+    return {found for digest in digests for found in slot_holders(session, digest)}
 
 
 def of_run(session: SqlSession, token: str, numbers: Iterable[int]) -> set[int]:
     """Return those of the sessions that belong to a run."""
-    return _holding(session, {_of_run(token, number): number for number in numbers})
+    return _holding(session, token, numbers)
 
 
 def ours(session: SqlSession, numbers: Iterable[int]) -> set[int]:
-    """Return those of the sessions that are this program's, of whatever process."""
-    return _holding(session, {f"{_PREFIX}:session:{number}": number for number in numbers})
+    """Return those of the sessions that were opened by the same options as the asking one."""
+    return _holding(session, session.origin, numbers)
 
 
-def _holding(session: SqlSession, numbers: dict[str, int]) -> set[int]:
-    """Return the sessions that hold the name that they should."""
-    if not numbers:
+def _holding(session: SqlSession, secret: str, numbers: Iterable[int]) -> set[int]:
+    """Return the sessions that hold the name of their own number."""
+    asked = list(dict.fromkeys(numbers))
+    if not asked:
         return set()
-    asked = ", ".join(f"IS_USED_LOCK({string_literal(name)})" for name in numbers)
-    holders = session.query(f"SELECT {asked}")[0]
-    pairs = zip(numbers.values(), holders, strict=True)
-    return {number for number, holder in pairs if holder == number}
+    names = (string_literal(_of_number(secret, number)) for number in asked)
+    holders = session.query("SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names))[0]
+    return {number for number, holder in zip(asked, holders, strict=True) if holder == number}
 
 
-def _of_run(token: str, number: int) -> str:
-    return f"{_PREFIX}:run:{token}:{number}"
+def _holders_of(secret: str) -> str:
+    """Return the query for the holder of each slot, in one row."""
+    names = (string_literal(_slot(secret, slot)) for slot in range(SLOTS))
+    return "SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names)
 
 
-def _of_table(digest: str) -> str:
-    return f"{_PREFIX}:table:{digest}:"
+def _of_number(secret: str, number: int) -> str:
+    return f"spirit-py:session:{_digest(secret, number)}"
+
+
+def _slot(secret: str, slot: int) -> str:
+    return f"spirit-py:slot:{_digest(secret, slot)}"
+
+
+def _digest(secret: str, number: int) -> str:
+    return hashlib.sha256(f"{secret} {number}".encode()).hexdigest()[:32]

@@ -41,10 +41,23 @@ def performance_schema_shows_sessions(session: SqlSession) -> bool:
     return not any(int(lost) for _, lost in session.query(_LOST))
 
 
-def client_of(session: SqlSession, number: int) -> str:
-    """Return from where a session's client has connected; empty where the account may not see."""
+def user_of(session: SqlSession, number: int | None) -> str:
+    """Return user and host of a session; empty where it is gone, or the account may not see it."""
     rows = session.query("SHOW PROCESSLIST")
-    return next((str(row[2]) for row in rows if int(row[0]) == number), "")
+    found = next((row for row in rows if int(row[0]) == number), None)
+    return "" if found is None else f"{found[1]}@{str(found[2]).rpartition(':')[0] or found[2]}"
+
+
+def whose(session: SqlSession, number: int | None) -> str:
+    """Return a session's number, and whose it is, for messages."""
+    user = user_of(session, number)
+    return f"server session {number}, {user or 'whose user an account with PROCESS sees'}"
+
+
+def optimizes_now(session: SqlSession) -> bool:
+    """Return whether a session executes OPTIMIZE TABLE, of whatever tables."""
+    listed = session.query("SHOW PROCESSLIST")
+    return any("OPTIMIZE" in str(row[7] or "").upper() for row in listed)
 
 
 def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> bool:

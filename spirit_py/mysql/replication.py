@@ -9,9 +9,9 @@ replication_applier_status_by_worker Table). ``Seconds_Behind_Source`` is not us
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import HistoryLost, ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
@@ -45,6 +45,10 @@ FROM performance_schema.replication_connection_status c
 LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME
 LEFT JOIN performance_schema.replication_applier_configuration k
   ON k.CHANNEL_NAME = c.CHANNEL_NAME"""
+WITHOUT_FILTER: Final = (
+    "take the option out of the server's configuration, restart it, then run again"
+)
+"""What has to be done about a filter; the options cannot be changed in a running server."""
 _GROUP = """
 SELECT COUNT(*) FROM performance_schema.replication_group_members
 WHERE MEMBER_ID = @@GLOBAL.server_uuid AND MEMBER_STATE <> 'OFFLINE'"""
@@ -67,6 +71,16 @@ class BinlogStatus(NamedTuple):
     only: frozenset[str]
     ignored: frozenset[str]
     executed: str = ""
+
+    @property
+    def filtered(self) -> str:
+        """What the server keeps out of its binlog, for messages; empty for nothing.
+
+        DDL and STATEMENT writes are filtered by the default schema of their session, whatever
+        table they change. So every list can hide a change of every table.
+        """
+        found = {"binlog_do_db": self.only, "binlog_ignore_db": self.ignored}
+        return "; ".join(f"{name}={','.join(sorted(of))}" for name, of in found.items() if of)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +156,32 @@ def binlog_status(session: SqlSession) -> BinlogStatus | None:
         gtids = str(executed or "").replace("\n", "")
         return BinlogStatus(str(file), int(offset), only, ignored, gtids)
     return None
+
+
+def hides_changes(filtered: str) -> str:
+    """Return what the filters of :attr:`BinlogStatus.filtered` mean for any table."""
+    return (
+        f"the server keeps changes out of its binary log ({filtered}): with such a default schema"
+        " (USE), DDL and STATEMENT writes to any table are not logged"
+    )
+
+
+def end_of_binlog(session: SqlSession) -> BinlogStatus:
+    """Return where the binlog ends.
+
+    A log that an error has switched off (``binlog_error_action=IGNORE_ERROR``) is off until the
+    server is restarted. ``log_bin`` stays ON; only the status has no row then (measured on 9.7.4).
+
+    Raises:
+        HistoryLost: the server writes none.
+    """
+    if (found := binlog_status(session)) is None:
+        raise HistoryLost(
+            "the server writes no binary log any more: what is changed now is in no event",
+            hint="see the server's error log (binlog_error_action), remove the cause, restart the"
+            " server, then run the same command again: it compares every row before the swap",
+        )
+    return found
 
 
 def in_replication_group(session: SqlSession) -> bool:

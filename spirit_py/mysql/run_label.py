@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
-from spirit_py.mysql.own_sessions import of_run, ours
+from spirit_py.mysql.own_sessions import of_run
+from spirit_py.mysql.processlist import whose
+from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
 
-_TOKEN_BYTES: Final = 8
+_TOKEN_BYTES: Final = 16
 
 
 def run_label(tables: Iterable[tuple[str, str]]) -> str:
@@ -27,6 +30,12 @@ def run_label(tables: Iterable[tuple[str, str]]) -> str:
 def token_of(label: str) -> str:
     """Return the token of a run's label."""
     return label.partition(" ")[0]
+
+
+def shown_run(label: str) -> str:
+    """Return the SET assignment that shows the run to an operator; its token is a secret."""
+    shown = hashlib.sha256(token_of(label).encode()).hexdigest()[:16]
+    return f"@spirit_py_run={string_literal(shown)}"
 
 
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:
@@ -46,10 +55,8 @@ def refuse_when_taken_over(session: SqlSession, label: str) -> None:
         holder = session.query("SELECT IS_USED_LOCK(%s)", (lock,))[0][0]
         if holder is None or of_run(session, token, [holder]):
             continue
-        if ours(session, [holder]):
-            raise MigrationFailure(
-                "another run of spirit-py has taken this migration over"
-                f" (its server session {holder})",
-                hint="let that run end",
-                error_code=ErrorCode.ALREADY_RUNNING,
-            )
+        raise MigrationFailure(
+            f"another run of spirit-py has taken this migration over ({whose(session, holder)})",
+            hint=f"let that run end; a session that is no run of spirit-py: KILL {holder}",
+            error_code=ErrorCode.ALREADY_RUNNING,
+        )

@@ -44,9 +44,10 @@ class Session:
     Every method raises :class:`~spirit_py.errors.ServerFault`.
     """
 
-    def __init__(self, connection: Any, *, role: str, address: str) -> None:
+    def __init__(self, connection: Any, *, role: str, address: str, origin: str = "") -> None:
         self._connection = connection
         self.role = role
+        self.origin = origin
         self.address = address
         self.id: int = connection.thread_id()
         #: Held for one exchange with the server.

@@ -13,6 +13,7 @@ from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.throttle.asked import is_strict
 from spirit_py.throttle.disk import DEFAULT_MIN_FREE
+from spirit_py.throttle.lag.replicas import address_of, unnamed
 from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.units import human_bytes, human_seconds
 
@@ -27,12 +28,19 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import TableSchema
 
 
-def space_of(source: TableSchema, facts: ServerFacts, indexes: IndexesPlan | None) -> SpacePlan:
-    """Return what a copy writes, by the sizes of the source."""
+def space_of(
+    source: TableSchema, facts: ServerFacts, indexes: IndexesPlan | None, *, search: int
+) -> SpacePlan:
+    """Return what a copy writes, by the sizes of the source.
+
+    Args:
+        search: bytes that the search for duplicates takes.
+    """
     deferred = indexes is not None and indexes.deferred
     return SpacePlan(
         table_bytes=source.total_bytes,
         sort_bytes=source.index_bytes if deferred else 0,
+        search_bytes=search,
         binlog_bytes=source.data_bytes if facts.is_on("log_bin") else 0,
         free_bytes=free_bytes(facts),
     )
@@ -53,8 +61,13 @@ def _replicas(
 ) -> Iterator[str]:
     known = known_replicas(session)
     for one in known:
-        where = f"{one.host}:{one.port}" if one.host else f"server_id {one.server_id}"
-        yield where if one.host else f"{where}, which reports no address"
+        where = address_of(one.host, one.port)
+        if not one.host:
+            yield f"server_id {one.server_id}, which reports no address"
+        elif where in config.replicas or unnamed(config.connection, one.host, one.port):
+            yield where
+        else:
+            yield f"{where}, which it says itself and no verified TLS proves, so it is not asked"
     named = [name for name in config.replicas if name not in {f"{o.host}:{o.port}" for o in known}]
     yield from (f"{name}, named by --replica" for name in named)
     others = readers_of_binlog(session) - len(known)

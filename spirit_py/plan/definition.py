@@ -9,14 +9,14 @@ migration, and into which a sample of rows is copied.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.tables.definition import read_shape, shape_of
+from spirit_py.mysql.tables.definition import read_shape, shape_of, show_generated_key
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.mysql.tables.temporary import TEMPORARY, read_temporary
 from spirit_py.sql import quote_identifier, quote_table, string_literal
@@ -76,27 +76,11 @@ def try_definition(
     Raises:
         ServerFault: the connection is lost.
     """
-    form = TemporaryForm.of(shape_of(source), source.name)
-    if form is None:
-        return Tried(unknown=("the definition: it is not of the form that is known",))
-    if _has_unshown(source):
-        return Tried(unknown=("the definition: the server shows letters of its members as ?",))
-    if not _is_text(form.body):
-        return Tried(unknown=(_NO_TEXT,))
-    clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
-    unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
-    try:
-        made = _altered(native, source, form, clauses)
-    except Refusal as refusal:
-        return Tried(refusal=refusal, unknown=unknown)
-    except ServerFault as fault:
-        if connection_lost(fault):
-            raise
-        why = f"the new definition: no temporary table of it can be made ({fault.text})"
-        return Tried(unknown=(*unknown, why))
-    if not _is_text(made):
-        return Tried(unknown=(*unknown, _NO_TEXT))
-    body = made.removeprefix(f"{TEMPORARY}{quote_identifier(source.name)}")
+    made = _made_of(native, source, statement)
+    if not made.text:
+        return Tried(unknown=made.unknown, refusal=made.refusal)
+    unknown = made.unknown
+    body = made.text.removeprefix(f"{TEMPORARY}{quote_identifier(source.name)}")
     new = AuxiliaryNames.of(source.name).new
     create = f"{TEMPORARY}{quote_table(source.schema, new)}{body}"
     try:
@@ -107,8 +91,73 @@ def try_definition(
         if connection_lost(fault):
             raise
         return Tried(unknown=(*unknown, f"the new columns: {fault.text}"))
+    return Tried(new=made.whole, target=target, unknown=unknown, create=create)
+
+
+def shape_after(native: SqlSession, source: TableSchema, statement: AlterStatement) -> str:
+    """Return the definition that a statement leaves; empty where that is not certain.
+
+    Certain is what the server makes of a temporary table that shows the definition of the source
+    before, and of a statement no part of which is left out.
+
+    Args:
+        native: with the modes under which the statement is meant; none that changes the table
+            itself, which the temporary table hides.
+
+    Raises:
+        ServerFault: the connection is lost.
+    """
+    show_generated_key(native)
+    before = _made_of(native, source, replace(statement, clauses="", parsed=()))
+    if before.whole != shape_of(source):
+        return ""
+    after = _made_of(native, source, statement)
+    return "" if after.unknown else after.whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """What a statement makes of the temporary table under the source's own name.
+
+    Attributes:
+        text: ``SHOW CREATE TABLE`` of it; empty where there is none.
+        whole: the same with what a temporary table cannot have, as of an ordinary table.
+    """
+
+    text: str = ""
+    whole: str = ""
+    unknown: tuple[str, ...] = ()
+    refusal: Refusal | None = None
+
+
+def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement) -> _Made:
+    """Try a statement.
+
+    Raises:
+        ServerFault: the connection is lost.
+    """
+    form = TemporaryForm.of(shape_of(source), source.name)
+    if form is None:
+        return _Made(unknown=("the definition: it is not of the form that is known",))
+    if _has_unshown(source):
+        return _Made(unknown=("the definition: the server shows letters of its members as ?",))
+    if not _is_text(form.body):
+        return _Made(unknown=(_NO_TEXT,))
+    clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
+    unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
+    try:
+        made = _altered(native, source, form, clauses)
+    except Refusal as refusal:
+        return _Made(refusal=refusal, unknown=unknown)
+    except ServerFault as fault:
+        if connection_lost(fault):
+            raise
+        why = f"the new definition: no temporary table of it can be made ({fault.text})"
+        return _Made(unknown=(*unknown, why))
+    if not _is_text(made):
+        return _Made(unknown=(*unknown, _NO_TEXT))
     whole = form.complete(made.replace(TEMPORARY, "CREATE TABLE ", 1), statement)
-    return Tried(new=whole, target=target, unknown=unknown, create=create)
+    return _Made(text=made, whole=whole, unknown=unknown)
 
 
 def _is_text(body: str) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.plan.model import PhaseTime, TimePlan
-from spirit_py.table.shares import build_share
+from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
 
 if TYPE_CHECKING:
     from spirit_py.plan.model import IndexesPlan
@@ -67,3 +68,14 @@ def time_of(
         sample_rows=sample.rows,
         sample_seconds=sample.seconds,
     )
+
+
+def comparison_time(mapping: TableMapping, sample: Sample) -> float | None:
+    """Return the seconds of comparing every row, from a sample of rows hashed as they are.
+
+    None where nothing was measured.
+    """
+    if not sample.rows:
+        return None
+    staged = COMPARED_STAGED / COMPARED if ComparisonPlan(mapping=mapping).staged else 1.0
+    return mapping.source.estimated_rows * sample.row_hashed * HASH_FACTOR * staged

@@ -14,6 +14,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.mysql.values.duplicates import search_room
 from spirit_py.plan.around import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.columns import columns_of, key_of
 from spirit_py.plan.definition import Tried, try_definition
@@ -333,6 +334,9 @@ class _Maker:
         if copied and mapping is not None:
             indexes = indexes_of(self._session, self._config, self._facts, mapping)
         deferred = bool(indexes and indexes.deferred)
+        search = 0
+        if copied and mapping is not None and isinstance(self._decision, Afresh):
+            search = search_room(self._session, mapping)
         return replace(
             plain,
             columns=columns_of(mapping) if mapping is not None else (),
@@ -340,7 +344,7 @@ class _Maker:
             indexes=indexes,
             attached=attached_to(self._session, context, copied=copied),
             locks=locks_of(context, copied=copied, known=plain.method.certain, deferred=deferred),
-            space=space_of(context.source, self._facts, indexes) if copied else None,
+            space=space_of(context.source, self._facts, indexes, search=search) if copied else None,
             time=self._time(plain, mapping, indexes, sampling, tried),
         )
 
@@ -363,11 +367,12 @@ class _Maker:
             return TimePlan(how="no sample is taken for what is refused")
         try:
             sample = take_sample(
-                self._config,
+                self._config.connection,
                 mapping,
                 without_indexes(tried.create, clauses_of(mapping, indexes)),
                 sessions=local_slots(self._config),
                 stop=sampling,
+                limits=(*self._config.max_load, *self._config.critical_load),
             )
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")

@@ -24,7 +24,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         target: the new definition; None where it is not known.
         tables: how many are changed by the statement.
     """
-    if reason := why_copied(context.config, tables):
+    if reason := why_copied([context], tables):
         return Method(algorithm="copy", certain=True, why=reason)
     if clause := certainly_copied(context.statement):
         why = f"{clause!r} is neither INSTANT nor a change of metadata alone"

@@ -190,12 +190,15 @@ class SpacePlan:
     Attributes:
         table_bytes: of the new table with its indexes, beside the old one until that is dropped.
         sort_bytes: of the files in which deferred indexes are sorted, for the time of the build.
+        search_bytes: of the temporary table in which duplicates of a new unique key are searched,
+            before the copy.
         binlog_bytes: of the binary log; 0 where the server writes none.
         free_bytes: free on the server's disk; None where that cannot be seen from here.
     """
 
     table_bytes: int
     sort_bytes: int = 0
+    search_bytes: int = 0
     binlog_bytes: int = 0
     free_bytes: int | None = None
 

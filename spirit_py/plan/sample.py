@@ -1,5 +1,7 @@
 """Measure how fast this table is copied and compared on this server, for a second or two.
 
+A revert measures the comparison alone, and needs no temporary table.
+
 As many sessions as the copy would use copy chunks of several places of the key into temporary
 tables of their own, by the copy's own statement, and hash the same rows by the checksum's own
 expression. Temporary tables are neither logged nor seen by anybody; what a real copy costs more is
@@ -12,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
@@ -23,19 +25,22 @@ from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.global_status import read_status
+from spirit_py.table.mapping import ColumnPair
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.config import ConnectionOptions, MigrationConfig
+    from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 
 SECONDS: Final = 1.5
 """For which a sample lasts; the piece that has begun is finished."""
+COMPARED_SECONDS: Final = 0.5
+"""The same where the comparison alone is measured."""
 _MOST_BYTES: Final = 128 << 20
 """Of rows that a sample copies at most: they lie in the server's temporary tablespace."""
 _JOIN_SECONDS: Final = 60.0
@@ -75,27 +80,33 @@ class Sample:
 
 
 def take_sample(
-    config: MigrationConfig,
+    connection: ConnectionOptions,
     mapping: TableMapping,
     create: str,
     *,
     sessions: int,
     stop: StopSwitch,
+    limits: Iterable[tuple[str, float]] = (),
 ) -> Sample:
     """Measure.
 
     Args:
-        create: statement that makes the temporary table.
+        create: statement that makes the temporary table; empty to copy nothing, and to hash the
+            rows of the source as they are.
         sessions: how many copy at the same time.
+        limits: status variables above which it ends.
 
     Raises:
         SpiritError: the server could not be asked.
     """
     began = time.monotonic()
-    with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as reader:
-        if trouble := _above_load(reader, config):
+    load = dict(limits)
+    with connect(connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as reader:
+        if trouble := _above_load(reader, load):
             return Sample(trouble=trouble)
-        sampler = _Sampler(config, mapping, create, reader, sessions=sessions, stop=stop)
+        sampler = _Sampler(
+            connection, mapping, create, reader, limits=load, sessions=sessions, stop=stop
+        )
         with contextlib.ExitStack() as stack:
             for number in range(sessions):
                 stack.enter_context(
@@ -111,9 +122,8 @@ def take_sample(
         return sampler.result(time.monotonic() - began, _log_byte(reader))
 
 
-def _above_load(session: Session, config: MigrationConfig) -> str:
+def _above_load(session: Session, limits: Mapping[str, float]) -> str:
     """Return which limit of the load is exceeded; empty for none."""
-    limits = dict((*config.max_load, *config.critical_load))
     found = read_status(session, limits) if limits else {}
     for name, value in limits.items():
         if found.get(name.lower(), 0.0) > value:
@@ -136,23 +146,24 @@ class _Sampler:
 
     def __init__(
         self,
-        config: MigrationConfig,
+        connection: ConnectionOptions,
         mapping: TableMapping,
         create: str,
         reader: Session,
         *,
+        limits: Mapping[str, float],
         sessions: int,
         stop: StopSwitch,
     ) -> None:
-        self._config = config
-        self._connection: ConnectionOptions = config.connection
+        self._connection = connection
+        self._limits = limits
         self._mapping = mapping
         self._create = create
         self._reader = reader
         self._stop = stop
         self._part = part_rows(mapping.source)
         self._chunker = LaneChunker(mapping, reader.query, workers=sessions)
-        self._plan = ComparisonPlan(mapping=mapping)
+        self._plan = ComparisonPlan(mapping=mapping if create else _with_itself(mapping))
         self._lock = threading.Lock()
         self._ended = threading.Semaphore(0)
         self._sessions = sessions
@@ -194,7 +205,7 @@ class _Sampler:
                 raise self._error
             return Sample(seconds=seconds, trouble=self._trouble or "the table has no rows")
         rates = [self._rates(each) for each in self._pieces.values() if each]
-        each = [copied / rows for rows, copied, _ in pieces]
+        each = [(copied or hashed) / rows for rows, copied, hashed in pieces]
         mean = sum(each) / len(each)
         return Sample(
             rows=sum(rows for rows, _, _ in pieces),
@@ -217,21 +228,21 @@ class _Sampler:
         )
 
     def _run(self, number: int) -> None:
-        until = time.monotonic() + SECONDS
         with connect(self._connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
-            with as_stored(session):
-                session.execute(self._create)
-            while time.monotonic() < until and self._goes_on():
-                chunk = self._next(number)
-                if chunk is None:
-                    break
+            if self._create:
+                with as_stored(session):
+                    session.execute(self._create)
+            until = time.monotonic() + (SECONDS if self._create else COMPARED_SECONDS)
+            while self._goes_on() and (chunk := self._next(number)) is not None:
                 self._measure(number, session, chunk)
+                if time.monotonic() >= until:
+                    break
 
     def _goes_on(self) -> bool:
         if self._stop.requested or self._bytes > _MOST_BYTES:
             return False
         with self._lock:
-            self._trouble = self._trouble or _above_load(self._reader, self._config)
+            self._trouble = self._trouble or _above_load(self._reader, self._limits)
         return not self._trouble
 
     def _next(self, number: int) -> Chunk | None:
@@ -240,17 +251,35 @@ class _Sampler:
 
     def _measure(self, number: int, session: Session, chunk: Chunk) -> None:
         """Copy a chunk, then hash it."""
+        rows = 0
         began = time.monotonic()
-        with evaluating(session, self._mapping):
-            rows = session.execute(copy_sql(self._mapping, chunk))
+        if self._create:
+            with evaluating(session, self._mapping):
+                rows = session.execute(copy_sql(self._mapping, chunk))
         copied = time.monotonic()
         if self._plan.staged:
             # The server converts these columns in a staging table; see the estimate.
             hashed = (copied - began) / 2
         else:
-            session.query(aggregate(self._plan, SOURCE, chunk))
+            ((found, _),) = session.query(aggregate(self._plan, SOURCE, chunk))
             hashed = time.monotonic() - copied
+            rows = rows if self._create else int(found)
         with self._lock:
             self._bytes += rows * (self._mapping.source.row_bytes or 100.0)
         if rows > 0:
             self._pieces[number].append((rows, copied - began, hashed))
+
+
+def _with_itself(mapping: TableMapping) -> TableMapping:
+    """Return the mapping of a source to itself, whose rows are hashed without a conversion."""
+
+    def same(pairs: Iterable[ColumnPair]) -> tuple[ColumnPair, ...]:
+        return tuple(ColumnPair(old=pair.old, new=pair.old) for pair in pairs)
+
+    return replace(
+        mapping,
+        target=mapping.source,
+        new_key_columns=mapping.key.columns,
+        pairs=same(mapping.pairs),
+        computed=same(mapping.computed),
+    )

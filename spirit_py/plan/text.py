@@ -191,7 +191,10 @@ def disk_line(table: TablePlan) -> str:
     if space.free_bytes is not None:
         free = f"{human_bytes(space.free_bytes)} free"
     sort = f", {human_bytes(space.sort_bytes)} for sorting indexes" if space.sort_bytes else ""
-    return f"about {human_bytes(space.table_bytes)} for the new table{sort}; {free}"
+    search = ""
+    if space.search_bytes:
+        search = f", {human_bytes(space.search_bytes)} for the search for duplicates before it"
+    return f"about {human_bytes(space.table_bytes)} for the new table{sort}{search}; {free}"
 
 
 def _totals(plan: Plan) -> Iterator[PlanLine]:

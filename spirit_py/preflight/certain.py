@@ -9,7 +9,6 @@ from spirit_py.statement import ClauseKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.config import MigrationConfig
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement import AlterStatement
 
@@ -23,9 +22,9 @@ _NEVER_IN_PLACE: Final = frozenset(
 )
 
 
-def copy_is_certain(config: MigrationConfig, contexts: Sequence[PreflightContext]) -> bool:
+def copy_is_certain(contexts: Sequence[PreflightContext]) -> bool:
     """Return whether the rows will be copied, as far as that shows without asking the server."""
-    if why_copied(config, len(contexts)):
+    if why_copied(contexts):
         return True
     return bool(certainly_copied(contexts[0].statement))
 
@@ -35,12 +34,13 @@ def certainly_copied(statement: AlterStatement) -> str:
     return next((one.text for one in statement.parsed if one.kind in _NEVER_IN_PLACE), "")
 
 
-def why_copied(config: MigrationConfig, tables: int) -> str:
+def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
     """Return why the options have the rows copied; an empty string where they do not.
 
     Args:
-        tables: how many tables the statement changes.
+        tables: how many tables change together; 0 for as many as there are contexts.
     """
+    config, tables = contexts[0].config, tables or len(contexts)
     if config.no_shortcut:
         return "shortcuts were switched off"
     if config.keep_old_current:
@@ -52,4 +52,19 @@ def why_copied(config: MigrationConfig, tables: int) -> str:
         )
     if config.defer_cutover:
         return "--defer-cutover leaves the moment of the change to the operator"
+    if config.drop_old_after and (lost := _lost_in_place(contexts[0])):
+        return f"--drop-old-after asks for an old table, and the values of {lost} go"
     return ""
+
+
+def _lost_in_place(context: PreflightContext) -> str:
+    """Return a column whose values go in place, and are in no other column; empty without one.
+
+    Nothing else that is changed in place loses a value: what shortens or converts is copied.
+    """
+    if context.found is None:
+        return ""
+    dropped = (
+        one for one in context.source.columns if one.name.lower() in context.statement.dropped
+    )
+    return next((one.name for one in dropped if not one.generated), "")

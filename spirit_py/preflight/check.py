@@ -37,7 +37,8 @@ class PreflightContext:
         moment: when the migration began, ISO 8601 in UTC: defaults of new columns are evaluated
             for that time; empty where nothing is to be written.
         tell: reports how far a check that takes long has come.
-        check_stop: raises when a stop was asked for; called between the statements of such a check.
+        check_stop: returns when the next statement of such a check may begin; raises when a stop
+            was asked for.
     """
 
     session: SqlSession

@@ -91,6 +91,13 @@ def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, 
         Refusal: with all that was found, together.
     """
     findings = run_checks(contexts, CheckScope.SERVER, CheckScope.SOURCE)
+    if frozenset(read_grants(contexts[0].session).lines) != frozenset(contexts[0].grants.lines):
+        raise Refusal(
+            "the account's privileges were changed while the checks ran: something may have been"
+            " hidden from them",
+            hint="run the same command again",
+            error_code=ErrorCode.MISSING_PRIVILEGES,
+        )
     points.reach("preflight.done")
     return findings
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.locks.named import NO_RUN_OF_OURS, named_lock_holder
+from spirit_py.mysql.processlist import whose
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -28,10 +29,12 @@ def require_free_relatives(session: SqlSession, tables: Sequence[Name]) -> None:
     for table in tables:
         for key in keys_around(session, *table):
             for other in sorted({key.child, key.parent} - set(tables)):
-                if named_lock_holder(session, lock_name("migration", *other)) is not None:
+                holder = named_lock_holder(session, lock_name("migration", *other))
+                if holder is not None:
                     raise Refusal(
-                        f"another run works on {'.'.join(other)}, and {key} is moved by the swap of"
-                        " either table",
-                        hint="let it finish first, or change both tables in one command",
+                        f"another run works on {'.'.join(other)} ({whose(session, holder)}), and"
+                        f" {key} is moved by the swap of either table",
+                        hint="let it finish first, or change both tables in one command;"
+                        f" {NO_RUN_OF_OURS.format(holder)}",
                         error_code=ErrorCode.ALREADY_RUNNING,
                     )

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.attached.foreign_keys.judgement import REMEDIES
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, ServerFault
+from spirit_py.errors import (
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+)
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,
@@ -27,6 +33,7 @@ from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, t
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
+from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.sql import quote_table
@@ -34,9 +41,11 @@ from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.locks.turns import LockTurns
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.statement import AlterStatement
     from spirit_py.table.schema import TableSchema
 
@@ -50,6 +59,26 @@ _MODIFIERS: Final[dict[Algorithm, str]] = {
     "inplace": "ALGORITHM=INPLACE, LOCK=NONE",
 }
 _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
+
+
+@dataclass(kw_only=True)
+class Sending:
+    """An ALTER that is about to be sent.
+
+    Attributes:
+        allowed: whether it may still be.
+        made: whether it has changed the table; set before it counts as under way no more.
+    """
+
+    allowed: bool = True
+    made: bool = False
+
+
+class _NotGranted(Exception):
+    """The metadata lock was not granted."""
+
+    def __init__(self, error: ServerFault) -> None:
+        self.error = error
 
 
 class OtherModesAccept(Refusal):
@@ -80,30 +109,43 @@ def try_shortcut(
     statement: AlterStatement,
     turns: LockTurns,
     *,
+    made: str = "",
     renew: Callable[[], bool] = lambda: False,
-    asked: Callable[[], bool] = lambda: False,
+    await_turn: Callable[[], bool] = lambda: False,
+    sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
+        Sending()
+    ),
     refused: Callable[[], object] = lambda: None,
 ) -> ShortcutResult:
     """Change the table by INSTANT, else by an INPLACE that changes only metadata.
+
+    Neither gives the table another InnoDB number (measured on 9.7). So the table that was judged,
+    with the definition that the statement makes of it, is what proves the outcome.
 
     Args:
         native: A session with the server's own settings; runs the ALTER.
         session: Another session, to look who is in front of the ALTER, and at the table when the
             answer is lost.
         turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
+        made: the definition that the statement makes; empty where it is not known: then a changed
+            definition does not prove by whom.
         renew: opens those of both sessions again that are lost, such as by a restart of the server;
             returns whether ``session`` was.
-        asked: waits until the operator agrees; returns whether that was asked for just now.
-        refused: called when the lock was not granted, before ``asked`` is called again.
+        await_turn: waits until the ALTER may be sent; returns whether that took time.
+        sending: is open while the ALTER is under way.
+        refused: called when the lock was not granted, before ``await_turn`` is called again.
 
     Raises:
         Refusal: when the server refuses the statement for another reason than the algorithm.
         MigrationFailure: when the lock was not granted; the table is unchanged.
-        OutcomeUnknown: when the answer was lost and the table could not be examined.
+        SchemaChanged: another session changed or replaced the table before the ALTER was sent.
+        OutcomeUnknown: the table is another one, or has another definition than the statement
+            makes; or the answer was lost and the table could not be examined.
     """
 
     def keep_alive() -> None:
         # The wait may last for a day. What is lost is seen by the statement that needs it.
+        turns.attend()
         for each in (native, session):
             with contextlib.suppress(ServerFault):
                 each.query("SELECT 1")
@@ -114,8 +156,11 @@ def try_shortcut(
         source=source,
         clauses=statement.clauses,
         turns=replace(turns, attend=keep_alive),
+        made=made,
+        numbers=identity(session, source.schema, source.name),
         renew=renew,
-        asked=asked,
+        await_turn=await_turn,
+        sending=sending,
         refused=refused,
     )
     found = _choose(source, statement, runner.run)
@@ -176,8 +221,11 @@ class _Runner:
     source: TableSchema
     clauses: str
     turns: LockTurns
+    made: str
+    numbers: Identity
     renew: Callable[[], bool]
-    asked: Callable[[], bool]
+    await_turn: Callable[[], bool]
+    sending: Callable[[], AbstractContextManager[Sending]]
     refused: Callable[[], object]
     sent: int = 0
     #: The named lock of the last try.
@@ -185,35 +233,51 @@ class _Runner:
 
     def run(self, algorithm: Algorithm) -> str:
         """Change the table; return why the server cannot with this algorithm, or an empty text."""
-        table = quote_table(self.source.schema, self.source.name)
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
         while True:
             self._await_free()
-            if self.asked():
+            if self.await_turn():
                 # Somebody may be in front again.
                 continue
             self.renew()
-            self.sent += 1
-            fence = f"spirit-py:alter:{secrets.token_hex(8)}"
+            if not self._is_unchanged():
+                continue
             try:
-                self._fence(fence)
-                self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
-                self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
-            except ServerFault as error:
-                # An answer: the session that got it is there, and still has its fence.
-                if error.code != LOCK_WAIT_TIMEOUT:
-                    if not self._was_restarted(error):
-                        return self._judge(error, fence)
-                    if connection_lost(error) and self._changed(error, fence):
-                        return ""
-                    continue
+                with self.sending() as sending:
+                    found = self._sent(algorithm, wait) if sending.allowed else None
+                    sending.made = found == ""
+            except _NotGranted as late:
                 if self.turns.over:
-                    raise self._no_lock(error) from error
+                    raise self._no_lock(late.error) from late.error
                 self.refused()
                 self.turns.pause(self.sent, wait, "")
             else:
-                return ""
+                if found is not None:
+                    return found
+
+    def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
+        """Send the ALTER; return as :meth:`run`, or None where it is to be sent again.
+
+        Raises:
+            _NotGranted: the metadata lock was not granted.
+        """
+        table = quote_table(self.source.schema, self.source.name)
+        self.sent += 1
+        fence = f"spirit-py:alter:{secrets.token_hex(8)}"
+        try:
+            self._fence(fence)
+            self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
+            self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
+        except ServerFault as error:
+            # An answer: the session that got it is there, and still has its fence.
+            if error.code == LOCK_WAIT_TIMEOUT:
+                raise _NotGranted(error) from error
+            if not self._was_restarted(error):
+                return self._judge(error, fence)
+            return "" if self._changed(error, fence) else None
+        self._require_made()
+        return ""
 
     def _fence(self, fence: str) -> None:
         """Take a named lock by which the statement of this try is known, whatever becomes of it.
@@ -267,24 +331,64 @@ class _Runner:
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error
-        if fate is Disposition.UNKNOWN and self._changed(error, fence):
+        if self._changed(error, fence):
             return ""
         raise error
 
+    def _is_unchanged(self) -> bool:
+        """Look right before the ALTER is sent whether it would change what was judged.
+
+        Returns:
+            False where the server was away meanwhile.
+
+        Raises:
+            SchemaChanged: another session has changed or replaced the table.
+        """
+        try:
+            shape, same = self._look()
+        except ServerFault as error:
+            if not self._was_restarted(error):
+                raise
+            return False
+        if same and shape == shape_of(self.source):
+            return True
+        raise SchemaChanged(
+            f"another session {'changed' if same else 'replaced or dropped'} the table"
+            f" {self.source.schema}.{self.source.name} before the ALTER was sent",
+            hint="see what was changed, then start the migration again",
+        )
+
+    def _require_made(self) -> None:
+        """Look whether what the server has answered is true of the table now.
+
+        Raises:
+            OutcomeUnknown: another session has changed or replaced it, before the ALTER or since.
+        """
+        try:
+            shape, same = self._look()
+        except ServerFault:
+            # The answer counts: the server says that it was done.
+            return
+        if not same or (self.made and shape != self.made):
+            raise self._other_table("was executed", same=same)
+
     def _changed(self, error: ServerFault, fence: str) -> bool:
-        """Return whether an ALTER whose answer was lost has taken effect.
+        """Return whether an ALTER that was not answered with success has taken effect.
 
         Args:
             fence: the named lock of the session that sent it; `native` may be another by now.
 
         DDL is atomic: once the lost session is gone, the definition is the old one or the new.
         The server releases that session's named locks when its statement has ended.
+
+        Raises:
+            OutcomeUnknown: the table is neither as before nor as the ALTER makes it.
         """
         try:
-            for _ in range(60):
-                if named_lock_holder(self.session, fence) is None:
-                    found = read_table(self.session, self.source.schema, self.source.name)
-                    return found is None or shape_of(found) != shape_of(self.source)
+            # A session that is there has ended its statement, and still has its lock.
+            for _ in range(60 if connection_lost(error) else 1):
+                if not connection_lost(error) or named_lock_holder(self.session, fence) is None:
+                    return self._has_changed(error)
                 self.turns.stop.wait(1.0)
         except ServerFault as second:
             error = second
@@ -292,3 +396,36 @@ class _Runner:
             f"the answer to ALTER TABLE {self.source.name} was lost ({error.text})",
             hint=f"look at SHOW CREATE TABLE {self.source.name}: it was changed, or it was not",
         ) from error
+
+    def _has_changed(self, error: ServerFault) -> bool:
+        """Return whether the table of before has the definition that the ALTER makes of it."""
+        shape, same = self._look()
+        if same and shape == shape_of(self.source):
+            return False
+        if same and shape == self.made:
+            return True
+        raise self._other_table(f"was not answered ({error.text})", same=same) from error
+
+    def _look(self) -> tuple[str, bool]:
+        """Return the definition, empty without a table, and whether it is the table of before.
+
+        In this order: a table that takes the place of another has another number afterwards.
+        """
+        found = read_table(self.session, self.source.schema, self.source.name)
+        now = identity(self.session, self.source.schema, self.source.name)
+        same = (now.server, now.numbers) == (self.numbers.server, self.numbers.numbers)
+        return ("", False) if found is None else (shape_of(found), same)
+
+    def _other_table(self, what: str, *, same: bool) -> OutcomeUnknown:
+        """Return that the table is neither as before nor as the ALTER makes it."""
+        name = f"{self.source.schema}.{self.source.name}"
+        now = "it has another definition than the ALTER makes of the one that was read"
+        if same and not self.made:
+            now = "its definition is another one, and what the ALTER makes of it is not known"
+        elif not same:
+            now = "the table that was to be changed is gone, or another one is in its place"
+        return OutcomeUnknown(
+            f"the ALTER of {name} {what}, and {now}: another session changed or replaced the table",
+            hint=f"look at SHOW CREATE TABLE {self.source.name}, and see who changed it: the ALTER"
+            " may have taken effect before that, or not",
+        )

@@ -5,22 +5,24 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.renewed import RenewedSession
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.rehearsal.figures import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
 from spirit_py.threads import Background
 from spirit_py.throttle.lag.replica import LOOK_SECONDS
 from spirit_py.throttle.lag.replicas import Replicas
+from spirit_py.throttle.lag.throttler import NAME_OR_PROVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
-    from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.throttle.lag.replica import ReplicaWatch
 
@@ -81,7 +83,9 @@ class Rehearsal:
         )
         self._figures: dict[str, ReplicaFigures] = {}
         self._trouble: dict[str, str] = {}
-        self._session: Session | None = None
+        self._session = RenewedSession(
+            partial(connect, connection, role="rehearsal", read_timeout=_READ_SECONDS)
+        )
         self._looked = 0
         self._first = threading.Event()
         self._thread = Background(
@@ -163,7 +167,12 @@ class Rehearsal:
             for one in self._watched.silent
             if one.uuid not in known
         )
-        return (*figures, *silent)
+        unproved = (
+            ReplicaFigures(address=one.address, trouble=f"it gets no password: {NAME_OR_PROVE}")
+            for one in self._watched.unproved
+            if one.uuid not in known
+        )
+        return (*figures, *silent, *unproved)
 
     def _note_replica(self, watch: ReplicaWatch) -> None:
         """Put a look at a replica into its figures; called in the replica's thread."""
@@ -201,7 +210,7 @@ class Rehearsal:
             self._trouble.pop("binlog", None)
         except ServerFault as fault:
             self._trouble["binlog"] = fault.message
-            self._drop_session()
+            self._session.close()
             return
         self._watched.settle(_SETTLE_SECONDS)
         if self._watched.unlisted:
@@ -209,19 +218,13 @@ class Rehearsal:
 
     def _look(self) -> None:
         """Read the binlog's files; take a mark of the source for its replicas."""
-        if self._session is None:
-            self._session = connect(self._connection, role="rehearsal", read_timeout=_READ_SECONDS)
+        session = self._session.session()
         self._watched.look()
-        self._binlog.look(binlog_files(self._session))
+        self._binlog.look(binlog_files(session))
         self._looked += 1
 
-    def _drop_session(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
-
     def _close(self) -> None:
-        self._drop_session()
+        self._session.close()
         self._watched.close()
 
 

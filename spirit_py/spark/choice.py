@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.spark.driver import DriverEngine
-from spirit_py.spark.settings import local_slots
+from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class Engines:
                 f"{refusal.message}; a small table is changed without it, by this process alone"
             )
             return
+        if known := unprotected(self._config):
+            self._warn(known)
         if spark.ready or not self._may_be_spared(size):
             spark.start()
             patience = 0.0

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.system_packages import JAVA, OLDEST_JAVA, java_commands
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _ANSWER_SECONDS = 30
-#: The variable from which MySQL's own programs read a password.
-_OF_CLIENTS: Final = "MYSQL_PWD"
+#: Options of this program, and the variable from which MySQL's own programs read a password.
+_SETTINGS: Final = ("SPIRIT_PY_", "MYSQL_PWD")
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,15 @@ class Java:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment for a child process: without a password of whichever server (R20)."""
-    return {name: value for name, value in environ.items() if not _is_secret(name)}
+    """Return an environment for a child process: without the options of this program (R20).
 
-
-def _is_secret(name: str) -> bool:
-    ours = name.startswith("SPIRIT_PY_") and ("PASSWORD" in name or name.endswith("_DSN"))
-    return ours or name == _OF_CLIENTS
+    A password, an address with one in it, a program to be run: no child needs any of them.
+    """
+    return {
+        name: value
+        for name, value in environ.items()
+        if name == points.VARIABLE or not name.startswith(_SETTINGS)
+    }
 
 
 def require_java(environ: Mapping[str, str] = os.environ) -> Java:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import spirit_py
+from spirit_py.config import is_secret_of_spark
 from spirit_py.spark.java import without_secrets
-from spirit_py.spark.settings import embedded, single_machine
+from spirit_py.spark.settings import embedded, shows_ui, single_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,9 +117,14 @@ def launch(
         kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": _python_path(scratch, kept)}
         options = (*own, f"-Djava.io.tmpdir={scratch}", *_LAUNCHER_OPTIONS, *more)
         return Launch(command=_java(java, conf, bundled, options), environ=kept, info=info)
+    if single_machine(config) or shows_ui(config):
+        # Spark's only way to say where a web interface listens; no more than this machine needs it.
+        kept["SPARK_LOCAL_IP"] = "127.0.0.1"
     kept[_SUBMIT_OPTIONS] = " ".join(filter(None, [*own, kept.get(_SUBMIT_OPTIONS, "")]))
     home = kept.setdefault("SPARK_HOME", str(bundled))
-    given = tuple(word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))
+    # Secrets reach the JVM with the context's settings, through its gateway.
+    shown = {name: value for name, value in conf.items() if not is_secret_of_spark(name)}
+    given = tuple(word for name, value in shown.items() for word in ("--conf", f"{name}={value}"))
     submit = str(Path(home) / "bin" / "spark-submit")
     return Launch(command=(submit, *given, "pyspark-shell"), environ=kept, info=info)
 

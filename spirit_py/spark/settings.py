@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,10 @@ _MASTER: Final = re.compile(
     r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
     r"|yarn|[a-z][a-z0-9+.-]*://\S+"
 )
+#: Masters for which Spark makes the secret of an application itself, or a cluster manager does.
+_MAKES_SECRETS: Final = re.compile(r"local|local\[.*|yarn|k8s:.*")
+_AUTHENTICATE: Final = "spark.authenticate"
+_SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - its name
 VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
 #: Tries of one task. ``local[n]`` alone means one try.
@@ -58,9 +63,12 @@ def local_slots(config: SparkConfig) -> int:
 def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
     """Return the Spark settings: ours, overridden by the operator's.
 
+    The executors get the password of the server inside their tasks, and Spark's ports take Java
+    objects. So whoever connects to one must know a secret of the run (R26).
+
     Raises:
-        UsageFault: for a master that Spark does not know, for what is no Spark setting, and
-            when the operator switches speculation on (R18).
+        UsageFault: for a master that Spark does not know, for what is no Spark setting, when the
+            operator switches speculation on (R18), and where no secret would be asked for.
     """
     _require_known(config)
     ours = {
@@ -76,6 +84,8 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         # Otherwise a folder of our name in the current directory would be imported as the package.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": "512m",
+        "spark.ui.killEnabled": "false",
+        _AUTHENTICATE: "true",
     }
     if not config.spark_ui:
         # Data of the UI alone is not kept, so that the JVM's memory does not grow with the table.
@@ -88,6 +98,10 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(scratch),
         }
+    else:
+        ours["spark.network.crypto.enabled"] = "true"
+    if single_machine(config) and not embedded(config):
+        ours[_SECRET] = secrets.token_hex(32)
     if not embedded(config):
         ours["spark.cores.max"] = str(config.threads)
     merged = {**ours, **dict(config.spark_conf)}
@@ -96,7 +110,53 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
             "spark.speculation must stay off: two attempts at one chunk would run at a time",
             hint="leave --spark-conf spark.speculation out",
         )
+    _require_authentication(config, merged)
+    if shows_ui(config) and not single_machine(config) and "spark.driver.host" not in merged:
+        raise UsageFault(
+            "--spark-ui listens on this machine's loopback address alone, so on a cluster Spark has"
+            " to be told where its executors find the driver",
+            hint="add --spark-conf spark.driver.host=ADDRESS",
+        )
     return merged
+
+
+def shows_ui(config: SparkConfig) -> bool:
+    """Return whether Spark opens its web interface."""
+    asked = dict(config.spark_conf).get("spark.ui.enabled", str(config.spark_ui))
+    return asked.lower() == "true"
+
+
+def unprotected(config: SparkConfig) -> str:
+    """Return what the operator has to know of a cluster that asks for no secret; empty if not."""
+    given = dict(config.spark_conf)
+    if given.get(_AUTHENTICATE, "true").lower() != "true":
+        return (
+            f"Spark's ports ask for no secret ({_AUTHENTICATE}=false): whoever reaches them can"
+            " read the server's password"
+        )
+    if given.get("spark.network.crypto.enabled", "true").lower() != "true":
+        return (
+            "Spark encrypts nothing (spark.network.crypto.enabled=false): whoever listens on the"
+            " network can read the server's password"
+        )
+    return ""
+
+
+def _require_authentication(config: SparkConfig, merged: dict[str, str]) -> None:
+    asked = merged[_AUTHENTICATE].lower() == "true"
+    if not asked and single_machine(config):
+        raise UsageFault(
+            f"{_AUTHENTICATE} must stay on: every user of this machine could read the password",
+            hint=f"leave --spark-conf {_AUTHENTICATE} out",
+        )
+    if asked and _SECRET not in merged and not _MAKES_SECRETS.fullmatch(merged["spark.master"]):
+        raise UsageFault(
+            f"the cluster {merged['spark.master']} needs a secret, or whoever reaches Spark's ports"
+            " can read the server's password",
+            hint=f"set SPIRIT_PY_SPARK_CONF={_SECRET}=... as on its master and workers, where"
+            f" {_AUTHENTICATE} and spark.network.crypto.enabled are true; in a network where"
+            f" everyone may know the password, --spark-conf {_AUTHENTICATE}=false",
+        )
 
 
 def _require_known(config: SparkConfig) -> None:

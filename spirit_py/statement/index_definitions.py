@@ -72,6 +72,15 @@ def deferrable_indexes(table: TableSchema, finder: str = "") -> DeferrableIndexe
     return DeferrableIndexes(clauses=clauses, kept=kept)
 
 
+def index_clauses(table: TableSchema) -> dict[str, str]:
+    """Return what follows ADD for each index that is not unique, by name, in the table's order.
+
+    Raises:
+        Refusal: when ``SHOW CREATE TABLE`` cannot be read.
+    """
+    return dict(_secondary(table.create_sql))
+
+
 def without_indexes(create_sql: str, clauses: Mapping[str, str]) -> str:
     """Return ``SHOW CREATE TABLE`` as the server shows it without some of its indexes.
 

@@ -12,7 +12,10 @@ from spirit_py.records import run_token
 if TYPE_CHECKING:
     from spirit_py.events import Event
 
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+#: What ends a line, controls a terminal, or turns the direction of text.
+_CONTROL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def text_line(event: Event) -> str:

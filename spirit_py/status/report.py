@@ -7,10 +7,9 @@ import dataclasses
 import functools
 import json
 import os
+import secrets
 import stat
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.codes import ErrorCode
@@ -22,6 +21,7 @@ from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
@@ -147,7 +147,7 @@ class MigrationReport(OutcomeReport):
         checksum_age_seconds: from the end of the last clean comparison to the swap; of several
             tables, that of the one whose comparison ended first.
         attached: the foreign keys and triggers that the swap took along.
-        snapshot_guard: ``done``, ``off``, ``not needed``, or why it was not possible.
+        snapshot_guard: ``done``, ``off``, or why it was not possible.
         snapshots_before_swap: the transactions that may have held a snapshot from before it.
         rows_copied: over all runs of the migration, as are the chunks.
         rows_copied_by_spark: those of this run that tasks of Spark have copied; the others were
@@ -313,33 +313,31 @@ def run_begun(command: str, server: ConnectionOptions) -> Event:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the whole new one.
 
-    Links are followed; what is no regular file (a device, a pipe) is written through.
+    Links are followed; what is no regular file (a device, a pipe) is written through. What UTF-8
+    cannot hold, such as half of a surrogate pair, is written as an escape.
 
     Raises:
         OSError: when that is not possible.
     """
     target = path.resolve()
+    content = text.encode("utf-8", "backslashreplace")
     if target.exists() and not target.is_file():
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(content)
         return
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    temporary = target.with_name(f".spirit-py-{secrets.token_hex(8)}")
+    # A new file gets what the umask leaves, as any other; nobody else reads it before an old mode.
+    created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    handle = os.open(temporary, created, 0o666 if mode is None else 0o600)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(_mode(target))
-        Path(temporary).replace(target)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            if mode is not None:
+                os.fchmod(handle, mode)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _mode(path: Path) -> int:
-    """Return the mode of the file that is there, or that of a file newly made."""
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def versions() -> dict[str, str]:

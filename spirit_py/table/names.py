@@ -38,6 +38,7 @@ class AuxiliaryNames:
     checkpoint: str
     sentinel: str
     undone: str
+    requests: str
 
     @classmethod
     def of(cls, table: str) -> AuxiliaryNames:
@@ -53,8 +54,13 @@ class AuxiliaryNames:
 
     @classmethod
     def _with(cls, stem: str) -> AuxiliaryNames:
-        suffixes = ("new", "old", "chkpnt", "snt", "undone")
+        suffixes = ("new", "old", "chkpnt", "snt", "undone", "ctl")
         return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether the server may take a text for the name of a schema, a table or a column."""
+    return 0 < len(name) <= MAX_IDENTIFIER and "\0" not in name
 
 
 def building_name(table: str, token: str) -> str:

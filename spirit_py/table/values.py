@@ -17,11 +17,14 @@ Measured on MySQL 9.7.4 for predicates over an index whose first part is the col
 - All other types: ``k > literal`` with the literals of this module uses the index, for zero
   and invalid dates and for literals of another character set than the column's too.
 - The introducers of deprecated character sets (utf8mb3, ucs2, dec8, hp8, macce, macroman)
-  give warning 1287. utf8mb3 text is rendered as utf8mb4 and ucs2 as utf16, of which they are
-  subsets with the same bytes. In the other four, and in one-byte character sets with
-  undefined characters (warning 1300), a *row* carries the bytes without an introducer: they
-  are stored as they are in a column of the same character set, and a column of another one
-  is a converted one (R10). Keys need the introducer to be compared, and may get the warning.
+  give warning 1287. utf8mb3 text is rendered as utf8mb4, and ucs2 in keys as utf16, of which
+  they are subsets with the same bytes, but for ucs2 text with surrogates: error 1300 for a
+  lone one, and a pair would be one character of utf16. In ucs2 and the other four, and in
+  one-byte character sets with undefined characters (warning 1300), a *row* carries the bytes
+  without an introducer: they are stored as they are in a column of the same character set, and
+  a column of another one is a converted one (R10). Keys need the introducer to be compared, and
+  may get the warning. Of all 40 character sets, every text of one and two bytes that a column
+  takes, and thousands of three and four, are stored as they were by these literals.
 """
 
 from __future__ import annotations
@@ -47,9 +50,11 @@ Literal: TypeAlias = Callable[[Any], str]
 
 _INTRODUCERS = {"utf8mb3": "_utf8mb4", "utf8": "_utf8mb4", "ucs2": "_utf16"}
 _WARNED_ABOUT = frozenset({
-    "dec8", "hp8", "macce", "macroman",
+    "ucs2", "dec8", "hp8", "macce", "macroman",
     "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
 })  # fmt: skip
+_SURROGATES = 0xD8
+"""The first byte of a surrogate, but for its last three bits."""
 _NUMBERED = frozenset({"enum", "set", "bit"})
 _QUOTED = re.compile(r"(?:(?:_\w+ )?X|TIMESTAMP)?'([^']*)'")
 
@@ -85,6 +90,8 @@ def row_introducer(charset: str) -> str:
 
 def text_literal(value: bytes, charset: str) -> str:
     """Render text given as bytes of its character set."""
+    if charset == "ucs2" and any(byte & 0xF8 == _SURROGATES for byte in value[::2]):
+        return f"_ucs2 X'{value.hex()}'"
     return f"{introducer(charset)} X'{value.hex()}'"
 
 

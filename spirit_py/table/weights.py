@@ -87,7 +87,7 @@ class KeyWeights:
             yield keys[first:], self._query(rows)
 
     def _row(self, number: int, texts: Sequence[bytes]) -> str:
-        literals = map(text_literal, texts, self._charsets)
+        literals = map(_literal, texts, self._charsets)
         return f"ROW({number}, {', '.join(literals)})"
 
     def _query(self, rows: Sequence[str]) -> str:
@@ -120,10 +120,15 @@ class KeyWeights:
         return tuple(found)
 
 
+def _literal(text: bytes, charset: str) -> str:
+    """Render a text; those of one column in one character set, also ucs2 with surrogates."""
+    return f"_ucs2 X'{text.hex()}'" if charset == "ucs2" else text_literal(text, charset)
+
+
 def _in_charset(sql: str, column: Column) -> str:
     """Convert a literal to its column's character set, where it is written in a wider one."""
     charset = str(column.charset)
-    wider = introducer(charset) != f"_{charset}"
+    wider = charset != "ucs2" and introducer(charset) != f"_{charset}"
     return f"CONVERT({sql} USING {charset})" if wider else sql
 
 

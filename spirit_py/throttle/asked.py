@@ -8,6 +8,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.local_disk import written_folders
 from spirit_py.mysql.replication import known_replicas
+from spirit_py.throttle.lag.replicas import address_of, unnamed
+from spirit_py.throttle.lag.throttler import NAME_OR_PROVE
 from spirit_py.throttle.query import QueryThrottler
 
 if TYPE_CHECKING:
@@ -31,12 +33,22 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
             error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
         )
     if config.max_lag and not config.replicas:
-        silent = [one.server_id for one in known_replicas(session) if not one.host]
+        known = known_replicas(session)
+        silent = [one.server_id for one in known if not one.host]
         if silent:
             raise Refusal(
                 f"--max-lag: replicas report no address (server_id {', '.join(map(str, silent))}),"
                 " so they cannot be watched",
                 hint="name each replica with --replica HOST:PORT, or start it with --report-host",
+                error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+            )
+        unproved = [o for o in known if unnamed(config.connection, o.host, o.port) is None]
+        if unproved:
+            raise Refusal(
+                "--max-lag: replicas are known by their own word alone"
+                f" ({', '.join(address_of(o.host, o.port) for o in unproved)}), and no verified TLS"
+                " proves them, so they get no password and cannot be watched",
+                hint=NAME_OR_PROVE,
                 error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
 

@@ -13,6 +13,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.replication import binlog_files
+from spirit_py.pace import Work
 from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import WRITES
 from spirit_py.units import human_bytes
@@ -41,7 +42,8 @@ class FreeDiskThrottler:
     """
 
     name: Final = "free disk"
-    holds: Final = WRITES
+    #: A search for duplicates without an index fills a temporary table.
+    holds: Final = WRITES | {Work.SEARCH}
     every: Final = 1.0
 
     def __init__(

@@ -10,6 +10,28 @@ PASSIVE: Final = frozenset({"NO ACTION", "RESTRICT"})
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyNote:
+    """The names of a foreign key that a swap moves.
+
+    Attributes:
+        name: before the swap, and again after it.
+        child: schema and name of the child table; ``parent`` likewise.
+        temporary: the name of its copy until the original is dropped.
+        dropped: the ALTER drops it.
+    """
+
+    name: str
+    child: tuple[str, str]
+    parent: tuple[str, str]
+    temporary: str
+    dropped: bool = False
+
+    def __str__(self) -> str:
+        """Return the key's name with its tables, for messages."""
+        return f"foreign key {self.name} of {'.'.join(self.child)} to {'.'.join(self.parent)}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ForeignKey:
     """One foreign key: a constraint of its child table that refers to the parent table.
 

@@ -22,10 +22,10 @@ from spirit_py.attached.foreign_keys.statements import added, dropped
 from spirit_py.sql import quote_identifier, quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.attached.record import Attachments, KeyMove, Name, Places
+    from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
+    from spirit_py.attached.record import Attachments, AttachmentsNote, KeyMove, Name, Places
 
 
 _NON_STANDARD: Final = (
@@ -52,51 +52,54 @@ def copies(noted: Attachments) -> list[str]:
         _alter(place, chain(found, map(_kept_index, sorted(indexes[place]))))
         for place, found in clauses.items()
     ]
-    return [*_allowing(noted), *sent] if sent else []
+    return [*_allowing(move.before for move in noted.keys), *sent] if sent else []
 
 
 def renamed(noted: Attachments) -> tuple[ForeignKey, ...]:
     """Return the keys that there are right after the RENAME."""
-    return tuple(_originals(noted).values()) + tuple(
+    originals = {(*key.child, key.name.lower()): key for key in _originals(noted)}
+    return tuple(originals.values()) + tuple(
         replace(move.after, name=move.temporary) for move in noted.keys if move.after is not None
     )
 
 
-def placed(noted: Attachments, keys: Iterable[ForeignKey]) -> list[str]:
+def placed(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[str]:
     """Return what remains to be sent after the RENAME, given the keys that exist.
 
-    A key that is under neither name was dropped by another session since, and stays so.
+    A key that is under neither name was dropped by another session since, and stays so. Everything
+    but the names is that of the keys that exist.
     """
     there = {(*key.child, key.name.lower()): key for key in keys}
-    named = _named(noted, there)
-    return [*_without_originals(noted, there), *(_allowing(noted) if named else []), *named]
+    return [*_without_originals(noted, there), *_named(noted, there)]
 
 
-def withdrawn(noted: Attachments, keys: Iterable[ForeignKey]) -> list[str]:
+def withdrawn(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[str]:
     """Return the statements that drop the copies that exist, where there was no RENAME."""
-    temporary = {move.temporary.lower() for move in noted.keys}
-    return _dropping(key for key in keys if key.name.lower() in temporary)
+    temporary = {note.temporary.lower() for note in noted.keys}
+    new = {noted.places.new(swap.name) for swap in noted.swaps}
+    return _dropping(
+        key for key in keys if key.name.lower() in temporary and new & {key.child, key.parent}
+    )
 
 
-def missing(noted: Attachments, keys: Iterable[ForeignKey]) -> list[ForeignKey]:
+def missing(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[KeyNote]:
     """Return the keys that are under neither of their names after the swap."""
     there = {(*key.child, key.name.lower()) for key in keys}
     return [
-        move.after
-        for move in noted.keys
-        if move.after is not None
-        and (*move.after.child, move.after.name.lower()) not in there
-        and (*move.after.child, move.temporary.lower()) not in there
+        note
+        for note in noted.keys
+        if not note.dropped
+        and (*note.child, note.name.lower()) not in there
+        and (*note.child, note.temporary.lower()) not in there
     ]
 
 
-def _allowing(noted: Attachments) -> list[str]:
+def _allowing(keys: Iterable[ForeignKey]) -> list[str]:
     """Return what allows a key to an index that is not unique, where there is such a key.
 
     A native ALTER keeps one that is there, whatever ``restrict_fk_on_non_standard_key`` says.
     """
-    standard = all(move.before.parent_index for move in noted.keys)
-    return [] if standard else [_NON_STANDARD]
+    return [] if all(key.parent_index for key in keys) else [_NON_STANDARD]
 
 
 def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
@@ -115,26 +118,22 @@ def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
     )
 
 
-def _originals(noted: Attachments) -> Mapping[tuple[str, str, str], ForeignKey]:
-    """Return the keys from before the swap as they are after the RENAME."""
-    found = {}
+def _originals(noted: Attachments) -> Iterator[ForeignKey]:
+    """Yield the keys from before the swap as they are after the RENAME."""
     for move in noted.keys:
-        old = _renamed(move.before, noted.places)
-        found[*old.child, old.name.lower()] = old
-    return found
-
-
-def _renamed(key: ForeignKey, places: Places) -> ForeignKey:
-    """Return a key from before the swap as it is after the RENAME."""
-    (schema, table), (parent_schema, parent) = places.old(key.child), places.old(key.parent)
-    return replace(
-        key,
-        name=carried_name(key.name, key.table, table),
-        schema=schema,
-        table=table,
-        parent_schema=parent_schema,
-        parent_table=parent,
-    )
+        key = move.before
+        (schema, table), (parent_schema, parent) = (
+            noted.places.old(key.child),
+            noted.places.old(key.parent),
+        )
+        yield replace(
+            key,
+            name=carried_name(key.name, key.table, table),
+            schema=schema,
+            table=table,
+            parent_schema=parent_schema,
+            parent_table=parent,
+        )
 
 
 def carried_name(name: str, before: str, after: str) -> str:
@@ -150,31 +149,38 @@ def carried_name(name: str, before: str, after: str) -> str:
 
 
 def _without_originals(
-    noted: Attachments, there: Mapping[tuple[str, str, str], ForeignKey]
+    noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignKey]
 ) -> list[str]:
-    """Drop what RENAME left on the old tables, and to them, whether it has renamed it or not."""
+    """Drop what RENAME left on the old tables, and to them, whether it has renamed it or not.
+
+    A child that is not swapped itself keeps the original until its copy is there (R26).
+    """
     found = {}
-    for move in noted.keys:
-        old = _renamed(move.before, noted.places)
-        for name in (old.name, move.before.name):
-            key = there.get((*old.child, name.lower()))
-            if key is not None and key.parent == old.parent:
+    for note in noted.keys:
+        child, parent = noted.places.old(note.child), noted.places.old(note.parent)
+        if child == note.child and (*child, note.temporary.lower()) not in there:
+            continue
+        for name in (carried_name(note.name, note.child[1], child[1]), note.name):
+            key = there.get((*child, name.lower()))
+            if key is not None and key.parent == parent:
                 found[*key.child, key.name.lower()] = key
     return _dropping(found.values())
 
 
-def _named(noted: Attachments, there: Mapping[tuple[str, str, str], ForeignKey]) -> list[str]:
+def _named(noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignKey]) -> list[str]:
     """Exchange each copy for the key of the right name, a statement for each table."""
     clauses: dict[Name, tuple[list[str], list[str]]] = {}
-    for move in noted.keys:
-        if move.after is None:
+    copies_there = []
+    for note in noted.keys:
+        copy = there.get((*note.child, note.temporary.lower()))
+        if note.dropped or copy is None:
             continue
-        copy = replace(move.after, name=move.temporary)
-        if (*copy.child, copy.name.lower()) in there:
-            drops, adds = clauses.setdefault(copy.child, ([], []))
-            drops.append(dropped(copy))
-            adds.append(added(move.after))
-    return [_alter(table, [*drops, *adds]) for table, (drops, adds) in clauses.items()]
+        copies_there.append(copy)
+        drops, adds = clauses.setdefault(copy.child, ([], []))
+        drops.append(dropped(copy))
+        adds.append(added(replace(copy, name=note.name)))
+    sent = [_alter(table, [*drops, *adds]) for table, (drops, adds) in clauses.items()]
+    return [*_allowing(copies_there), *sent]
 
 
 def _dropping(keys: Iterable[ForeignKey]) -> list[str]:

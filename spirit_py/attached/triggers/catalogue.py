@@ -39,7 +39,12 @@ _STATEMENT_COLUMN: Final = 2
 
 
 def read_triggers(
-    session: SqlSession, schema: str, table: str, *, also: Iterable[str] = ()
+    session: SqlSession,
+    schema: str,
+    table: str,
+    *,
+    also: Iterable[str] = (),
+    beside: Iterable[str] = (),
 ) -> tuple[Trigger, ...]:
     """Return a table's triggers, those of a timing and event in the order in which they fire.
 
@@ -47,12 +52,13 @@ def read_triggers(
 
     Args:
         also: further names, of tables, that a statement about the triggers will hold.
+        beside: names of further triggers that may be in a clause about the order.
 
     Raises:
         Refusal: a trigger cannot be written down again as it is.
     """
     rows = session.query(_TRIGGERS, (schema, table))
-    beside = [str(row[0]) for row in rows]
+    beside = [*beside, *(str(row[0]) for row in rows)]
     return tuple(_trigger(session, schema, row, (schema, table, *also), beside) for row in rows)
 
 

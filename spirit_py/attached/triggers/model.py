@@ -108,6 +108,20 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TriggerNote:
+    """The names of a trigger that a swap moves.
+
+    Attributes:
+        temporary: the name of its copy until the original is dropped.
+    """
+
+    schema: str
+    table: str
+    name: str
+    temporary: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class TriggerMove:
     """A trigger of a table that is swapped out.
 
@@ -123,6 +137,16 @@ class TriggerMove:
     def original(self) -> Placed:
         """Where it is before the swap, and again after it."""
         return Placed(self.trigger.schema, self.trigger.name, self.trigger.table)
+
+    @property
+    def note(self) -> TriggerNote:
+        """Its names."""
+        return TriggerNote(
+            schema=self.trigger.schema,
+            table=self.trigger.table,
+            name=self.trigger.name,
+            temporary=self.temporary,
+        )
 
 
 def moves_of(triggers: tuple[Trigger, ...], token: str) -> tuple[TriggerMove, ...]:

@@ -7,17 +7,19 @@ program's own settings.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.attached.triggers.model import BYTES, Placed
+from spirit_py.attached.triggers.model import BYTES, Placed, TriggerMove
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.sql import EndsPacket, quote_identifier, quote_table, string_literal
 from spirit_py.statement.lexer import SqlMode, read_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from spirit_py.attached.triggers.model import Trigger, TriggerMove
+    from spirit_py.attached.triggers.model import Trigger, TriggerNote
 
 Sql: TypeAlias = str | bytes
 """Bytes where a statement is not in UTF-8."""
@@ -31,6 +33,7 @@ _TRY_AGAIN: Final = (
 )
 #: Seconds for which a snapshot is not trusted that may be from the middle of the sequence.
 _WARY_SECONDS: Final = 10
+_GATE_END: Final = "\n; END IF"
 
 
 def copies(moves: Iterable[TriggerMove], new_of: dict[tuple[str, str], str]) -> list[Sql]:
@@ -46,39 +49,81 @@ def copies(moves: Iterable[TriggerMove], new_of: dict[tuple[str, str], str]) -> 
             move.trigger,
             name=move.temporary,
             table=new_of[move.trigger.schema, move.trigger.table],
-            gated=gate(move),
+            gated=gate(move.note),
         )
     )
 
 
-def renamed(moves: Iterable[TriggerMove], old_of: dict[tuple[str, str], str]) -> tuple[Placed, ...]:
-    """Return where the triggers are right after the RENAME."""
+def renamed(
+    moves: Iterable[TriggerMove], old_of: dict[tuple[str, str], str]
+) -> tuple[Trigger, ...]:
+    """Return the triggers right after the RENAME; of the copies, without their gates."""
     return tuple(
-        place
+        trigger
         for move in moves
-        for place in (
-            move.original._replace(table=old_of[move.trigger.schema, move.trigger.table]),
-            move.original._replace(name=move.temporary),
+        for trigger in (
+            replace(move.trigger, table=old_of[move.trigger.schema, move.trigger.table]),
+            replace(move.trigger, name=move.temporary),
         )
     )
 
 
-def placed(moves: Sequence[TriggerMove], existing: Collection[Placed]) -> list[Sql]:
+def placed(noted: Iterable[TriggerNote], existing: Iterable[Trigger]) -> list[Sql]:
     """Return what remains after the RENAME; nothing when every trigger is in its place.
+
+    Each trigger is made again as its original is or, where that is dropped already, as its copy is
+    behind the gate. Where neither is there another session has dropped them, and it stays so.
 
     Args:
         existing: the triggers that the swapped tables have, on whichever of them.
     """
-    return _framed(_placed(moves, set(existing)))
+    there = {(trigger.schema, trigger.name): trigger for trigger in existing}
+    moves = [move for note in noted if (move := _move_of(note, there)) is not None]
+    places = {Placed(one.schema, one.name, one.table) for one in there.values()}
+    return _framed(_placed(moves, places))
 
 
-def withdrawn(moves: Iterable[TriggerMove], existing: Collection[Placed]) -> list[Sql]:
+def _move_of(note: TriggerNote, there: Mapping[tuple[str, str], Trigger]) -> TriggerMove | None:
+    """Return a move with the definition that the server has; None where it has none.
+
+    Raises:
+        Refusal: the copy is not the one that this program made.
+    """
+    found = there.get((note.schema, note.name))
+    if found is None and (copy := there.get((note.schema, note.temporary))) is not None:
+        found = _ungated(note, copy)
+    if found is None:
+        return None
+    return TriggerMove(
+        trigger=replace(found, name=note.name, table=note.table), temporary=note.temporary
+    )
+
+
+def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
+    """Return a copy without the gate around its body."""
+    begin = gate(note)
+    # The server keeps the semicolon that followed it in the packet.
+    body = copy.body.rstrip("; \t\r\n")
+    if not (body.startswith(begin) and body.endswith(_GATE_END)):
+        raise Refusal(
+            f"trigger {note.temporary} of {note.schema}.{note.table} is not as this program made"
+            f" it: {note.name} cannot be made again from it",
+            hint=f"see who has changed it; create {note.name} by hand, then drop {note.temporary}",
+            error_code=ErrorCode.TRIGGER_NOT_KEPT,
+        )
+    body = body[len(begin) : -len(_GATE_END)]
+    text = copy.text.rstrip("; \t\r\n")
+    whole = text.startswith(begin) and text.endswith(_GATE_END)
+    return replace(copy, body=body, text=text[len(begin) : -len(_GATE_END)] if whole else body)
+
+
+def withdrawn(noted: Iterable[TriggerNote], existing: Collection[Placed]) -> list[Sql]:
     """Return what undoes :func:`copies` where no RENAME followed."""
     names = {(place.schema, place.name) for place in existing}
     return _framed(
-        _drop(move.trigger.schema, move.temporary)
-        for move in moves
-        if (move.trigger.schema, move.temporary) in names
+        _drop(note.schema, note.temporary)
+        for note in noted
+        if (note.schema, note.temporary) in names
     )
 
 
@@ -183,7 +228,7 @@ def create(
     )
     if gated:
         # A body may end in a comment that the end of the line closes.
-        return settings, f"{head}{gated}{trigger.body}\n; END IF".encode(BYTES)
+        return settings, f"{head}{gated}{trigger.body}{_GATE_END}".encode(BYTES)
     statement = f"{head}{f'{order} ' if order else ''}{trigger.body}".encode(BYTES)
     return settings, statement if _is_block(trigger) else EndsPacket(statement)
 
@@ -200,7 +245,7 @@ def _is_block(trigger: Trigger) -> bool:
         return False
 
 
-def gate(move: TriggerMove) -> str:
+def gate(note: TriggerNote) -> str:
     """Return the begin of a temporary trigger: its body runs while the trigger itself is missing.
 
     Nothing but the catalogue shows atomically with CREATE TRIGGER that it was done, and the
@@ -216,9 +261,9 @@ def gate(move: TriggerMove) -> str:
 
     Writes meet the gate only where the session was killed half-way, until it is settled.
     """
-    itself, mine = _exists(move, move.trigger.name), _exists(move, move.temporary)
+    itself, mine = _exists(note, note.name), _exists(note, note.temporary)
     recent = _exists(
-        move, move.temporary, f" AND CREATED > NOW() - INTERVAL {_WARY_SECONDS} SECOND"
+        note, note.temporary, f" AND CREATED > NOW() - INTERVAL {_WARY_SECONDS} SECOND"
     )
     return (
         f"IF NOT {mine} THEN {_TRY_AGAIN};"
@@ -229,11 +274,11 @@ def gate(move: TriggerMove) -> str:
     )
 
 
-def _exists(move: TriggerMove, name: str, further: str = "") -> str:
+def _exists(note: TriggerNote, name: str, further: str = "") -> str:
     return (
         "EXISTS (SELECT 1 FROM information_schema.TRIGGERS"
-        f" WHERE TRIGGER_SCHEMA = {string_literal(move.trigger.schema)}"
-        f" AND EVENT_OBJECT_TABLE = {string_literal(move.trigger.table)}"
+        f" WHERE TRIGGER_SCHEMA = {string_literal(note.schema)}"
+        f" AND EVENT_OBJECT_TABLE = {string_literal(note.table)}"
         f" AND TRIGGER_NAME = {string_literal(name)}{further})"
     )
 

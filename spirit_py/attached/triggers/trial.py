@@ -31,7 +31,7 @@ def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
         ServerFault: of the server or the connection.
     """
     trigger = move.trigger
-    for gated in ("", gate(move)):
+    for gated in ("", gate(move.note)):
         statements = create(trigger, name=move.temporary, table=swap.new, gated=gated)
         _, fault = session.execute_packet(statements)
         session.execute(OWN_SETTINGS)
@@ -45,7 +45,8 @@ def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
 
 def withdraw(session: Session, moves: Iterable[TriggerMove], swap: Swap) -> None:
     """Drop what is left of the trial on the new table."""
-    for statement in withdrawn(moves, read_places(session, [(swap.schema, swap.new)])):
+    there = read_places(session, [(swap.schema, swap.new)])
+    for statement in withdrawn([move.note for move in moves], there):
         session.execute_packet([statement])
 
 

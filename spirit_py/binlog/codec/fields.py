@@ -16,7 +16,7 @@ from spirit_py.binlog.codec import jsonb
 from spirit_py.binlog.codec import tablemap as codes
 from spirit_py.binlog.codec import text as codec_text
 from spirit_py.binlog.codec.decimals import decimal_codec
-from spirit_py.errors import SchemaChanged
+from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.table import temporal, values
 
 if TYPE_CHECKING:
@@ -274,12 +274,20 @@ def _bit(column: Column, _index: int) -> dict[str, Any]:
     return {"code": f"{width}s", "width": width, "key": value, "literal": literal, "plain": value}
 
 
-def _json(_column: Column, index: int) -> dict[str, Any]:
+def _json(column: Column, index: int) -> dict[str, Any]:
+    """Describe JSON; an error names the column."""
+
+    def show(raw: bytes) -> str:
+        try:
+            return jsonb.sql_expression(raw)
+        except UnreadableChange as error:
+            raise UnreadableChange(f"column {column.name}: {error}", hint=error.hint) from error
+
     return {
         "prefix": 4,
         "literal": ("", f"show{index}({{v}})", ""),
         "plain": f"plain{index}({{v}})",
-        "helpers": {f"show{index}": jsonb.sql_expression, f"plain{index}": jsonb.plain_value},
+        "helpers": {f"show{index}": show, f"plain{index}": jsonb.plain_value},
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from spirit_py.errors import UnreadableChange
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -58,9 +60,17 @@ class RowImage(NamedTuple):
         return len(self.data) + _OBJECT_BYTES
 
     def render(self) -> RenderedRow:
-        """Render the mapping's old columns for SQL."""
+        """Render the mapping's old columns for SQL.
+
+        Raises:
+            UnreadableChange: a value has no literal; with row and column.
+        """
         codec, data = self.codec, self.data
-        return codec.renderers[data[: codec.bitmap_bytes]](data)
+        try:
+            return codec.renderers[data[: codec.bitmap_bytes]](data)
+        except UnreadableChange as error:
+            where = f"row {self.key_sql} of {codec.schema.schema}.{codec.schema.name}"
+            raise UnreadableChange(f"{where}, {error}", hint=error.hint) from error
 
     def values(self) -> dict[str, Any]:
         """Decode every column into a value that JSON can carry without loss."""

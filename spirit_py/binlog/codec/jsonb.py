@@ -8,13 +8,23 @@ Measured on 9.7.4: an opaque value takes its type code from the expression. ``X'
 VARCHAR (15) at any length; BLOB (252), BINARY (254), BIT (16) and TIMESTAMP (7) come from
 a JSON_TABLE column; MEDIUMBLOB (250) and LONGBLOB (251) from an IF() whose other branch is
 that long. A value gets TINYBLOB (249) only if it is a column when it is converted to JSON, so that
-conversion is inside the query over JSON_TABLE.
+conversion is inside the query over JSON_TABLE. BIT (16) of more than 8 bytes is what
+``COALESCE(b, b)`` and the like make of a BIT column: the digits of its number.
+
+VAR_STRING (253) is text of ucs2, utf16, utf16le and utf32 in JSON_ARRAY and the like: its bytes as
+they are, all of which text of ucs2 can have. The expression asks for its own type, because another
+version may make a string of it.
+
+No other type code comes from any expression that was tried; 254 beyond 255 bytes is a SET of binary
+texts. They are refused (R9), and so are names of members with surrogates, which come from ucs2: the
+server takes no literal of them.
 """
 
 from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable
 
 from spirit_py.binlog.codec.decimals import decimal_codec
 from spirit_py.errors import UnreadableChange
@@ -33,11 +43,21 @@ _NUMBERS = {
 }  # fmt: skip
 _UNSIGNED = frozenset({6, 8, 10})
 _INLINE_SMALL, _INLINE_LARGE = frozenset({4, 5, 6}), frozenset({4, 5, 6, 7, 8})
-_TIMESTAMP, _DATE, _TIME, _DATETIME, _BIT, _DECIMAL = 7, 10, 11, 12, 16, 246
+_TIMESTAMP, _DATE, _TIME, _DATETIME, _VARCHAR, _BIT, _DECIMAL = 7, 10, 11, 12, 15, 16, 246
 _show_time = temporal.show_function("time", 6)
 _show_datetime = temporal.show_function("datetime", 6)
-_TINY_BLOB, _MEDIUM_BLOB, _LONG_BLOB, _BLOB, _BINARY = 249, 250, 251, 252, 254
-_LONGEST_TINY = 255
+_TINY_BLOB, _MEDIUM_BLOB, _LONG_BLOB, _BLOB, _VAR_STRING, _BINARY = 249, 250, 251, 252, 253, 254
+_LONGEST_TINY = _LONGEST_BINARY = 255
+_LONGEST_MEDIUM = (1 << 24) - 1
+_BIT_BYTES = 8
+_AS_JSON = "JSON_EXTRACT(JSON_ARRAY({}), '$[0]')"
+_NOT_KNOWN = "JSON_EXTRACT('this server makes no value of type code 253', '$')"
+_CORRECT = (
+    "correct the value, such as by JSON_SET with a VARBINARY one or other text, then start the"
+    " migration again"
+)
+_TEMPORAL_BYTES = 8
+_Render = Callable[[int, bytes], str]
 
 
 def sql_expression(raw: bytes) -> str:
@@ -46,32 +66,36 @@ def sql_expression(raw: bytes) -> str:
     An empty value, which a non-strict server stores in a new NOT NULL column, is JSON null.
 
     Raises:
-        UnreadableChange: when the bytes are not binary JSON.
+        UnreadableChange: when the bytes are not binary JSON, or no expression gives them.
     """
-    return _document(raw).document
+    return _document(raw, opaque_sql).document
 
 
 def plain_value(raw: bytes) -> str:
     """Return the document as JSON text; temporal and opaque values as the server shows them."""
-    return _document(raw).text
+    return _document(raw, lambda _kind, _payload: "NULL").text
 
 
-def _document(raw: bytes) -> Node:
+def _document(raw: bytes, render: _Render) -> Node:
     if not raw:
         return Node("null")
     try:
-        return _value(raw[0], raw, 1)
+        return _value(raw[0], raw, 1, render)
+    except UnicodeDecodeError as error:
+        raise UnreadableChange(
+            f"its JSON has text with a surrogate, or no UTF-8: {error.object[:40]!r}", hint=_CORRECT
+        ) from error
     except (IndexError, KeyError, ValueError, struct.error) as error:
         raise UnreadableChange(
-            f"a JSON value in a row image cannot be read: {error!r}",
+            f"its JSON value cannot be read: {error!r}",
             hint="the server may be newer than this program knows",
         ) from error
 
 
-def _value(kind: int, data: bytes, at: int) -> Node:
+def _value(kind: int, data: bytes, at: int, render: _Render) -> Node:
     """Decode one value whose payload starts at ``at``."""
     if kind <= _LARGE_ARRAY:
-        return _container(kind, data, at)
+        return _container(kind, data, at, render)
     if kind == _LITERAL:
         return Node(_LITERALS[data[at]])
     if kind == _STRING:
@@ -80,14 +104,14 @@ def _value(kind: int, data: bytes, at: int) -> Node:
         return documents.string(text)
     if kind == _OPAQUE:
         start, size = _length(data, at + 1)
-        return _opaque(data[at], _slice(data, start, size))
+        return _opaque(data[at], _slice(data, start, size), render)
     (number,) = _NUMBERS[kind].unpack_from(data, at)
     if kind == _DOUBLE:
         return documents.double(repr(number))
     return documents.integer(str(number), unsigned=kind in _UNSIGNED)
 
 
-def _container(kind: int, data: bytes, start: int) -> Node:
+def _container(kind: int, data: bytes, start: int, render: _Render) -> Node:
     """Decode an array or object; offsets inside count from its own start."""
     large, is_object = kind in {_LARGE_OBJECT, _LARGE_ARRAY}, kind <= _LARGE_OBJECT
     word = 4 if large else 2
@@ -107,20 +131,25 @@ def _container(kind: int, data: bytes, start: int) -> Node:
         place = at + 1
         if item not in inline:
             place = start + int.from_bytes(data[place : place + word], "little")
-        items.append(_value(item, data, place))
+        items.append(_value(item, data, place, render))
         at += 1 + word
     return documents.members(keys, items) if is_object else documents.array(items)
 
 
-def _opaque(kind: int, payload: bytes) -> Node:
+def _opaque(kind: int, payload: bytes, render: _Render) -> Node:
     """Render a value that JSON text cannot represent."""
     if kind == _DECIMAL:
         precision, scale = payload[0], payload[1]
-        return _decimal(precision, scale, decimal_codec(precision, scale).show(payload[2:]))
+        codec = decimal_codec(precision, scale)
+        if len(payload) != 2 + codec.width:
+            raise ValueError("a DECIMAL of another length")
+        return _decimal(precision, scale, codec.show(payload[2:]))
     if kind in {_DATE, _TIME, _DATETIME, _TIMESTAMP}:
+        if len(payload) != _TEMPORAL_BYTES:
+            raise ValueError("a date or time of another length")
         return _temporal(kind, int.from_bytes(payload, "little", signed=True))
     shown = f'"base64:type{kind}:{base64.b64encode(payload).decode()}"'
-    return Node(shown, opaque_sql(kind, payload))
+    return Node(shown, render(kind, payload))
 
 
 def _decimal(precision: int, scale: int, number: str) -> Node:
@@ -147,21 +176,41 @@ def _temporal(kind: int, packed: int) -> Node:
 
 
 def opaque_sql(kind: int, payload: bytes) -> str:
-    """Return an SQL expression of binary data that gets its type code back."""
-    literal = binary_literal(payload)
-    if kind == _BIT:
-        return _typed(str(int.from_bytes(payload, "big")), f"BIT({8 * max(len(payload), 1)})")
-    if kind == _TINY_BLOB and len(payload) <= _LONGEST_TINY:
-        return _typed(literal, "TINYBLOB", "JSON_EXTRACT(JSON_ARRAY(v), '$[0]')")
-    if kind in {_TINY_BLOB, _BLOB}:
+    """Return an SQL expression of binary data that gets its type code back.
+
+    Raises:
+        UnreadableChange: there is none.
+    """
+    literal, size = binary_literal(payload), len(payload)
+    if kind == _VARCHAR:
+        return literal
+    if kind == _BIT and 0 < size <= _BIT_BYTES:
+        return _typed(str(int.from_bytes(payload, "big")), f"BIT({8 * size})")
+    if kind == _BIT and _is_number(payload):
+        return _typed(payload.decode(), "BIT(64)", _AS_JSON.format("COALESCE(v, v)"))
+    if kind == _TINY_BLOB and size <= _LONGEST_TINY:
+        return _typed(literal, "TINYBLOB", _AS_JSON.format("v"))
+    if kind == _BLOB:
         return _typed(literal, "LONGBLOB")
-    if kind == _BINARY and payload:
-        return _typed(literal, f"BINARY({len(payload)})")
+    if kind == _BINARY and size <= _LONGEST_BINARY:
+        return _typed(literal, f"BINARY({size})")
+    if kind == _VAR_STRING and not size % 2:
+        value = _AS_JSON.format(f"_ucs2 {literal}")
+        return f"IF(JSON_TYPE({value}) = 'BLOB', {value}, {_NOT_KNOWN})"
     if kind == _LONG_BLOB:
         return f"IF(TRUE, {literal}, CAST(X'' AS BINARY(16777216)))"
-    if kind == _MEDIUM_BLOB:
+    if kind == _MEDIUM_BLOB and size <= _LONGEST_MEDIUM:
         return f"IF(TRUE, {literal}, CAST(X'' AS BINARY(65536)))"
-    return literal
+    raise UnreadableChange(
+        f"its JSON holds binary data of type code {kind}, {size} bytes, and no SQL expression"
+        " gives such a value",
+        hint=_CORRECT,
+    )
+
+
+def _is_number(payload: bytes) -> bool:
+    """Return whether the bytes are the digits of a BIT(64), as the server writes them."""
+    return payload.isdigit() and payload[:1] != b"0" and int(payload) < 1 << 64
 
 
 def _typed(sql: str, column_type: str, result: str = "v") -> str:

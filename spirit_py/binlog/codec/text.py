@@ -30,6 +30,7 @@ CODECS = {
     "koi8r": "koi8-r",
     "tis620": "tis-620",
 }
+_BMP = "\uffff"
 _SINGLE = struct.Struct("<f")
 
 
@@ -41,7 +42,8 @@ def plain_text(value: bytes, charset: str) -> str | dict[str, str]:
             text = value.decode(codec)
         except UnicodeDecodeError:
             return {"charset": charset, "hex": value.hex()}
-        if text.encode(codec) == value:
+        # A pair of surrogates is two characters of ucs2.
+        if text.encode(codec) == value and not (charset == "ucs2" and max(text, default="") > _BMP):
             return text
     return {"charset": charset, "hex": value.hex()}
 

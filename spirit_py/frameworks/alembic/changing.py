@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from alembic import context
 
+from spirit_py.errors import UsageFault
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from alembic.ddl.impl import DefaultImpl
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Connection, Engine
 
 #: Below Alembic's own logger, which its alembic.ini shows.
 _log: Final = logging.getLogger("alembic.spirit_py")
@@ -55,11 +57,8 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
         session.query(statement)
         return
     _, settings = split_settings(_settings(impl))
-    arguments = (
-        _arguments(connection)
-        | settings
-        | {name: value for name, value in options.items() if value is not None}
-    )
+    told = settings | {name: value for name, value in options.items() if value is not None}
+    arguments = _arguments(connection, told) | told
     signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
     config = prepared(session, arguments, around, statement)
     change(session, config, _log, handle_signals=signals)
@@ -108,8 +107,29 @@ def _section() -> dict[str, str]:
     return {name: value for name, value in found.items() if name not in of_all}
 
 
-def _arguments(connection: Connection) -> dict[str, Any]:
-    """Return how to reach the server of Alembic's connection, by its URL."""
+def _arguments(connection: Connection, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how to reach the server of Alembic's connection, by its URL and ``connect_args``."""
     engine = connection.engine
-    _, given = engine.dialect.create_connect_args(engine.url)
-    return arguments_of(str(engine.dialect.driver), given)
+    return arguments_of(str(engine.dialect.driver), _given(engine, told), told)
+
+
+def _given(engine: Engine, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keyword arguments with which the driver connects.
+
+    Raises:
+        UsageFault: it cannot be seen how, and the settings do not say what that means for TLS.
+    """
+    # SQLAlchemy keeps them in the function that connects, and nowhere else.
+    creator = engine.pool._creator  # noqa: SLF001
+    if inspect.isfunction(creator) and creator.__module__ == "sqlalchemy.engine.create":
+        given = inspect.getclosurevars(creator).nonlocals.get("cparams")
+        if given is not None and not list(engine.dialect.dispatch.do_connect):
+            return cast("Mapping[str, Any]", given)
+    if "ssl_mode" not in told:
+        raise UsageFault(
+            "the engine connects by a function of its own (creator, pool, or the event do_connect),"
+            " which does not show how",
+            hint="say it among the settings of spirit_py: ssl_mode, and what else it adds to the"
+            " URL (ssl_ca, password)",
+        )
+    return cast("Mapping[str, Any]", engine.dialect.create_connect_args(engine.url)[1])

@@ -66,8 +66,8 @@ def execute_online(
         )
     session = FrameworkSession(connection.connection)
     _, options = split_settings(_settings())
-    arguments = arguments_of("mysqldb", connection.get_connection_params()) | options
-    arguments |= {name: value for name, value in (asked or {}).items() if value is not None}
+    told = options | {name: value for name, value in (asked or {}).items() if value is not None}
+    arguments = arguments_of("mysqldb", connection.get_connection_params(), told) | told
     signals = bool(arguments.pop("handle_signals", False))
     config = prepared(session, arguments, look_around(session), _text(editor, sql, params))
     change(session, config, _log, handle_signals=signals)

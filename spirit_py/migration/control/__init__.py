@@ -1,8 +1,8 @@
 """Control while a migration runs: what operators ask of its process, and what it shows of itself.
 
-``spirit-py ctl`` runs on any machine that reaches the server. It adds its request to the checkpoint
-table of the migration (:mod:`spirit_py.checkpoint.queue`); the process looks there twice a second,
-from the creation of that table to its end, carries requests out one after the other, and answers
+``spirit-py ctl`` runs on any machine that reaches the server. It adds its request to a table beside
+the migrated one (:mod:`spirit_py.checkpoint.queue`); the process looks there twice a second, from
+the creation of that table to its end, carries requests out one after the other, and answers
 each. In the same thread and session it writes its figures every second or two, which ``spirit-py
 status`` shows. Nothing that goes wrong here ends the run.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +11,13 @@ from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.controlled import ABORT
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.mysql.processlist import client_of
+from spirit_py.mysql.processlist import whose
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -32,14 +31,12 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 NEEDED: Final = ("SELECT", "INSERT", "DELETE")
-"""What an operator needs on the checkpoint table, or on its schema."""
+"""What an operator needs on the table of the requests."""
 _READ_SECONDS: Final = 30
 #: Within which the process must answer; it looks twice a second.
 _ANSWER_SECONDS: Final = 30.0
 #: Within which an aborted process must end.
 _END_SECONDS: Final = 300.0
-#: The column has no default: the table is of a version without requests.
-_NO_DEFAULT: Final = 1364
 
 
 def control(
@@ -82,10 +79,10 @@ class Asking:
         """Ask, and show the answer."""
         self._require_rights(self.database, self.table)
         self._require_process()
-        queue = RequestQueue(self._checkpoint())
-        request = Request(verb=verb, token=secrets.token_hex(8), arguments=dict(arguments))
+        queue = self._queue()
+        request = Request.of(verb, arguments)
         take_named_lock(self.session, request.lock)
-        asked = Asked(number=self._put(queue, request), request=request)
+        asked = Asked(number=queue.put(self.session, request), request=request)
         try:
             answered = follow_answer(
                 self.session,
@@ -106,7 +103,7 @@ class Asking:
                 error_code=ErrorCode.NO_ANSWER,
             )
         if verb == ABORT:
-            self._await_end(queue.table)
+            self._await_end()
 
     @property
     def _name(self) -> str:
@@ -128,12 +125,11 @@ class Asking:
         Raises:
             Refusal: with the GRANT that is missing.
         """
-        read_grants(self.session).require(
-            NEEDED,
-            schema,
-            "a request to the process is a row of its checkpoint table",
-            [AuxiliaryNames.of(table).checkpoint],
-        )
+        names, grants = AuxiliaryNames.of(table), read_grants(self.session)
+        why = "a request to the process is a row of this table"
+        grants.require(NEEDED, schema, why, [names.requests], alone=True)
+        why = "the checkpoint says which tables are migrated together"
+        grants.require(("SELECT",), schema, why, [names.checkpoint], alone=True)
 
     def _require_process(self) -> None:
         """Refuse at once where no process could answer.
@@ -156,11 +152,11 @@ class Asking:
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
 
-    def _checkpoint(self) -> CheckpointTable:
-        """Return the checkpoint table with the record of the migration.
+    def _queue(self) -> RequestQueue:
+        """Return the requests of the migration.
 
         Raises:
-            Refusal: it is not there yet, or is not this program's.
+            Refusal: nobody takes requests yet, or what is there is not this program's.
         """
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
@@ -193,32 +189,26 @@ class Asking:
                 hint="see spirit-py status",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
-        return CheckpointTable(*found.home)
+        queue = RequestQueue(*found.home)
+        if not queue.is_ours(self.session):
+            raise Refusal(
+                f"the process that works on {self._name}{self._where()} takes no requests now:"
+                f" {queue} is not there",
+                hint="ask again in a moment; signals control the process as well",
+                error_code=ErrorCode.NOTHING_TO_CONTROL,
+            )
+        return queue
 
     def _where(self) -> str:
         """Return where the process can be found, for messages; empty where it has just ended."""
         holder = named_lock_holder(self.session, self._process_lock)
         if holder is None:
             return ""
-        client = client_of(self.session, holder)
-        return f" (server session {holder}{client and f' from {client}'})"
-
-    def _put(self, queue: RequestQueue, request: Request) -> int:
-        try:
-            return queue.put(self.session, request)
-        except ServerFault as fault:
-            if fault.code != _NO_DEFAULT:
-                raise
-            raise Refusal(
-                f"{queue.table} was created by an earlier version of spirit-py, without room for"
-                " requests",
-                hint="signals still control that process",
-                error_code=ErrorCode.REQUEST_REFUSED,
-            ) from fault
+        return f" ({whose(self.session, holder)})"
 
     # -- afterwards
 
-    def _await_end(self, checkpoint: CheckpointTable) -> None:
+    def _await_end(self) -> None:
         """Wait until the process has ended, and report what is left.
 
         Raises:
@@ -234,7 +224,7 @@ class Asking:
                 )
             self._pause(True)
             left -= LOOK_SECONDS
-        if checkpoint.exists(self.session):
+        if CheckpointTable(self.database, self.table).exists(self.session):
             self.say("it has ended; its tables and its checkpoint are kept")
         else:
             self.say("it has ended; nothing is left of it")

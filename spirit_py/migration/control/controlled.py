@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.checkpoint.live import LiveFigures
+    from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.requests import Request
     from spirit_py.errors import SpiritError
     from spirit_py.mysql.session import Session
@@ -28,6 +29,7 @@ CLEANUP: Final = "cleanup"
 """The argument of ``abort``: drop what was copied."""
 #: For how long the outcome of a statement that changes the tables is waited for.
 _OUTCOME_SECONDS: Final = 5.0
+NOT_KNOWN: Final = "what changes the tables was sent, and its outcome is not known yet"
 _LOOK_SECONDS: Final = 0.02
 
 
@@ -50,7 +52,7 @@ class Carrier(Protocol):
     def answers(self, request: Request) -> bool:
         """Return whether this thread answers the request; another one does where it does not."""
 
-    def carry_out(self, session: Session, request: Request) -> Effect:
+    def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked.
 
         Raises:

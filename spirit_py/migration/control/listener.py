@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -24,7 +25,6 @@ from spirit_py.threads import Background
 if TYPE_CHECKING:
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.checkpoint.requests import Request
     from spirit_py.migration.control.controlled import Carrier, Effect, Shows
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
@@ -72,7 +72,8 @@ class ControlListener:
     def __init__(self, process: Process, home: Name, *, verbs: Carrier, shows: Shows) -> None:
         self._process = process
         self._checkpoint = CheckpointTable(*home)
-        self._queue = RequestQueue(self._checkpoint)
+        self._queue = RequestQueue(*home)
+        self._created = False
         self._verbs = verbs
         self._shows = shows
         self._session = RenewedSession(
@@ -87,8 +88,19 @@ class ControlListener:
         self._thread = Background("control", self._listen)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to listen, to what is asked from now on."""
+        try:
+            self._create(self._session.session())
+        except ServerFault as fault:
+            _log.info("%s could not be created yet: %s", self._queue, fault.message)
+            self._session.close()
         self._thread.start()
+
+    def _create(self, session: Session) -> None:
+        """Create the table of the requests, once."""
+        if not self._created:
+            self._queue.create(session)
+            self._created = True
 
     def close(self) -> None:
         """End the thread and its session, once the last answers were read; safe to call again."""
@@ -115,13 +127,16 @@ class ControlListener:
                     _log.info("requests of operators could not be looked at: %s", error)
                     self._session.close()
         finally:
+            with contextlib.suppress(SpiritError):
+                self._session.ask(self._queue.drop)
             self._session.close()
 
     def _look(self, session: Session) -> None:
         """Answer what waits, and write the figures when it is time."""
+        self._create(session)
         waiting = self._queue.waiting(session)
         # Looked at now: another client may have put a table of its own in the place.
-        if waiting and self._checkpoint.is_ours(session):
+        if waiting and self._queue.is_ours(session):
             for asked in waiting:
                 self._answer(session, asked)
         self._forget_read(session)
@@ -131,7 +146,7 @@ class ControlListener:
         """Forget the answers for which nobody waits any more."""
         if not self._unread:
             return
-        left = [one for one in self._unread if self._queue.is_waited_for(session, one.request)]
+        left = [one for one in self._unread if self._queue.who_waits(session, one.request)]
         with self._settled:
             self._unread = left
             self._settled.notify_all()
@@ -145,7 +160,6 @@ class ControlListener:
                     f"refused a request that cannot be read: {asked.why}",
                     verb=None,
                     arguments=None,
-                    account=None,
                     client=None,
                     reason=asked.why,
                 )
@@ -155,7 +169,7 @@ class ControlListener:
         request = asked.request
         if not self._verbs.answers(request):
             return
-        waits = self._queue.is_waited_for(session, request)
+        again = request.lock in {one.request.lock for one in self._unread if one.who}
         if not self._queue.claim(session, asked.number):
             return
         then = None
@@ -163,9 +177,11 @@ class ControlListener:
         with self._settled:
             self._unread = [*self._unread, asked]
         try:
-            if not waits:
+            if not asked.who:
                 raise refused("the command that asked no longer waits for the answer")
-            effect = self._verbs.carry_out(session, request)
+            if again:
+                raise refused("this request was carried out already")
+            effect = self._verbs.carry_out(session, asked)
             answer = Answer(token=request.token, state=DONE, said=(effect.said,))
             self._log(asked, effect)
             then = effect.then
@@ -173,8 +189,8 @@ class ControlListener:
             answer = Answer.of_error(request.token, error)
             self._process.tell(
                 EventName.CONTROL_REFUSED,
-                f"ctl {request} refused: {error.message}; asked by {request.who}",
-                **_described(request),
+                f"ctl {request} refused: {error.message}; asked by {asked.who or 'nobody'}",
+                **_described(asked),
                 reason=error.message,
             )
         try:
@@ -184,11 +200,10 @@ class ControlListener:
                 self._process.stop.request(then)
 
     def _log(self, asked: Asked, effect: Effect) -> None:
-        request = asked.request
         self._process.tell(
             EventName.CONTROL_OBEYED,
-            f"ctl {request}: {effect.said}; asked by {request.who}",
-            **_described(request),
+            f"ctl {asked.request}: {effect.said}; asked by {asked.who}",
+            **_described(asked),
         )
 
     def _show(self, session: Session) -> None:
@@ -206,11 +221,11 @@ class ControlListener:
         self._shown, self._written_at = shown, now
 
 
-def _described(request: Request) -> dict[str, Any]:
+def _described(asked: Asked) -> dict[str, Any]:
     """Return the fields of an event about a request."""
+    request = asked.request
     return {
         "verb": request.verb,
         "arguments": dict(request.arguments),
-        "account": request.account,
-        "client": request.client,
+        "client": asked.who or None,
     }

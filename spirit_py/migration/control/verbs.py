@@ -11,6 +11,7 @@ from spirit_py.migration.control.controlled import (
     ABORT,
     CLEANUP,
     CUTOVER,
+    NOT_KNOWN,
     PAUSE,
     POSTPONE,
     RESUME,
@@ -31,6 +32,7 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.requests import Request
     from spirit_py.migration.control.orders import Orders
     from spirit_py.migration.run import Run
@@ -50,7 +52,7 @@ class Verbs:
         self._run = run
         self._orders = orders
         self._sentinels = [(schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables]
-        self._verbs: dict[str, Callable[[Session, Request], Effect]] = {
+        self._verbs: dict[str, Callable[[Session, Asked], Effect]] = {
             PAUSE: self._pause,
             RESUME: self._resume,
             SET: self._set,
@@ -63,13 +65,14 @@ class Verbs:
         """Return whether a request is not for the process's reverse replication."""
         return not (request.verb == REVERT and self._run.figures.phase is Phase.KEEP)
 
-    def carry_out(self, session: Session, request: Request) -> Effect:
+    def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked.
 
         Raises:
             Refusal: it cannot be done now, or there is no such verb.
             ServerFault: the server did not do it.
         """
+        request = asked.request
         if request.verb == REVERT:
             raise Refusal(
                 "no reverse replication runs in this process",
@@ -79,31 +82,31 @@ class Verbs:
         verb = self._verbs.get(request.verb)
         if verb is None:
             raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
-        return verb(session, request)
+        return verb(session, asked)
 
-    def _pause(self, session: Session, request: Request) -> Effect:
+    def _pause(self, session: Session, asked: Asked) -> Effect:
         self._require_unswapped("there is nothing left to pause")
         if earlier := self._run.settings.current.paused:
             return Effect(said=f"it is paused already: {earlier}")
-        self._orders.pause(session, f"paused by {request.who}")
-        if self._too_late():
+        self._orders.pause(session, f"paused by {asked.who}")
+        if why := self._too_late():
             # It would hold back the drop of the old table, and nothing else.
             self._orders.pause(session, "")
-            raise refused("too late: the swap is made", "there is nothing left to pause")
+            raise refused(why, "there is nothing left to pause")
         return Effect(
             said="paused: what runs now ends, and nothing new begins; changes are applied and the"
             " checkpoint is written as before"
         )
 
-    def _resume(self, session: Session, _request: Request) -> Effect:
+    def _resume(self, session: Session, _asked: Asked) -> Effect:
         earlier = self._run.settings.current.paused
         if not earlier:
             return Effect(said="it was not paused")
         self._orders.pause(session, "")
         return Effect(said=f"resumed; it was {earlier}")
 
-    def _set(self, session: Session, request: Request) -> Effect:
-        config, given = self._run.config, request.arguments
+    def _set(self, session: Session, asked: Asked) -> Effect:
+        config, given = self._run.config, asked.request.arguments
         self._require_counters(session, given)
         most = config.threads
         if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
@@ -130,7 +133,7 @@ class Verbs:
                 "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
             )
 
-    def _cutover(self, session: Session, _request: Request) -> Effect:
+    def _cutover(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("there is nothing left to swap")
         veto = self._run.veto
         asks, veto.overruled = veto.asks and not veto.overruled, True
@@ -167,7 +170,7 @@ class Verbs:
         waits = "" if waits_for_hook and seen.phase is Phase.SENTINEL else seen.waiting_for
         return f"{seen.phase.value}, waiting for {waits}" if waits else seen.phase.value
 
-    def _postpone(self, session: Session, _request: Request) -> Effect:
+    def _postpone(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("it cannot be postponed any more")
         first = self._sentinels[0]
         there = [name for name in self._sentinels if read_table(session, *name)]
@@ -176,53 +179,76 @@ class Verbs:
         self._run.veto.overruled = False
         # In this order: a swap that does not see the count yet has not been seen to begin here.
         self._run.postponements += 1
-        if self._too_late():
-            raise refused("too late: the swap is made", "see spirit-py status")
+        if why := self._too_late():
+            raise refused(why, "see spirit-py status")
         name = quote_table(*(there[0] if there else first))
         said = f"the swap is postponed {'already' if there else 'now'}"
         return Effect(said=f"{said}: spirit-py ctl cutover, or DROP TABLE {name}, ends that")
 
-    def _abort(self, _session: Session, request: Request) -> Effect:
+    def _abort(self, _session: Session, asked: Asked) -> Effect:
         require_running(
             self._run.stop, "see spirit-py status; spirit-py cleanup drops what is left"
         )
-        if CLEANUP in request.arguments:
-            self._require_unswapped("spirit-py cleanup drops what it left")
+        cleanup = CLEANUP in asked.request.arguments
+        # From now on no RENAME is sent; of one that was, the outcome is told.
+        self._run.giving_up = f"aborted by {asked.who}"
+        unknown = self._renaming()
+        if cleanup:
+            try:
+                self._require_unswapped("spirit-py cleanup drops what it left")
+            except Refusal:
+                self._run.giving_up = ""
+                raise
             return Effect(
                 said="stopping; what was copied is dropped",
                 then=AbortedForGood(
-                    f"aborted by {request.who}",
+                    f"aborted by {asked.who}",
                     hint="nothing is left of it; the source table is whole",
                 ),
             )
         said = "the same command carries on"
         hint = "the source table is whole; run the same command again"
-        if self._swapped:
+        if unknown:
+            said = hint = f"{NOT_KNOWN}: the same command looks at the tables"
+        elif self._run.keeper is not None and self._run.keeper.may_be_back():
+            said = hint = "the old definition is in place again, and the same command ends that"
+        elif self._swapped:
             said = "the change is done, and the same command does what is left to do after it"
             hint = said
-        return Effect(
-            said=f"stopping; {said}", then=Aborted(f"aborted by {request.who}", hint=hint)
-        )
+        return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {asked.who}", hint=hint))
 
     def _require_swap(self, hint: str) -> None:
         self._require_unswapped(hint)
         if self._run.config.dry_run:
             raise refused("this is a dry run, which swaps nothing")
 
-    def _too_late(self) -> bool:
-        """Return whether the tables may be swapped; waits for a RENAME that is under way.
+    def _too_late(self) -> str:
+        """Return why nothing is held back any more; waits for the statement that is under way.
 
-        A swap that has not come to its RENAME sees what was noted before this is asked.
+        What has not come to its statement yet sees what was noted before this is asked.
         """
-        await_outcome(lambda: self._run.renaming, self._run.stop)
-        return self._run.may_be_swapped
+        if self._renaming():
+            return NOT_KNOWN
+        run = self._run
+        # A process that goes on with an earlier one's reverse replication has made no swap itself.
+        swapped = run.may_be_swapped or run.altered or run.keeper is not None
+        return "too late: the swap is made" if swapped else ""
+
+    def _renaming(self) -> bool:
+        """Wait for the statement that changes the tables; return whether its outcome is unknown."""
+        run = self._run
+        await_outcome(lambda: run.renaming or run.altering, run.stop)
+        return run.renaming or run.altering
 
     @property
     def _swapped(self) -> bool:
         """Whether the tables are swapped, or may be."""
         run = self._run
-        return run.may_be_swapped or run.swapped_before or run.figures.phase in AFTER_SWAP
+        swapped = run.may_be_swapped or run.swapped_before or run.altered
+        return swapped or run.figures.phase in AFTER_SWAP
 
     def _require_unswapped(self, hint: str) -> None:
+        if self._renaming():
+            raise refused(NOT_KNOWN, "see spirit-py status")
         if self._swapped:
             raise refused("the tables are swapped", hint)

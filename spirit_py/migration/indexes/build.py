@@ -28,6 +28,7 @@ from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events import EventName
+from spirit_py.migration.indexes.deferred import build_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
@@ -46,7 +47,6 @@ from spirit_py.mysql.tables.deferred_indexes import (
     set_build_threads,
 )
 from spirit_py.pace import Work, await_turn
-from spirit_py.table.names import lock_name
 from spirit_py.threads import Background
 from spirit_py.units import human_seconds
 
@@ -211,7 +211,7 @@ class IndexBuild:
         session = connect(connection, role="index", lock_wait_timeout=wait)
         self._session.take(session)
         try:
-            take_from_lost_session(session, lock_name("index", *deferred.target))
+            take_from_lost_session(session, build_lock(connection.label, deferred.target))
             if not deferred.are_built(session):
                 self._build(session)
                 points.reach("index.built")

@@ -10,14 +10,25 @@ from spirit_py.checkpoint.proofs import renew_proofs, shape_here
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.errors import SchemaChanged
 from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.run_label import token_of
 from spirit_py.mysql.tables.deferred_indexes import drop_sql
 from spirit_py.mysql.tables.definition import read_shape
+from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tables.identity import Name
 
 _SHOWN: Final = 6
+
+
+def build_lock(run: str, target: Name) -> str:
+    """Return the name of the lock that the session holds which builds the indexes of a new table.
+
+    Args:
+        run: the run's label or its token.
+    """
+    return lock_name("index", token_of(run), *target)
 
 
 @dataclass(frozen=True, kw_only=True)

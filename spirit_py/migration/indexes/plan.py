@@ -6,19 +6,26 @@ may still be dropped in the middle of the copy (:mod:`spirit_py.migration.indexe
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import digest_of
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.events import EventName
 from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
-from spirit_py.mysql.tables.new_table import drop_building
+from spirit_py.mysql.tables.new_table import altered_definition, drop_building
 from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
-from spirit_py.statement.index_definitions import deferrable_indexes, without_indexes
+from spirit_py.statement.index_definitions import (
+    deferrable_indexes,
+    index_clauses,
+    without_indexes,
+)
+from spirit_py.table.names import building_name, is_building_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +112,8 @@ def carry_on_with_indexes(
         building = read_proofs(session, context.schema, context.table).building
         drop_building(session, context.schema, context.table, building)
         progress = record.of(mapping.source.schema, mapping.source.name)
-        plan = _plan_of_earlier_run(progress, mapping)
+        clauses = _deferred_clauses(run, session, context, mapping, progress)
+        plan = _plan_of_earlier_run(progress, mapping, clauses)
         if not plan.left_out and not progress.copied:
             plan = plan_indexes(run, session, context, mapping)
         plans.append(plan)
@@ -141,14 +149,53 @@ def plan_indexes(
     return plan
 
 
-def _plan_of_earlier_run(progress: TableProgress, mapping: TableMapping) -> IndexPlan:
+def _deferred_clauses(
+    run: Run,
+    session: SqlSession,
+    context: PreflightContext,
+    mapping: TableMapping,
+    progress: TableProgress,
+) -> tuple[tuple[str, str], ...]:
+    """Return name and definition of the indexes that an earlier run has left out, in their order.
+
+    The record has their names. The server says what they are: of the new table, where they are
+    built, else of an empty one that the same statement is tried on (R26).
+
+    Raises:
+        Refusal: the statement does not make these indexes.
+    """
+    if not progress.deferred:
+        return ()
+    made = mapping.target
+    if digest_of(shape_of(made), made.name) != progress.target_shape:
+        building = read_proofs(session, context.schema, context.table).building
+        if not is_building_name(context.table, building):
+            building = building_name(context.table, secrets.token_hex(3))
+        with run.session("alter", native=True) as native:
+            made = altered_definition(
+                session, native, context.source, context.statement, building=building
+            )
+    found = index_clauses(made)
+    if missing := [name for name in progress.deferred if name not in found]:
+        raise Refusal(
+            f"the checkpoint of {progress} says that the indexes {', '.join(missing)} are to be"
+            " built, and the statement makes none of that name",
+            hint="spirit-py cleanup drops what is left; then start the migration again",
+            error_code=ErrorCode.CHECKPOINT_UNREADABLE,
+        )
+    return tuple((name, found[name]) for name in found if name in progress.deferred)
+
+
+def _plan_of_earlier_run(
+    progress: TableProgress, mapping: TableMapping, clauses: tuple[tuple[str, str], ...]
+) -> IndexPlan:
     """Return what an earlier run has done with the indexes of one table."""
     deferred = DeferredIndexes(
         source=(mapping.source.schema, mapping.source.name),
         target=(mapping.target.schema, mapping.target.name),
         whole_shape=progress.target_shape,
         bare_shape=progress.bare_shape,
-        indexes=progress.deferred,
+        indexes=clauses,
     )
     return IndexPlan(deferred=deferred, left_out=bool(deferred), why="an earlier run began so")
 

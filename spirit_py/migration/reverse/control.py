@@ -15,6 +15,7 @@ from spirit_py.migration.control.controlled import (
     ABORT,
     CLEANUP,
     CUTOVER,
+    NOT_KNOWN,
     PAUSE,
     POSTPONE,
     RESUME,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.checkpoint.live import LiveFigures
+    from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.requests import Request
     from spirit_py.migration.process import Process
     from spirit_py.migration.reverse.keeper import Keeper
@@ -79,7 +81,7 @@ class RevertVerbs:
         self._process = process
         self._keeper = keeper
         self._pace = pace
-        self._verbs: dict[str, Callable[[Request], Effect]] = {
+        self._verbs: dict[str, Callable[[Asked], Effect]] = {
             PAUSE: self._pause,
             RESUME: self._resume,
             ABORT: self._abort,
@@ -89,50 +91,60 @@ class RevertVerbs:
         """Return that no other thread answers."""
         return True
 
-    def carry_out(self, session: Session, request: Request) -> Effect:  # noqa: ARG002 - likewise
+    def carry_out(self, session: Session, asked: Asked) -> Effect:  # noqa: ARG002 - likewise
         """Do what is asked.
 
         Raises:
             Refusal: a revert does not know it, or it is too late.
         """
+        request = asked.request
         if request.verb in _REFUSED:
             raise refused(*_REFUSED[request.verb])
         verb = self._verbs.get(request.verb)
         if verb is None:
             raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
-        return verb(request)
+        return verb(asked)
 
-    def _pause(self, request: Request) -> Effect:
-        if self._keeper.may_be_back():
-            raise refused("too late: the swap back is made", _NOTHING_TO_HOLD)
+    def _pause(self, asked: Asked) -> Effect:
         if earlier := self._pace.paused:
             return Effect(said=f"it is paused already: {earlier}")
-        self._pace.paused = f"paused by {request.who}"
-        await_outcome(lambda: self._keeper.renaming, self._process.stop)
-        if self._keeper.may_be_back():
+        keeper = self._keeper
+        # From now on no RENAME is sent; of one that was, the outcome is told.
+        self._pace.paused = f"paused by {asked.who}"
+        await_outcome(lambda: keeper.renaming, self._process.stop)
+        if keeper.may_be_back():
             self._pace.paused = ""
+            if keeper.renaming:
+                raise refused(NOT_KNOWN, "see spirit-py status")
             raise refused("too late: the swap back is made", _NOTHING_TO_HOLD)
         return Effect(
             said="paused: what is compared now ends, and the tables are not swapped back; changes"
             " are applied as before. The pause ends with the process"
         )
 
-    def _resume(self, _request: Request) -> Effect:
+    def _resume(self, _asked: Asked) -> Effect:
         earlier, self._pace.paused = self._pace.paused, ""
         return Effect(said=f"resumed; it was {earlier}" if earlier else "it was not paused")
 
-    def _abort(self, request: Request) -> Effect:
+    def _abort(self, asked: Asked) -> Effect:
         require_running(self._process.stop, "see spirit-py status")
-        if CLEANUP in request.arguments:
+        keeper = self._keeper
+        # From now on no RENAME is sent; of one that was, the outcome is told.
+        self._process.giving_up = f"aborted by {asked.who}"
+        await_outcome(lambda: keeper.renaming, self._process.stop)
+        said = "the old table stays, and spirit-py revert still swaps back"
+        if keeper.renaming:
+            said = f"{NOT_KNOWN}: spirit-py revert looks at the tables"
+        elif keeper.may_be_back():
+            said = "the old definition is in place, and spirit-py revert drops what is left"
+        if CLEANUP in asked.request.arguments:
+            self._process.giving_up = ""
             raise refused(
-                "a revert has copied nothing that could be dropped",
+                f"a revert has copied nothing that could be dropped; {said}",
                 "abort without --cleanup ends it; spirit-py cleanup --drop-old gives the old table"
                 " up",
             )
-        said = "the old table stays, and spirit-py revert still swaps back"
-        if self._keeper.may_be_back():
-            said = "the old definition is in place, and spirit-py revert drops what is left"
-        return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {request.who}"))
+        return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {asked.who}"))
 
 
 class RevertFigures:

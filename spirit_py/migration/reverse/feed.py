@@ -12,6 +12,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration.pair import Pair, open_feed
+from spirit_py.migration.same_tables import BACK
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.tables.definition import read_shape, read_table
@@ -131,11 +132,16 @@ def open_reverse_feed(
             subscription=feed.add_subscription(mapping, rests=()),
             applier=applier,
             stop=stop,
+            direction=BACK,
         )
         for mapping in mappings
     ]
+    for pair in pairs:
+        pair.tables.begin(afresh=False)
     feed.start_from_position(record.position)
     feed.set_watermark_optimization(enabled=False)
+    for pair in pairs:
+        pair.tables.look()
     return pairs
 
 

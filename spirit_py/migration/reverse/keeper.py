@@ -14,6 +14,7 @@ a signal, a lost process  position and tables stay, and ``spirit-py revert`` goe
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +38,7 @@ from spirit_py.events import EventName
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
 from spirit_py.migration.reverse.mailbox import RevertMailbox
 from spirit_py.migration.reverse.swap_back import SwapBack
-from spirit_py.migration.swap import BACK
+from spirit_py.migration.same_tables import BACK
 from spirit_py.migration.swapped_out import drop_swapped_out
 from spirit_py.mysql.access import explain_access
 from spirit_py.units import human_seconds
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
 
+_LOG = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _STILL: Final = (
     "the change is done; spirit-py revert still swaps back, as long as the server keeps its binlog;"
@@ -178,7 +180,7 @@ class Keeper:
                 duplicates = isinstance(error, DuplicateForUnique)
                 if not duplicates or self._process.stop.reason is not None:
                     self._check()
-                self._mailbox.save(self._pairs[0].feed.position())
+                self._mailbox.save(self._position())
                 raise
             self.finish(skip_drop=skip_drop)
 
@@ -221,7 +223,7 @@ class Keeper:
             self._check()
             left = until - time.monotonic()
             try:
-                asked = mailbox.requested(self._pairs[0].feed.position)
+                asked = mailbox.requested(self._position)
             except SchemaChanged as error:
                 raise self._lost(error) from error
             if asked is not None and self._answer(asked):
@@ -237,6 +239,17 @@ class Keeper:
             process.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
 
+    def _position(self) -> str:
+        """Return the place to go on from; empty where a rebuild before it could not be noted."""
+        position = self._pairs[0].feed.position()
+        try:
+            for pair in self._pairs:
+                pair.tables.take_over()
+        except SpiritError as error:
+            _LOG.info("a rebuilt table could not be noted: %s", error)
+            return ""
+        return position
+
     def _check(self) -> None:
         """End where a signal or a fault asks for it."""
         asked = self._process.stop.reason
@@ -245,7 +258,7 @@ class Keeper:
             return
         if asked is None and _is_final(fault):
             raise self._lost(fault)
-        self._mailbox.save(self._pairs[0].feed.position())
+        self._mailbox.save(self._position())
         if asked is not None:
             if isinstance(asked, Interrupted):
                 back = self._swap is not None and self._swap.swapped

@@ -1,6 +1,6 @@
 """The mailbox between the process that runs reverse replication and those that ask for a revert.
 
-The record, the requests and their answers are rows of the checkpoint table
+The record is a row of the checkpoint table; requests and answers are in the table of the requests
 (:mod:`spirit_py.checkpoint.queue`).
 """
 
@@ -53,7 +53,7 @@ class RevertMailbox:
     def __init__(self, process: Process, record: ReverseRecord) -> None:
         self._process = process
         self._checkpoint = CheckpointTable(*record.home)
-        self._queue = RequestQueue(self._checkpoint)
+        self._queue = RequestQueue(*record.home)
         self.record = record
         self._session = RenewedSession(lambda: process.session("keep", read_timeout=_READ_SECONDS))
         self._written_at = time.monotonic()
@@ -160,10 +160,9 @@ class RevertMailbox:
         for asked in self._queue.waiting(session):
             if not isinstance(asked, Asked) or asked.request.verb != REVERT:
                 continue
-            waits = self._queue.is_waited_for(session, asked.request)
             if not self._queue.claim(session, asked.number):
                 continue
-            if waits:
+            if asked.who:
                 yield asked
                 continue
             text = "a request of a spirit-py revert that no longer waits is not carried out"
@@ -172,8 +171,7 @@ class RevertMailbox:
                 text,
                 verb=REVERT,
                 arguments=dict(asked.request.arguments),
-                account=asked.request.account,
-                client=asked.request.client,
+                client=None,
                 reason="it no longer waits",
             )
             error = MigrationFailure(text, hint="run spirit-py revert again")
@@ -215,7 +213,7 @@ class RevertMailbox:
             answered.append(asked)
             answer = replace(self._answer, token=asked.request.token)
             self._queue.answer(session, asked.number, answer)
-        return not any(self._queue.is_waited_for(session, asked.request) for asked in answered)
+        return not any(self._queue.who_waits(session, asked.request) for asked in answered)
 
     # -- the session
 

@@ -87,7 +87,8 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
         ReverseReplicationLost: the old tables can follow no more; the change is done.
         Interrupted: another process may go on with it.
     """
-    run.report.reverted = Keeper(run, record).run()
+    run.keeper = Keeper(run, record)
+    run.report.reverted = run.keeper.run()
     run.show("")
     return run.report.reverted
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import signal
 import time
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
-from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.events import EventName
@@ -152,7 +151,7 @@ class Revert(Process):
                         f"asking the process that runs reverse replication (session {holder})",
                         session=holder,
                     )
-                    if self._ask(session, RequestQueue(CheckpointTable(*found.home))):
+                    if self._ask(session, RequestQueue(*found.home)):
                         return
             self.tell(
                 EventName.REVERT_TAKEN_OVER,
@@ -196,7 +195,7 @@ class Revert(Process):
     def _ask(self, session: Session, queue: RequestQueue) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
         arguments = {SKIP_DROP: "yes"} if self.config.skip_drop else {}
-        request = Request(verb=REVERT, token=secrets.token_hex(8), arguments=arguments)
+        request = Request.of(REVERT, arguments)
         # A request counts only while a process waits for the answer, which this lock proves.
         waiting = AdvisoryLock(
             self.config.connection, request.lock, stop=self.stop, purpose="revert"
@@ -242,7 +241,9 @@ class Revert(Process):
             self.label(session, facts, names)
             self.lock_tables_from_other_runs(names)
             require_passable(session, self.config.feed.passable, names)
-            end_earlier_sessions(session, self.config.connection.label)
+            tokens = runs_seen(session, names)
+            label = self.config.connection.label
+            end_earlier_sessions(session, label, tokens=tokens, warn=self.warn)
             settle_left(self, session, names)
             latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.

@@ -22,8 +22,13 @@ from spirit_py.errors import (
 from spirit_py.events import EventName
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.reverse.feed import require_definitions
-from spirit_py.migration.swap import BACK, PairSwap, swaps_of
+from spirit_py.migration.same_tables import BACK
+from spirit_py.migration.swap import PairSwap, swaps_of
 from spirit_py.pace import Work, await_turn
+from spirit_py.plan.estimate import comparison_time
+from spirit_py.plan.sample import take_sample
+from spirit_py.spark.settings import local_slots
+from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +85,8 @@ class SwapBack:
             self._mailbox.write(
                 position=self._feed.position(), state=REVERTING, skip_drop=skip_drop
             )
-            self.swap()
+            with self._feed.flushed_often():
+                self.swap()
         except BaseException as error:
             # Interrupted after the RENAME: a later process sees by the tables that it was made.
             if not (self.swapped or isinstance(error, OutcomeUnknown)):
@@ -106,10 +112,43 @@ class SwapBack:
         process.tell(EventName.REVERT_STEP_BEGUN, "bringing the old table up to date", step="drain")
         self._feed.block_wait()
         self._feed.flush()
+        self._tell_comparison()
         with relieved(pair.doubts for pair in self._pairs):
             for pair in self._pairs:
                 pair.analyze()
                 pair.check()
+
+    def _tell_comparison(self) -> None:
+        """Report how much is compared, and about how long that takes: nothing holds it back."""
+        sizes = [pair.mapping.source for pair in self._pairs]
+        self._process.tell(
+            EventName.REVERT_STEP_BEGUN,
+            f"comparing every row of {self._mailbox.record.names} before the swap back:"
+            f" {human_count(sum(size.estimated_rows for size in sizes))} rows,"
+            f" {human_bytes(sum(size.total_bytes for size in sizes))}, as the server estimates;"
+            f" {self._time()}; no throttler holds that back",
+            step="compare",
+        )
+
+    def _time(self) -> str:
+        """Return the time of the comparison in words, from a sample of half a second a table."""
+        process, seconds = self._process, 0.0
+        for pair in self._pairs:
+            try:
+                sample = take_sample(
+                    process.config.connection,
+                    pair.mapping,
+                    "",
+                    sessions=local_slots(process.config),
+                    stop=pair.stop,
+                )
+            except ServerFault as fault:
+                return f"its time was not measured: {fault.message}"
+            one = comparison_time(pair.mapping, sample)
+            if one is None:
+                return f"its time was not measured: {sample.trouble}"
+            seconds += one
+        return f"about {human_seconds(seconds)} by a sample, more if the server is busier then"
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
@@ -123,7 +162,7 @@ class SwapBack:
             direction=BACK,
             final_check=check,
             held_back=held_back,
-            last_word=held_back,
+            last_word=lambda: process.giving_up or held_back(),
             carried=partial(_carried_back, changes=changes),
         )
         self._cutover = swap.cutover

@@ -14,6 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.retry import PATIENCE, Patience
 from spirit_py.table.names import lock_name
 from spirit_py.threads import Background
@@ -32,6 +33,11 @@ _TRY_AGAIN_SECONDS: Final = 1.0
 #: The server may take a moment to end the session of a run that was killed just now.
 _LAST_RUN_SECONDS: Final = 3.0
 _LOST_SECONDS: Final = 30
+#: Anybody can make the name of such a lock: it is the same for all who work on the table.
+NO_RUN_OF_OURS: Final = (
+    "if that session is no run of spirit-py, somebody else holds its named lock: KILL {} (an"
+    " account with CONNECTION_ADMIN may)"
+)
 
 
 def take_named_lock(session: SqlSession, name: str, *, timeout: float = 0) -> bool:
@@ -136,8 +142,8 @@ class AdvisoryLock:
                 return session
             holder = named_lock_holder(session, self._name)
             raise Refusal(
-                f"another {self._purpose} is running (server session {holder})",
-                hint="wait for it to end, or stop it",
+                f"another {self._purpose} is running ({whose(session, holder)})",
+                hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
         except BaseException:

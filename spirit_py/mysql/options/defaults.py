@@ -7,17 +7,15 @@ login path file; later ones win. ``--defaults-file`` takes the place of the firs
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spirit_py.mysql.options.file import read_option_file
+from spirit_py.errors import UsageFault
+from spirit_py.mysql.options.file import everybody_may_write, passed_over, read_option_file
 from spirit_py.mysql.options.login import login_file, read_login_file
-
-_log = logging.getLogger(__name__)
 
 #: Options of any client, and of this program.
 GROUPS: Final = ("client", "spirit-py")
@@ -59,7 +57,16 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
 
 
 def _files(options: DefaultsOptions) -> list[Path]:
-    """Return the files in the order in which they count; named ones must exist."""
+    """Return the files in the order in which they count; named ones must exist.
+
+    Raises:
+        UsageFault: everybody may write a named one.
+    """
+    for path in filter(None, (options.file, options.extra)):
+        if everybody_may_write(path):
+            raise UsageFault(
+                f"everybody may write the option file {path}", hint=f"chmod o-w {path}"
+            )
     if options.file is not None:
         return [options.file]
     named = [] if options.extra is None else [options.extra]
@@ -81,7 +88,4 @@ def _is_usable(path: Path) -> bool:
         return False
     if not stat.S_ISREG(status.st_mode) or not os.access(path, os.R_OK):
         return False
-    if status.st_mode & stat.S_IWOTH:
-        _log.warning("the option file %s is ignored: everybody may write it", path)
-        return False
-    return True
+    return not passed_over(path)

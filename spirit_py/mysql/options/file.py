@@ -6,7 +6,9 @@ Only the groups that are asked for are read; the later line wins. Options of oth
 
 from __future__ import annotations
 
+import logging
 import re
+import stat
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import UsageFault
@@ -14,6 +16,8 @@ from spirit_py.errors import UsageFault
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
+
+_log = logging.getLogger(__name__)
 
 _ESCAPES: Final = dict(zip("bntrs", "\b\n\t\r ", strict=True)) | {c: c for c in "\\\"'"}
 _DEEPEST_INCLUDE: Final = 10
@@ -26,6 +30,23 @@ def read_option_file(path: Path, groups: Collection[str]) -> dict[str, str]:
         UsageFault: when the file cannot be read or a line makes no sense.
     """
     return dict(_settings(path, groups, depth=0))
+
+
+def everybody_may_write(path: Path) -> bool:
+    """Return whether a regular file may be changed by any user of the machine (R26)."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IWOTH)
+
+
+def passed_over(path: Path) -> bool:
+    """Return whether everybody may write a file, and warn: the mysql client ignores it too."""
+    if not everybody_may_write(path):
+        return False
+    _log.warning("the option file %s is ignored: everybody may write it (chmod o-w %s)", path, path)
+    return True
 
 
 def parse_options(text: str, origin: Path, groups: Collection[str]) -> dict[str, str]:
@@ -42,6 +63,8 @@ def parse_options(text: str, origin: Path, groups: Collection[str]) -> dict[str,
 
 def _settings(path: Path, groups: Collection[str], *, depth: int) -> Iterator[tuple[str, str]]:
     """Yield the settings of a file and of the files that it includes, in order."""
+    if depth and passed_over(path):
+        return
     if depth > _DEEPEST_INCLUDE:
         raise UsageFault(f"{path}: option files include each other", hint="remove an !include line")
     try:

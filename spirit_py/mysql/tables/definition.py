@@ -40,8 +40,11 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "t": "\t", "b": "\b", "Z": "\x1a"}
+_CHECK = re.compile(r"^  CONSTRAINT `(?:[^`]|``)+` CHECK .*$", re.MULTILINE)
+_NEGATIVE = re.compile(r"-\(([0-9.e]+)\)")
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 _PROBE = "_spirit_py_members"
+_SHOWS_ALL = "/*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON */"
 _TEMPORAL = frozenset({"time", "datetime", "timestamp"})
 
 
@@ -50,10 +53,9 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
 
     Names come back as the server keeps them, which may differ in case from what was asked for.
     """
-    # Cached statistics may have an old AUTO_INCREMENT; generated invisible primary keys exist since
-    # 8.0.30 and may be hidden.
+    # Cached statistics may have an old AUTO_INCREMENT.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
-    session.execute("/*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON */")
+    show_generated_key(session)
     found = session.query(_TABLE, (schema, table))
     if not found:
         return None
@@ -76,6 +78,11 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
     )
 
 
+def show_generated_key(session: SqlSession) -> None:
+    """Let the session see generated invisible primary keys, which exist since 8.0.30."""
+    session.execute(_SHOWS_ALL)
+
+
 def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> set[str]:
     """Return those of these names that a table or view has, as the server keeps them."""
     rows = session.query(
@@ -89,9 +96,10 @@ def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> s
 def shape_of(table: TableSchema) -> str:
     """Return a definition's text without the counter, which writers change at any time.
 
-    A column left by an interrupted snapshot guard is removed too.
+    A column left by an interrupted snapshot guard is removed too. Negative numbers of a CHECK are
+    spelled in one way: the server's own changes with INSTANT clauses, from -(5) to -5 (9.7.4).
     """
-    return without_guard_column(_COUNTER.sub("", table.create_sql))
+    return _shape(table.create_sql)
 
 
 def read_shape(session: SqlSession, schema: str, table: str) -> str:
@@ -100,7 +108,13 @@ def read_shape(session: SqlSession, schema: str, table: str) -> str:
     Raises:
         ServerFault: also when there is no such table.
     """
-    return without_guard_column(_COUNTER.sub("", show_create(session, schema, table)))
+    session.execute(_SHOWS_ALL)
+    return _shape(show_create(session, schema, table))
+
+
+def _shape(create_sql: str) -> str:
+    text = without_guard_column(_COUNTER.sub("", create_sql))
+    return _CHECK.sub(lambda line: _NEGATIVE.sub(r"-\1", line[0]), text)
 
 
 def show_create(session: SqlSession, schema: str, table: str) -> str:

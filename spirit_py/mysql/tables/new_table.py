@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -139,6 +139,30 @@ def probe_algorithm(
     finally:
         _drop_quietly(session, source.schema, building)
     return ""
+
+
+def altered_definition(
+    session: SqlSession,
+    native: SqlSession,
+    source: TableSchema,
+    statement: AlterStatement,
+    *,
+    building: str,
+) -> TableSchema:
+    """Return what the ALTER makes of the definition, from an empty copy that is dropped again.
+
+    Raises:
+        Refusal: the server refuses the ALTER.
+    """
+    checks = _create_copy(session, source, building)
+    try:
+        _alter_copy(native, source, building, statement, checks)
+        made = read_table(session, source.schema, building)
+    finally:
+        _drop_quietly(session, source.schema, building)
+    if made is None:
+        raise _changed_meanwhile(building)
+    return made
 
 
 def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
@@ -353,14 +377,27 @@ def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
     )
 
 
+def has_mark(session: SqlSession, table: Name, mark: str) -> bool:
+    """Return whether there is a table, no view, with this comment.
+
+    Anybody with CREATE can give a table the comment: it proves nothing of what is in it (R26).
+    """
+    return kind_and_comment(session, table) == ("BASE TABLE", mark)
+
+
+def kind_and_comment(session: SqlSession, table: Name) -> tuple[str, str] | None:
+    """Return whether a name is that of a table or of a view, and its comment; None for neither."""
+    found = session.query(
+        "SELECT TABLE_TYPE, TABLE_COMMENT FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        table,
+    )
+    return (str(found[0][0]), str(found[0][1])) if found else None
+
+
 def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
     """Return whether there is a sentinel that this program made, not one made by hand."""
-    found = session.query(
-        "SELECT TABLE_COMMENT FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (schema, name),
-    )
-    return bool(found) and found[0][0] == _SENTINEL_MARK
+    return has_mark(session, (schema, name), _SENTINEL_MARK)
 
 
 def drop_sentinel(session: SqlSession, schema: str, name: str) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.mysql.tls.files import file_of
@@ -35,6 +36,8 @@ _SAFE_IN_THE_CLEAR: Final = (
     *("auth_gssapi_client", "authentication_kerberos_client", "authentication_ldap_sasl_client"),
     "parsec",
 )
+#: MYSQL_CLIENT_AUTHENTICATION_PLUGIN
+_AUTHENTICATION: Final = 2
 #: The first Connector/C with SHA-256, and the first MariaDB whose packages have it.
 _SHA256_SINCE: Final = {3: (3, 4), 11: (11, 4)}
 
@@ -70,13 +73,34 @@ def _without_clear_passwords(options: ConnectionOptions) -> dict[str, str]:
     """Return the arguments by which no server is sent the password as it is, over a network.
 
     Connector/C does it for every server that asks (``mysql_clear_password``, ``dialog``); the
-    mysql client, and libmysqlclient, only where they are told so. Before 3.4 it cannot be kept
-    from it: 3.3.20 crashes where it has to refuse.
+    mysql client, and libmysqlclient, only where they are told so. From 3.4 on a setting forbids it.
+    3.3.20 crashes where it has to refuse by that setting, so before 3.4 the library is given the
+    other plugins, and a folder that has none. It still has a plugin that this process loaded
+    before, for a server that asked for it under TLS.
     """
-    if options.socket or not _is_connector_c() or _algorithm() == "sha1":
+    if options.socket or not _is_connector_c():
         return {}
-    allowed = f"[client]\nrestricted-auth={','.join(_SAFE_IN_THE_CLEAR)}\n"
-    return {"read_default_file": file_of(allowed.encode())}
+    kept = f"restricted-auth={','.join(_SAFE_IN_THE_CLEAR)}"
+    if _algorithm() == "sha1":
+        _load_plugins()
+        kept = f"plugin-dir={os.devnull}"
+    return {"read_default_file": file_of(f"[client]\n{kept}\n".encode())}
+
+
+@functools.cache
+def _load_plugins() -> None:
+    """Have the library load the plugins that are safe in the clear, as far as it has them."""
+    from MySQLdb import _mysql
+
+    library = ctypes.CDLL(_mysql.__file__)
+    library.mysql_init.restype = ctypes.c_void_p
+    library.mysql_close.argtypes = (ctypes.c_void_p,)
+    library.mysql_client_find_plugin.restype = ctypes.c_void_p
+    library.mysql_client_find_plugin.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+    handle = library.mysql_init(None)
+    for name in _SAFE_IN_THE_CLEAR:
+        library.mysql_client_find_plugin(handle, name.encode(), _AUTHENTICATION)
+    library.mysql_close(handle)
 
 
 def _pin_file(options: ConnectionOptions, attempt: TlsAttempt) -> str:

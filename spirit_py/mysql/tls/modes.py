@@ -79,6 +79,14 @@ def effective_mode(options: ConnectionOptions) -> str:
     return "REQUIRED" if options.tls.certificate else ""
 
 
+def proves_servers(options: ConnectionOptions) -> bool:
+    """Return whether the options can tell a server of the operator's from any other.
+
+    Only such a server may be sent the password at an address that nobody named.
+    """
+    return bool(options.tls.authorities) and effective_mode(options) in VERIFYING
+
+
 def next_may_do(attempt: TlsAttempt, code: int, text: str) -> bool:
     """Return whether the next attempt may avoid a failure.
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.values.hashes import Hashes, free_names, ranges
+from spirit_py.mysql.values.hashes import Hashes, free_names, ranges, room_for
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.table.conversions import cast_to, value_in_new_column
 from spirit_py.table.new_columns import value_of_fresh_column
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 EXAMPLES = 10
 RANGE_ROWS = 100_000
 """Rows of a range; all rows with one value are in the same range."""
+_CARDINALITY = """
+SELECT CARDINALITY FROM information_schema.STATISTICS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND INDEX_NAME = %s AND SEQ_IN_INDEX = 1"""
 _ROWS = "`_spirit_py_rows`"
 _ARRAY = re.compile(r"cast\((?P<json>.*) as (?P<type>.+?) array\)\Z", re.IGNORECASE | re.DOTALL)
 _ARRAY_TYPES = {"unsigned": "BIGINT UNSIGNED", "signed": "BIGINT"}
@@ -65,9 +68,9 @@ def duplicates_for(
     """Find values that several rows of the source share in a unique index of the new table.
 
     Compared under the new collation, type and expression. Locks nothing, and reads the whole
-    source in ranges, so that no statement is long and no old snapshot is kept: those of an index
-    where :func:`spirit_py.table.unique_keys.walkable` finds one, otherwise those of the chunk key,
-    with a temporary table of hashes (:mod:`spirit_py.mysql.values.hashes`).
+    source in ranges, so that no statement is long or sorts much, and no old snapshot is kept: those
+    of an index where :func:`_walked` finds one, otherwise those of the chunk key, with a temporary
+    table of hashes (:mod:`spirit_py.mysql.values.hashes`) that takes :func:`search_room`.
 
     Args:
         limit: How many to return at most.
@@ -77,7 +80,7 @@ def duplicates_for(
     found: list[Duplicate] = []
     try:
         session.execute(f"SET SESSION time_zone = {string_literal(mapping.time_zone or '+00:00')}")
-        walk = walkable(mapping.source, index, mapping.pairs)
+        walk = _walked(session, mapping, index)
         within = (
             _by_hashes(session, mapping, index, seen)
             if walk is None
@@ -95,6 +98,30 @@ def duplicates_for(
     finally:
         session.execute("SET SESSION time_zone = '+00:00'")
     return tuple(found)
+
+
+def search_room(session: SqlSession, mapping: TableMapping) -> int:
+    """Return about how many bytes a search takes in a temporary tablespace; 0 for next to none.
+
+    One index is searched after the other, and each gives its room back.
+    """
+    hashed = any(_walked(session, mapping, index) is None for index in mapping.tightened)
+    return room_for(mapping.source, mapping.key) if hashed else 0
+
+
+def _walked(session: SqlSession, mapping: TableMapping, index: Index) -> Index | None:
+    """Return the first part of an index by whose ranges is searched; None for none.
+
+    Rows with one value are in one range, which a statement groups. So an index is left out whose
+    values have more rows on average than a range should have.
+    """
+    source = mapping.source
+    walk = walkable(source, index, mapping.pairs)
+    if walk is None:
+        return None
+    found = session.query(_CARDINALITY, (source.schema, source.name, walk.name))
+    values = found[0][0] if found else None
+    return None if values and source.estimated_rows / int(values) > RANGE_ROWS else walk
 
 
 def _by_hashes(

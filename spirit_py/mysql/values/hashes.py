@@ -12,6 +12,7 @@ from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.predicate import above, order_by, up_to
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.sql import binary_literal, quote_identifier, quote_table
+from spirit_py.table.schema import FIXED_BYTES
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.schema import Column, Index
+    from spirit_py.table.schema import Column, Index, TableSchema
 
 _HASHES: Final = "_spirit_py_hashes"
 _SHAPE: Final = "_spirit_py_shape"
+#: Of a row's hash, its number and the index over the hash; what a byte of the key takes.
+_HASHED_BYTES, _KEY_FACTOR, _USUAL = 96, 1.25, 24
 _PADDING: Final = "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHERE PAD_ATTRIBUTE"
 _FLOATS: Final = ("float", "double")
 
@@ -131,6 +134,17 @@ class Hashes:
             for part, row in zip(self._parts, columns, strict=True)
         ]
         return f"UNHEX(LEFT(SHA2(CONCAT_WS('/', {', '.join(forms)}), 256), 16))"
+
+
+def room_for(table: TableSchema, key: Index) -> int:
+    """Return about how many bytes the hashes of a table take in a temporary tablespace.
+
+    Measured on 9.7, 500 000 rows: 100 bytes a row beside a key of an INT, 142 beside one of 37.
+    """
+    columns = (table.column(name) for name in key.columns)
+    declared = sum(FIXED_BYTES.get(one.data_type) or one.length or _USUAL for one in columns)
+    width = min(declared, table.row_bytes or declared)
+    return int(table.estimated_rows * (_HASHED_BYTES + _KEY_FACTOR * width))
 
 
 def ranges(

@@ -37,6 +37,7 @@ VALUE_ERRORS: Final = frozenset(
         1264,  # out of range
         1265,  # data truncated
         1292,  # truncated incorrect value
+        1300,  # text of a literal that its character set cannot have
         1365,  # division by zero
         1366,  # incorrect value for a column
         1367,  # illegal value found during parsing

@@ -5,21 +5,31 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.events import EventName
-from spirit_py.mysql.values.duplicates import EXAMPLES, duplicates_for
-from spirit_py.preflight.check import Findings, PreflightContext, refuse
+from spirit_py.mysql.values.duplicates import EXAMPLES, duplicates_for, search_room
+from spirit_py.preflight.check import Findings, PreflightContext, Severity, refuse, warn
+from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 _TELL_SECONDS: Final = 5.0
+#: No warning is given for less that the free space is unknown.
+_LARGE: Final = 1 << 30
 
 
 def check(context: PreflightContext) -> Findings:
     """Search the source under the new definition, for each key that it does not guarantee."""
     mapping = context.mapping
+    refused = list(_check_room(context))
+    yield from refused
+    if any(one.severity is Severity.REFUSAL for one in refused):
+        return
     for index in mapping.tightened:
+        context.check_stop()
         found = duplicates_for(
             context.session, mapping, index, seen=_now_and_then(context, index.name)
         )
@@ -34,6 +44,25 @@ def check(context: PreflightContext) -> Findings:
                 "change or delete these rows, or make the key wider",
                 [str(duplicate) for duplicate in found],
             )
+
+
+def _check_room(context: PreflightContext) -> Findings:
+    """Refuse a search whose temporary table has no room on the server's disk."""
+    needed, free = search_room(context.session, context.mapping), free_bytes(context.facts)
+    if free is not None and needed > free:
+        yield refuse(
+            f"the search for duplicates of a new unique key takes about {human_bytes(needed)} in a"
+            f" temporary tablespace, and the server has {human_bytes(free)} free",
+            "free disk space; or first add an index that begins with a column of the new key and"
+            " has many values: the search then goes by its ranges and takes no room",
+            code=ErrorCode.NO_DISK_SPACE,
+        )
+    elif free is None and needed >= _LARGE:
+        yield warn(
+            "the free disk space of the server is unknown from here; the search for duplicates of a"
+            f" new unique key takes about {human_bytes(needed)} in a temporary tablespace",
+            code=ErrorCode.NO_DISK_SPACE,
+        )
 
 
 def _now_and_then(context: PreflightContext, name: str) -> Callable[[int], None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from spirit_py.checkpoint.proofs import read_proofs
+from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import Proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import existing_tables
@@ -26,6 +27,9 @@ def check(context: PreflightContext) -> Findings:
             " left",
         )
     taken = existing - {names.undone}
+    queue = RequestQueue(context.schema, context.table)
+    if names.requests in taken and queue.is_ours(context.session):
+        taken.remove(names.requests)
     if names.sentinel in taken:
         taken.remove(names.sentinel)
         yield warn(f"table {names.sentinel} exists: the swap waits until it is dropped")
@@ -37,6 +41,11 @@ def check(context: PreflightContext) -> Findings:
                 f"table {name} exists: the swap needs the name",
                 "see what it holds: after a swap it is the only copy of the rows from before;"
                 f" DROP TABLE {name} when it is not needed",
+            )
+        elif name == names.requests:
+            yield refuse(
+                f"table {name} exists, and is not one of requests to this program",
+                f"see who made it; drop or rename {name}",
             )
         elif ours and name == names.new:
             if not is_one_of(context.session, context.schema, name, proofs.new):

@@ -56,7 +56,8 @@ def refuse_all(context: PreflightContext) -> Finding:
 def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     """Yield what is missing for any migration, with the schema; empty for global privileges."""
     grants, schema, names = context.grants, context.schema, context.names
-    tables = (context.table, names.new, names.old, names.checkpoint, names.sentinel)
+    beside = (names.new, names.old, names.checkpoint, names.requests, names.sentinel)
+    tables = (context.table, *beside)
     yield schema, grants.missing(_ON_TABLES, schema, tables)
     yield schema, grants.missing(_ON_SCHEMA, schema)
     yield "", grants.missing(_GLOBAL)

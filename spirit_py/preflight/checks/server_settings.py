@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from spirit_py.mysql.managed import how_to_set, service_of
+from spirit_py.mysql.replication import binlog_status
+from spirit_py.mysql.server_life import KEEPS_ALL, named, relaxed
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 _RECONNECT: Final = ", and let the application reconnect"
@@ -23,6 +25,19 @@ def check(context: PreflightContext) -> Findings:
         yield refuse(
             "the binary log is off (log_bin=OFF): changes during the copy could not be followed",
             "start the server with --log-bin",
+        )
+    elif binlog_status(context.session) is None:
+        yield refuse(
+            "the binary log is off although log_bin is ON: an error has switched it off"
+            " (binlog_error_action=IGNORE_ERROR)",
+            "see the server's error log, remove the cause, and restart the server",
+        )
+    if found := relaxed(facts.variables):
+        yield warn(
+            f"a crash of the server may lose commits, or events of its binary log ({named(found)}):"
+            " if it restarts while the migration runs, the run ends, and the next one compares"
+            " every row",
+            "; ".join(how_to_set(service, name, KEEPS_ALL[name]) for name in found),
         )
     if (binlog_format := facts.text("binlog_format").upper()) not in {"ROW", ""}:
         yield refuse(

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 
+from spirit_py.status.lines import one_line
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-#: What ends a line, controls a terminal, or turns the direction of text.
-_CONTROL: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +37,7 @@ ASCII: Final = Glyphs(done="+", now=">", full="#", empty="-", more="~", between=
 
 def printable(text: str) -> str:
     """Return a text of one line; characters that would change the screen are shown as escapes."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return one_line(text)
 
 
 def shortened(text: str, width: int, more: str = UNICODE.more) -> str:

@@ -29,6 +29,8 @@ REQUESTS: Final = 8
 PATIENCE: Final = 5.0
 """Seconds for which a client may be silent."""
 _POLL_SECONDS: Final = 0.1
+#: Where no address is named: there is no password.
+_HERE: Final = "127.0.0.1"
 _PATHS: Final = frozenset({"/", "/metrics"})
 
 
@@ -36,7 +38,8 @@ class MetricsServer:
     """Listens from its construction on, answers between :meth:`start` and :meth:`stop`.
 
     Args:
-        listen: host, or address of an interface, and port; port 0 for any that is free.
+        listen: host, or address of an interface, and port: without a host this machine alone can
+            reach it; port 0 for any that is free.
 
     Raises:
         UsageFault: it cannot listen there.
@@ -70,9 +73,8 @@ class MetricsServer:
 
 def _listening(listen: tuple[str, int]) -> _Server:
     host, port = listen
-    flags = socket.AI_PASSIVE
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
+        found = socket.getaddrinfo(host or _HERE, port, type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]
         return _Server(family, (str(address[0]), port))
     except (OSError, UnicodeError) as error:

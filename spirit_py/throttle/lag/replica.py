@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import access_denied, login_counted, login_refused
+from spirit_py.mysql.renewed import pause_after_refusals
 from spirit_py.mysql.replication import applier_lag, channels, executed_place
 from spirit_py.threads import Background
 from spirit_py.throttle.lag.source import heartbeat_read
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.5
+#: The longest pause between two tries to reach a replica that does not answer.
+_LONGEST_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 2
 _READ_SECONDS: Final = 3
 _JOIN_SECONDS: Final = 5.0
@@ -84,6 +87,8 @@ class ReplicaWatch:
         options: how to reach it; see :func:`options_of_replica`.
         address: its name in messages.
         source: what it replicates, directly or not.
+        named: the operator named it. A login that is refused is repeated, with growing pauses;
+            elsewhere it is the only one.
         on_look: called after each look, in the replica's thread.
     """
 
@@ -93,6 +98,7 @@ class ReplicaWatch:
         *,
         address: str,
         source: MarkedSource,
+        named: bool,
         interval: float = LOOK_SECONDS,
         on_look: Callable[[ReplicaWatch], None] | None = None,
         clock: Clock = time.monotonic,
@@ -109,6 +115,8 @@ class ReplicaWatch:
         self.way: Way | None = None
         self._options = options
         self._source = source
+        self._named = named
+        self._over = False
         self._interval = interval
         self._clock = clock
         self._lock = threading.Lock()
@@ -130,8 +138,9 @@ class ReplicaWatch:
     def note(self, mark: Mark) -> None:
         """Take a mark of the source, with which the next look compares."""
         with self._lock:
-            self._new.append(mark)
-            self.looked.clear()
+            if not self._over:
+                self._new.append(mark)
+                self.looked.clear()
 
     @property
     def state(self) -> ReplicaState:
@@ -148,14 +157,19 @@ class ReplicaWatch:
         self._thread.join()
 
     def _run(self, stopping: threading.Event) -> None:
+        failed = 0
         try:
             while not stopping.is_set():
                 pause = self._interval
                 try:
                     self._look()
+                    failed = 0
                 except ServerFault as fault:
+                    failed += 1
                     self._failed(fault)
-                    pause = max(pause, _AGAIN_SECONDS)
+                    if login_refused(fault) and not self._named:
+                        return
+                    pause = max(pause, pause_after(fault, failed))
                 stopping.wait(pause)
         finally:
             self._close_session()
@@ -250,6 +264,10 @@ class ReplicaWatch:
         """Note that the replica cannot be looked at; what was known of it stays."""
         self._close_session()
         with self._lock:
+            self._over = login_refused(fault) and not self._named
+            for mark in self._new:
+                self._unapplied.add(mark)
+            self._new.clear()
             since = self._state.since if self._state.trouble else self._clock()
             self._state = self._state._replace(trouble=fault.message, since=since, lost=True)
         self._ended(fresh=True)
@@ -270,6 +288,13 @@ class ReplicaWatch:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+
+def pause_after(fault: ServerFault, count: int) -> float:
+    """Return the seconds until a replica is tried again, after so many failures in a row (pure)."""
+    if login_counted(fault):
+        return pause_after_refusals(count)
+    return min(_LONGEST_SECONDS, _AGAIN_SECONDS * 2.0 ** min(count - 1, 10))
 
 
 def _beyond(executed: tuple[str, int], place: tuple[str, int]) -> bool:

@@ -160,7 +160,16 @@ class LagThrottler:
                     f"the replica with server_id {silent.server_id} reports no address, so its lag"
                     f" is not watched: {_NAME_THEM}",
                 )
-        if self._strict and not replicas.watched() and not replicas.silent:
+        for one in replicas.unproved:
+            if one.uuid not in known:
+                self._tell(
+                    one.address,
+                    f"the lag of replica {one.address} is not watched: it says itself that it is"
+                    " there, and no verified TLS proves it, so it gets no password:"
+                    f" {NAME_OR_PROVE}",
+                )
+        reported = replicas.watched() or replicas.silent or replicas.unproved
+        if self._strict and not reported:
             self._tell("none", f"--max-lag: the server knows no replica; {_NAME_THEM}")
 
     def _tell(self, about: str, text: str) -> None:
@@ -174,3 +183,6 @@ class LagThrottler:
 
 
 _NAME_THEM: Final = "name it with --replica HOST:PORT"
+NAME_OR_PROVE: Final = (
+    "name it with --replica HOST:PORT, or pass --ssl-ca for certificates that have the host's name"
+)

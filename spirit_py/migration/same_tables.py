@@ -1,0 +1,278 @@
+"""Whether the tables of a pair are still those whose rows are compared (R25).
+
+The feed proves nothing about a table that was put in another one's place without a trace in the
+binlog: a dump of a server with GTIDs restores under ``sql_log_bin=0``, and an ALTER or TRUNCATE
+PARTITION may be executed so. Each of these gives the table, or one of its partitions, another
+number in InnoDB, or changes the definition. So all numbers and the definition are noted before the
+feed chooses its place, and must be the same at each comparison and under the lock of the swap. A
+later run goes on with what was noted.
+
+A column that is dropped and added again with ALGORITHM=INSTANT leaves both as they are. The source
+is not altered by this program before a swap, so the time when it was last altered must be the same,
+too. In the swap back it is not: our own guard has altered that table.
+
+A rebuild gives other numbers too (OPTIMIZE TABLE, ALTER TABLE ... FORCE). Where the feed has seen
+one, the new numbers are noted, and everything is compared after that: whatever else may have
+happened before they were read is found then. The binlog has OPTIMIZE of several tables only when
+the last one is done, so a session that still executes one is waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.checkpoint.proofs import note_proofs, read_proofs
+from spirit_py.checkpoint.record import digest_of
+from spirit_py.cutover.plan import NotProven
+from spirit_py.errors import SchemaChanged, ServerFault
+from spirit_py.events import EventName
+from spirit_py.mysql.faults import NO_SUCH_TABLE
+from spirit_py.mysql.processlist import optimizes_now
+from spirit_py.mysql.tables.definition import read_shape, shape_of
+from spirit_py.mysql.tables.identity import born_at, identities, identity
+from spirit_py.table.names import AuxiliaryNames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.contracts import SqlSession
+    from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.migration.process import Process
+    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+#: A rebuild's numbers are there a moment before its statement is in the binlog.
+_LOGGED_WITHIN: Final = 5.0
+_POLL: Final = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """Which way a swap goes.
+
+    Attributes:
+        incoming: the noted proof of the table that the swap puts in place, by the field's name.
+        outgoing: the same of the table that it puts out of place.
+        leaves_as: the field of :class:`AuxiliaryNames` with the name that this one gets.
+    """
+
+    incoming: str
+    outgoing: str
+    leaves_as: str
+
+    def swapped_out(self, table: str) -> str:
+        """Return the name that the table swapped out of ``table``'s place gets."""
+        return str(getattr(AuxiliaryNames.of(table), self.leaves_as))
+
+
+FORWARD: Final = Direction(incoming="new", outgoing="source", leaves_as="old")
+BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
+
+
+@dataclass(kw_only=True)
+class SameTables:
+    """Source and target of one pair, as they were noted.
+
+    Attributes:
+        must_compare: why the whole table must be compared; empty for not.
+        noted: what each table is known by.
+        taken_over: how often rebuilds were taken over.
+    """
+
+    process: Process
+    mapping: TableMapping
+    feed: ChangeFeed
+    stop: StopSwitch
+    direction: Direction
+    must_compare: str = ""
+    taken_over: int = 0
+    noted: dict[Name, Identity] = field(default_factory=dict, init=False)
+    #: How often the feed had seen a table being built again when it was noted.
+    _seen: dict[Name, int] = field(default_factory=dict, init=False)
+    _shape: str = field(init=False)
+    _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        """Note the definition of the source, for which the new table was made."""
+        source = self.mapping.source
+        self._shape = digest_of(shape_of(source), source.name)
+
+    @property
+    def source(self) -> Name:
+        """Schema and name of the table that is swapped out."""
+        return self.mapping.source.schema, self.mapping.source.name
+
+    @property
+    def target(self) -> Name:
+        """Schema and name of the table that is swapped in."""
+        return self.mapping.target.schema, self.mapping.target.name
+
+    def begin(self, *, afresh: bool) -> None:
+        """Note both tables, before the feed chooses its place.
+
+        On another server than that of the earlier run the source's numbers prove nothing; there
+        everything is compared. The target is proven there by its own
+        (:mod:`spirit_py.checkpoint.proofs`).
+
+        Args:
+            afresh: the source counts as it is now; otherwise as an earlier run has noted it.
+        """
+        self.process.step("tables", lambda session: self._begin(session, afresh=afresh))
+
+    def _begin(self, session: SqlSession, *, afresh: bool) -> None:
+        proofs = read_proofs(session, *self.source)
+        server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
+        for name, proof in self._fields.items():
+            noted: Identity = getattr(proofs, proof)
+            moved = bool(noted) and noted.server != server
+            if name == self.source and (afresh or moved):
+                noted = identity(session, *name)
+                self.must_compare = "" if afresh else "the run goes on on another server"
+            self._note(session, name, noted)
+
+    @property
+    def _fields(self) -> dict[Name, str]:
+        """The noted proof of each table, by the field's name."""
+        return {self.source: self.direction.outgoing, self.target: self.direction.incoming}
+
+    @property
+    def _names(self) -> list[Name]:
+        return [self.source, self.target]
+
+    def _note(self, session: SqlSession, name: Name, found: Identity) -> None:
+        self.noted[name] = found
+        change: dict[str, Any] = {self._fields[name]: found}
+        note_proofs(session, *self.source, **change)
+
+    def look(self) -> None:
+        """Take over what the feed saw being built again, and refuse any other table.
+
+        Raises:
+            SchemaChanged: a table or a definition is not the one that was noted.
+        """
+        deadline: float | None = None
+        self.take_over()
+        while changed := self.process.step("tables", self._changed, stop=self.stop):
+            # In this order: what is no longer executed is in the binlog.
+            executed = self.process.step("tables", optimizes_now, stop=self.stop)
+            self.feed.block_wait()
+            if not self.take_over():
+                if executed:
+                    self.process.show("OPTIMIZE TABLE of another session")
+                elif deadline is None:
+                    deadline = time.monotonic() + _LOGGED_WITHIN
+                elif time.monotonic() > deadline:
+                    raise _another(changed)
+                self.stop.wait(_POLL)
+                self.process.show("")
+            self.stop.check()
+
+    def take_over(self) -> bool:
+        """Note anew the tables that the feed saw being built again; any thread may ask.
+
+        Called before a position is noted from which a later run would not see that.
+
+        Returns:
+            Whether there were any.
+
+        Raises:
+            ServerFault: they could not be noted; nothing is taken over.
+        """
+        with self._mutex:
+            counted = {name: self.feed.rebuilt(name) for name in self._names}
+            rebuilt = [name for name in self._names if counted[name] > self._seen.get(name, 0)]
+            if not rebuilt:
+                return False
+            with self.process.session("tables") as session:
+                for name in rebuilt:
+                    self._note(session, name, identity(session, *name))
+            self._seen |= counted
+            self.taken_over += 1
+            self.must_compare = f"{_named(rebuilt)} was rebuilt"
+        self.process.tell(
+            EventName.WARNING,
+            f"{self.must_compare} by another session: all rows are compared after that",
+            level="warning",
+            code=None,
+        )
+        return True
+
+    def compared(self, taken_over: int) -> None:
+        """Note that all rows were compared, by a comparison that began with so many take-overs."""
+        with self._mutex:
+            if self.taken_over == taken_over:
+                self.must_compare = ""
+
+    def _changed(self, session: SqlSession) -> set[Name]:
+        """Return the tables that are not as they were noted.
+
+        Raises:
+            SchemaChanged: the source has another definition.
+        """
+        if not self.has_its_shape(session):
+            raise SchemaChanged(
+                f"another session changed the definition of {_named([self.source])}, and the"
+                " change feed did not see it: it is not in the binlog",
+                hint="see what was changed, and by whom (sql_log_bin=0 hides it); then start the"
+                " migration again: it starts from the beginning",
+            )
+        return self.altered(session) | different(self.noted, identities(session, self._names))
+
+    def altered(self, session: SqlSession) -> set[Name]:
+        """Return the source where it was altered since it was noted; see the module."""
+        born = self.noted[self.source].born
+        same = self.direction is not FORWARD or born in {0, born_at(session, *self.source)}
+        return set() if same else {self.source}
+
+    def has_its_shape(self, session: SqlSession) -> bool:
+        """Return whether the source has its definition, or is gone, which its numbers say."""
+        try:
+            return digest_of(read_shape(session, *self.source), self.source[1]) == self._shape
+        except ServerFault as fault:
+            if fault.code != NO_SUCH_TABLE:
+                raise
+            return True
+
+
+def different(noted: dict[Name, Identity], found: dict[Name, Identity]) -> set[Name]:
+    """Return the tables that have not exactly the noted numbers."""
+    return {name for name, one in noted.items() if not (one and one.equals(found[name]))}
+
+
+def require_same(session: SqlSession, tables: Iterable[SameTables]) -> None:
+    """Refuse to swap other tables than the noted ones, also under their lock.
+
+    What they are is seen without the lock, by :meth:`SameTables.look`.
+
+    Raises:
+        NotProven: numbers or a definition are not those that were noted.
+    """
+    pairs = list(tables)
+    noted = {name: one for pair in pairs for name, one in pair.noted.items()}
+    changed = different(noted, identities(session, noted))
+    changed = changed.union(*(pair.altered(session) for pair in pairs))
+    changed |= {pair.source for pair in pairs if not pair.has_its_shape(session)}
+    if changed:
+        raise NotProven(
+            f"{_named(sorted(changed))} is not the table, or not in the definition, of when it was"
+            " compared",
+            hint="run the same command again",
+        )
+
+
+def _named(tables: Iterable[Name]) -> str:
+    return ", ".join(".".join(name) for name in tables)
+
+
+def _another(tables: Iterable[Name]) -> SchemaChanged:
+    return SchemaChanged(
+        f"{_named(sorted(tables))} is another table, or has another partition, than when the change"
+        " feed began, or was altered since, and the binlog does not say why",
+        hint="see who dropped, restored, truncated, altered or rebuilt it under sql_log_bin=0 (the"
+        " restore of a dump, OPTIMIZE NO_WRITE_TO_BINLOG), and whether its rows are the right ones;"
+        " then start the migration again: it starts from the beginning",
+    )
