@@ -70,8 +70,8 @@ def _seeds_of(fault: str, point: str, first: int, runs: int) -> list[int]:
 
 
 _SEARCHED = 200_000
-#: What a run reports for a bug that loses rows: messages of the checksum or of the journals.
-_SIGNS = ("still differ in", "rows are wrong", "differences")
+#: What a run reports for a bug that loses rows: messages of checksum, journals or reader.
+_SIGNS = ("still differ in", "rows are wrong", "differences", "incomplete copy")
 
 
 class Job(NamedTuple):

@@ -31,12 +31,15 @@ class ServerOptions:
     """The options of a throwaway server; `extra` is appended, so it takes precedence.
 
     Attributes:
+        keeps_all: whether a crash loses no commit and no event, by the server's settings: a run
+            goes on after a restart of such a server only.
         durable: whether InnoDB waits for the disk. What it has written outlives a crash of the
             server without that; only a crash of the machine may lose it.
     """
 
     gtid: bool = True
     durable: bool = True
+    keeps_all: bool = False
     buffer_pool: str = "256M"
     extra: tuple[str, ...] = ()
     survive_parent: bool = False
@@ -53,8 +56,8 @@ class ServerOptions:
             f"--server-id={random.randint(2, 1000)}",
             f"--gtid-mode={mode}",
             f"--enforce-gtid-consistency={mode}",
-            "--sync-binlog=0",
-            "--innodb-flush-log-at-trx-commit=2",
+            f"--sync-binlog={1 if self.keeps_all else 0}",
+            f"--innodb-flush-log-at-trx-commit={1 if self.keeps_all else 2}",
             f"--innodb-buffer-pool-size={self.buffer_pool}",
             "--performance-schema=ON",
             "--log-error-verbosity=2",

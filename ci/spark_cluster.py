@@ -4,7 +4,8 @@ As a library: `with SparkCluster(workers=2) as cluster: ... cluster.url`.
 As a program: `python ci/spark_cluster.py --workers 2` runs one until it is ended.
 
 Master and workers get an environment of their own, without the driver's variables: what executors
-need must come through Spark, as on separate machines.
+need must come through Spark, as on separate machines. They ask for a secret, which is in their
+configuration file, and encrypt what they send.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -39,6 +41,9 @@ class SparkCluster:
     Args:
         workers: how many.
         cores: of each worker.
+
+    Attributes:
+        conf: the value for SPIRIT_PY_SPARK_CONF, with the secret.
     """
 
     def __init__(self, *, workers: int = 2, cores: int = 2) -> None:
@@ -47,6 +52,7 @@ class SparkCluster:
         self._port, self._web = free_port(), free_port()
         self._home = Path(tempfile.mkdtemp(prefix="spirit-py-cluster-"))
         self._stack = contextlib.ExitStack()
+        self.conf = f"spark.authenticate.secret={secrets.token_hex(32)}"
 
     @property
     def url(self) -> str:
@@ -70,6 +76,10 @@ class SparkCluster:
     def __enter__(self) -> Self:
         """Start, and wait until every worker is registered."""
         self._stack.callback(shutil.rmtree, self._home, ignore_errors=True)
+        settings = ("spark.authenticate=true", "spark.network.crypto.enabled=true", self.conf)
+        (self._home / "spark-defaults.conf").write_text(
+            "\n".join(settings).replace("=", " ") + "\n"
+        )
         address = ("--host", "127.0.0.1", "--port", str(self._port))
         self._start("master.Master", *address, "--webui-port", str(self._web))
         for number in range(self._size):
@@ -96,7 +106,7 @@ class SparkCluster:
         home = Path(pyspark.__file__).parent
         environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environ |= {"SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1"}
-        environ["SPARK_DAEMON_MEMORY"] = "256m"
+        environ |= {"SPARK_CONF_DIR": str(self._home), "SPARK_DAEMON_MEMORY": "256m"}
         number = len(list(self._home.glob("*.log")))
         with (self._home / f"{number}-{part}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -127,6 +137,7 @@ def main() -> int:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with SparkCluster(workers=asked.workers, cores=asked.cores) as cluster:
+        print(f"SPIRIT_PY_SPARK_CONF={cluster.conf}", flush=True)
         print(f"--spark-master {cluster.url}", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()

@@ -23,12 +23,12 @@ CLASSES = [
     if isinstance(node, ast.ClassDef)
 ]
 
-LINES = 400
+LINES = 600
 PUBLIC_METHODS = 15
 #: How the docstring of a larger class begins the sentence with its reason.
 REASON = re.compile(r"\bOne (class|interface)\s+because\b")
 #: The rules of docs/rules.md that keep data safe.
-RULES = range(1, 25)
+RULES = range(1, 27)
 
 
 def texts(pattern):
@@ -69,7 +69,7 @@ def test_every_safety_rule_says_what_breaks_it(rule):
 
 
 def test_every_module_can_be_read_at_a_sitting():
-    """No module is longer than 400 lines."""
+    """No module is longer than 600 lines: think at 400, stop at 600."""
     long = {str(p.relative_to(ROOT)) for p in MODULES if len(p.read_text().splitlines()) > LINES}
     assert long == set()
 
@@ -127,6 +127,11 @@ def test_every_reference_of_a_docstring_leads_to_code():
     found = {name for path in MODULES for name in named.findall(path.read_text())}
     assert found
     assert sorted(name for name in found if not _exists(name)) == []
+
+
+def test_the_process_keeps_its_umask():
+    """R26: it is of all threads, and a file that another one makes meanwhile would be anybody's."""
+    assert not [path for path in (ROOT / "spirit_py").rglob("*.py") if "umask(" in path.read_text()]
 
 
 def test_threads_are_started_in_one_place():

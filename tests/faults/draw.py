@@ -28,6 +28,7 @@ _OFTEN = ("chunk.", "checksum.chunk")
 _GTID_SHARE = 0.75
 _DEFERRED_SHARE = 0.4
 _ATTACHED_SHARE = 0.35
+_READER_SHARE = 0.5
 #: How often a hook is drawn.
 _HOOKS = {"small-chunks": 0.9, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
 
@@ -42,6 +43,7 @@ class Draw:
         gtid: whether the server has GTIDs.
         repair: whether the checksum may repair; otherwise any difference fails the run.
         deferred: whether secondary indexes are built after the copy.
+        reader: whether an application reads in short transactions what the writers account for.
         hooks: of :mod:`tests.faults.hooks`; the command runs with them every time.
     """
 
@@ -54,6 +56,7 @@ class Draw:
     gtid: bool
     repair: bool
     deferred: bool
+    reader: bool
     hooks: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -64,7 +67,8 @@ class Draw:
         no_repair = "" if self.repair else ", no repair"
         deferred = ", deferred indexes" if self.deferred else ""
         name = self.shape.name + (" with triggers and keys" if self.shape.attached else "")
-        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{with_hooks}"
+        reader = ", a reader" if self.reader else ""
+        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{reader}{with_hooks}"
         return f"{self.fault.name} at {place}, {table}"
 
 
@@ -84,9 +88,13 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
     shapes = [shape for shape in SHAPES if fault.shape in {"", shape.name}]
     shape = source.choice(shapes)
     # Rows that are changed behind the feed are changed without what the triggers account for.
-    share = 0.0 if fault.expects_repairs or fault.shape else _ATTACHED_SHARE
+    bare = fault.expects_repairs or fault.bare or fault.shape
+    share = 0.0 if bare else _ATTACHED_SHARE
     if random.Random(f"attached {seed}").random() < share:
         shape = replace(shape, attached=True)
+    # Nor is there an account of such rows; and a full disk may leave no room for the guard.
+    share = 0.0 if fault.expects_repairs or fault.needs_disk else _READER_SHARE
+    reader = random.Random(f"reader {seed}").random() < share
     point = source.choice(fault.points)
     if repair is None:
         repair = seed // len(FAULTS) % 2 == 0
@@ -98,7 +106,8 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
         nth=source.randrange(1, 4) if point.startswith(_OFTEN) else 1,
         rows=source.randrange(800, 1500) if shape.wide else source.randrange(2500, 5000),
         gtid=source.random() < _GTID_SHARE or fault.needs_gtid,
-        repair=repair or fault.expects_repairs,
+        repair=repair or fault.expects_repairs or fault.bare,
         deferred=point in INDEX or random.Random(f"deferred {seed}").random() < _DEFERRED_SHARE,
+        reader=reader,
         hooks=(*_drawn(source), *((fault.hook,) if fault.hook else ())),
     )

@@ -103,6 +103,7 @@ def test_a_migration_survives_the_loss_of_an_executor_and_a_worker(table, cluste
         "spark.driver.bindAddress=127.0.0.1",
         "spark.executor.memory=512m",
         "spark.executor.cores=1",
+        cluster.conf,
         f"spark.executorEnv.{points.VARIABLE}={tmp_path / 'points'}",
     ):
         more += ["--spark-conf", setting]

@@ -60,6 +60,9 @@ class Fault:
         expects_repairs: the checksum is to find differences, because the fault made them.
         needs_disk: the server must have a small disk of its own.
         needs_gtid: without GTIDs the program refuses to carry on after it.
+        bare: the table has no triggers and no keys, and the checksum may repair: rows become others
+            behind the feed, and what the triggers count with them.
+        before: what the server is given before the run begins.
         between: what happens after the run that it struck, before the next.
     """
 
@@ -72,4 +75,6 @@ class Fault:
     expects_repairs: bool = False
     needs_disk: bool = False
     needs_gtid: bool = False
+    bare: bool = False
+    before: Callable[[Scene], None] | None = None
     between: Callable[[Scene], None] | None = None

@@ -21,6 +21,7 @@ _HEARD = (*EARLY[2:], *COPY, *INDEX, *DRAIN, *CHECK, *SWAP, *END)
 _TOO_LATE = (
     "the tables are swapped",
     "too late",
+    "its outcome is not known yet",
     "no process works on",
     "ended before it answered",
     "the process has just ended",

@@ -20,6 +20,7 @@ from tests.faults.fault import (
     Fault,
 )
 from tests.faults.faults_process import kill_driver
+from tests.faults.host import MIGRATOR
 
 if TYPE_CHECKING:
     from tests.faults.scene import Scene
@@ -145,6 +146,41 @@ def reset(scene: Scene, hold: Hold) -> None:
     reset_between(scene)
 
 
+def relaxed(scene: Scene) -> None:
+    """Let the server write its redo log when it likes, as no durable server does."""
+    scene.host.execute(
+        "SET GLOBAL innodb_flush_log_at_trx_commit = 0",
+        "SET GLOBAL innodb_flush_log_at_timeout = 2700",
+        "SET GLOBAL sync_binlog = 0",
+    )
+
+
+def crash_relaxed(scene: Scene, hold: Hold) -> None:
+    """Kill a server that has promised nothing: rows that were committed, and applied, are gone."""
+    scene.last(0.3)
+    with scene.rewritten("a crash without durability"):
+        scene.host.server.kill()
+        scene.host.server.resume()
+    hold.release()
+
+
+def restore_unlogged(scene: Scene, hold: Hold) -> None:
+    """Restore the table as the dump of a server with GTIDs does: other rows, nothing logged."""
+    key = ", ".join(scene.draw.shape.key)
+    with (
+        scene.rewritten("a restore without the log"),
+        contextlib.closing(scene.connect()) as session,
+        session.cursor() as cursor,
+    ):
+        cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute("CREATE TABLE restored LIKE t")
+        cursor.execute("INSERT INTO restored SELECT * FROM t")
+        cursor.execute(f"DELETE FROM restored ORDER BY {key} LIMIT {scene.random.randrange(1, 9)}")
+        cursor.execute("DROP TABLE t")
+        cursor.execute("RENAME TABLE restored TO t")
+    hold.release()
+
+
 def full_disk(scene: Scene, hold: Hold) -> None:
     """Fill the server's disk for a while. A server that does not recover by itself is restarted."""
     ballast = scene.host.disk / _BALLAST
@@ -239,6 +275,21 @@ def hidden_write(scene: Scene, hold: Hold) -> None:
                 writer.journal.acknowledge([(number, before, after)], "hidden")
 
 
+def revoke_sight(scene: Scene, hold: Hold) -> None:
+    """Take the privilege without which the server shows no triggers."""
+    scene.host.execute(f"REVOKE TRIGGER ON *.* FROM {MIGRATOR}@'%'")
+
+
+def put_back(scene: Scene) -> None:
+    """Give the account its privileges back, and the server its options."""
+    scene.host.put_back()
+
+
+def filter_logs(scene: Scene, hold: Hold) -> None:
+    """Restart the server with a filter of a schema that nobody has."""
+    scene.host.restart("--binlog-ignore-db=of_nobody")
+
+
 SERVER_FAULTS = (
     Fault(name="kill-query", strike=kill_queries),
     Fault(name="kill-sessions", strike=kill_sessions, codes=frozenset({0, 1, 2, 3})),
@@ -273,6 +324,28 @@ SERVER_FAULTS = (
         codes=frozenset({-9}),
     ),
     Fault(name="reset-logs", strike=reset, points=AT_WORK),
+    Fault(
+        name="revoke-trigger",
+        strike=revoke_sight,
+        between=put_back,
+        points=AT_WORK,
+        codes=frozenset({1}),
+    ),
+    Fault(
+        name="binlog-filter",
+        strike=filter_logs,
+        between=put_back,
+        points=(*COPY, *DRAIN),
+        codes=frozenset({1, 2}),
+    ),
+    Fault(name="relaxed-crash", strike=crash_relaxed, points=AT_WORK, before=relaxed, bare=True),
+    Fault(
+        name="restore-unlogged",
+        strike=restore_unlogged,
+        points=(*COPY, "drain.begun", "checksum.lock", "cutover.lock"),
+        codes=frozenset({1}),
+        bare=True,
+    ),
     Fault(name="disk-full", strike=full_disk, codes=frozenset({0, 1, 2, 3}), needs_disk=True),
     Fault(name="lock-rows", strike=lock_rows, points=(*COPY, *DRAIN), codes=DONE),
     Fault(

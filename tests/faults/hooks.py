@@ -158,6 +158,13 @@ def skip_chunk() -> None:
     WatermarkTracker.copied = only_the_rests  # type: ignore[method-assign]
 
 
+def no_guard() -> None:
+    """Bug: say that the snapshot guard is set, and do not set it."""
+    from spirit_py.cutover.guard import SnapshotGuard
+
+    SnapshotGuard._change = lambda *_: None  # type: ignore[method-assign]
+
+
 @dataclass(frozen=True)
 class Bug:
     """A planted bug.
@@ -193,6 +200,7 @@ BUGS: dict[str, Bug] = {
         skip_chunk,
         lambda draw: "small-chunks" in draw.hooks and _killed_at(draw, "chunk.executing"),
     ),
+    "no-guard": Bug(no_guard, lambda draw: draw.reader and _gone_on(draw)),
 }
 HOOKS: dict[str, Callable[[], None]] = {
     "clock": clock,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,6 +29,13 @@ APPLICATION, MIGRATOR = "app", "migrator"
 DISK_MIB = 1500
 _NAMESPACE = "SPIRIT_PY_FAULTS_NAMESPACE"
 _DEFINER_RENAMED = (8, 2)
+_EXTRA = (
+    "--innodb-redo-log-capacity=100M",
+    # As servers are by default: a crash loses nothing that was committed.
+    "--innodb-flush-log-at-trx-commit=1",
+    "--sync-binlog=1",
+    "--log-bin-trust-function-creators=ON",
+)
 _UNSHARE = ("unshare", "-Urm")
 _ACCOUNTS = f"""
 CREATE USER {APPLICATION}@'%' IDENTIFIED BY '{PASSWORD}';
@@ -67,6 +76,7 @@ class Host:
         self.disk = Path(tempfile.mkdtemp(prefix="spirit-py-disk-"))
         self.server: LocalServer
         self.proxy: TcpProxy
+        self._more: tuple[str, ...] = ()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -85,10 +95,8 @@ class Host:
                 ServerOptions(
                     gtid=self.gtid,
                     buffer_pool="128M",
-                    extra=(
-                        "--innodb-redo-log-capacity=100M",
-                        "--log-bin-trust-function-creators=ON",
-                    ),
+                    keeps_all=True,
+                    extra=_EXTRA,
                 )
             )
         finally:
@@ -141,10 +149,25 @@ class Host:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
+    def restart(self, *more: str) -> None:
+        """Shut the server down in order, and start it with the options that it had, and more."""
+        server = self.server
+        server._end(signal.SIGTERM)
+        self._more = more
+        server._options = replace(server._options, extra=(*_EXTRA, *more))
+        server.resume()
+
+    def put_back(self) -> None:
+        """Give the account its privileges back, and the server its options."""
+        if self._more:
+            self.restart()
+        self.execute(f"GRANT TRIGGER ON *.* TO {MIGRATOR}@'%'")
+
     def recover(self) -> None:
         """Bring server and proxy back to what a run may expect."""
         if self.server.pid is None:
             self.server.resume()
+        self.put_back()
         self.proxy.delay = self.proxy.up_delay = 0.0
         self.proxy.black_hole = False
         self.proxy.lose_reply(b"")
@@ -154,6 +177,9 @@ class Host:
             "SET GLOBAL read_only = OFF",
             "SET GLOBAL max_connections = 500",
             "SET GLOBAL max_allowed_packet = 67108864",
+            "SET GLOBAL innodb_flush_log_at_timeout = 1",
+            "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
+            "SET GLOBAL sync_binlog = 1",
             "FLUSH BINARY LOGS",
         )
         latest = self.query("SHOW BINARY LOGS")[-1][0]

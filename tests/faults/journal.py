@@ -63,6 +63,13 @@ class Journal:
             self.history[number].append(f"{what}: unknown {after}")
             self.rows.pop(number, None)
 
+    def begin_anew(self, rows: Mapping[int, State], why: str) -> None:
+        """Take these rows for the truth: the server has broken its promises, not the program."""
+        for number in self.rows.keys() | rows.keys():
+            self.history[number].append(f"{why}: {rows.get(number)}")
+        self.rows = dict(rows)
+        self.unknown, self.maybe = [], []
+
     def lose_new(self, state: State) -> None:
         """Note an INSERT with an unknown outcome, whose number the server would have given."""
         self.maybe.append(state)

@@ -89,10 +89,18 @@ def _rows_are_right(scene: Scene) -> None:
         raise Violation(f"{len(wrong)} rows are wrong: {shortened(wrong)}")
     if broken:
         raise Violation(f"effects of triggers or keys are wrong: {'; '.join(broken)}")
+    if scene.reader is not None and scene.reader.broken:
+        raise Violation(scene.reader.broken)
 
 
 def at_the_end(scene: Scene) -> int:
     """Check the whole: differences only where they were made. Give the repaired chunks."""
+    reader = scene.reader
+    if reader is not None:
+        before = reader.held
+        if not scene.until(lambda: reader.held > before or bool(reader.broken), GONE_SECONDS):
+            raise Violation(f"the reader reads no more: {reader}")
+        _require(not reader.broken, reader.broken)
     repaired = 0
     for attempt in scene.attempts:
         report = attempt.report

@@ -30,6 +30,7 @@ class Verdict:
     Attributes:
         struck: the point was reached, and the fault happened there.
         codes: exit codes of the runs of the command.
+        read: what the reader did, where there is one.
         problem: empty when all is well.
         evidence: folder with logs and reports; kept only with a problem.
     """
@@ -43,6 +44,7 @@ class Verdict:
     repaired: int = 0
     acknowledged: int = 0
     unknown: int = 0
+    read: str = ""
     seconds: float = 0.0
     problem: str = ""
     evidence: str = ""
@@ -55,7 +57,8 @@ class Verdict:
         repaired = f", {self.repaired} chunks repaired" if self.repaired else ""
         line = (
             f"{outcome} SEED={self.seed} {self.what}{struck}: exit {self.codes},"
-            f" {self.acknowledged} writes, {self.unknown} unknown{repaired}, {self.seconds:.1f} s"
+            f" {self.acknowledged} writes, {self.unknown} unknown{repaired}{self.read},"
+            f" {self.seconds:.1f} s"
         )
         return f"{line}\n     {self.problem}\n     {self.evidence}" if self.problem else line
 
@@ -101,6 +104,8 @@ def run(seed: int, host: Host, *, repair: bool | None = None, bug: str = "") -> 
 def _through(scene: Scene) -> None:
     """Migrate with the fault, then without, until it is done."""
     scene.host.recover()
+    if scene.draw.fault.before is not None:
+        scene.draw.fault.before(scene)
     scene.load()
     _struck_attempt(scene)
     while scene.attempts[-1].code != 0:
@@ -135,6 +140,9 @@ def _tidy(scene: Scene, verdict: Verdict) -> None:
     """End everything of the run, whatever state it is in."""
     try:
         scene.host.recover()
+        if scene.reader is not None:
+            scene.reader.__exit__()
+            verdict.read = f", {scene.reader}"
         if hasattr(scene, "application"):
             scene.application.stop()
             journals = scene.application.journals

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 
 from spirit_py import points
+from spirit_py.mysql.tables.guard_column import why_server_cannot
 from tests.faults import attached
 from tests.faults.host import APPLICATION, MIGRATOR, PASSWORD
 from tests.faults.shapes import State
 from tests.faults.writers import Application, Writer
+from tests.oracle.reader import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,9 +36,18 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WRITERS = 2
 RUN_SECONDS = 400.0
 _JVM_CLASSES = ("spark.deploy.SparkSubmit", "spark.api.python.PythonGatewayServer")
-MARK = "SPIRIT_PY_FAULTS_RUN"
+#: Not one of SPIRIT_PY_: the program gives its children none of these.
+MARK = "FAULTS_RUN_OF_SPIRIT_PY"
 _POLL = 0.02
 _LAST_LINES = 12
+_AUDIT = "CREATE TABLE audit (writer VARCHAR(8) PRIMARY KEY, n BIGINT NOT NULL, v BIGINT NOT NULL)"
+#: What the writers noted, and what the table holds; no row where they agree.
+_DISAGREE = (
+    "SELECT audited.*, there.* FROM"
+    " (SELECT CAST(SUM(n) AS SIGNED) AS n, CAST(SUM(v) AS SIGNED) AS v FROM audit) AS audited,"
+    " (SELECT COUNT(*) AS n, CAST(COALESCE(SUM(value), 0) AS SIGNED) AS v FROM t) AS there"
+    " WHERE audited.n <> there.n OR audited.v <> there.v"
+)
 
 
 @dataclass
@@ -96,6 +107,7 @@ class Scene:
         self.mark = f"{os.getpid()}-{self.name}"
         self.random = random.Random(f"fault {self.draw.seed}")
         self.application: Application
+        self.reader: Reader | None = None
         self.definition = ""
         #: The tables of the schema, and what is attached to them, before and after a migration.
         self.base = ["t"]
@@ -135,6 +147,15 @@ class Scene:
             )
             if attached.referred(shape, version):
                 cursor.execute(attached.filled(shape))
+            # Without a snapshot guard there is nothing that a reader may rely on.
+            reads = draw.reader and not why_server_cannot(version)
+            if reads:
+                values = sum(state.value or 0 for state in rows.values())
+                cursor.execute(_AUDIT)
+                cursor.execute(
+                    "INSERT INTO audit VALUES ('rows', %s, %s), ('w0', 0, 0), ('w1', 0, 0)",
+                    (len(rows), values),
+                )
         self.definition = self.show_create()
         self.base = self.tables()
         self.attached = self.catalogue()
@@ -146,11 +167,19 @@ class Scene:
                 lambda **given: self.connect(user=APPLICATION, **given),
                 name=f"w{place}",
                 seed=draw.seed,
+                audited=reads,
             )
             for place in range(WRITERS)
         ]
         self.application = Application(writers)
         self.application.start()
+        if reads:
+            self.reader = Reader(
+                lambda **given: self.connect(user=APPLICATION, **given),
+                [_DISAGREE, *self.invariants()],
+                seed=draw.seed,
+            )
+            self.reader.__enter__()
 
     def connect(self, **given: Any) -> Any:
         """Open a session in the schema, past the proxy."""
@@ -171,11 +200,14 @@ class Scene:
 
     def broken(self) -> list[str]:
         """Return what does not hold of the effects of triggers and keys."""
-        if not self.draw.shape.attached:
-            return []
+        wanted = [*self.invariants(), *([_DISAGREE] if self.reader else [])]
         with contextlib.closing(self.connect()) as session, session.cursor() as cursor:
-            wanted = attached.invariants(self.draw.shape, self.host.version)
             return [f"{one}: {cursor.fetchall()[:3]}" for one in wanted if cursor.execute(one)]
+
+    def invariants(self) -> list[str]:
+        """Return the SELECTs about triggers and keys that must return no row, at any commit."""
+        shape = self.draw.shape
+        return attached.invariants(shape, self.host.version) if shape.attached else []
 
     def swapped(self) -> bool:
         """Return whether the table has its new definition."""
@@ -191,6 +223,16 @@ class Scene:
         columns = ", ".join((*shape.key, *shape.written))
         found = self.host.query(f"SELECT {columns} FROM {self.name}.t")
         return dict(shape.read(row) for row in found)
+
+    @contextlib.contextmanager
+    def rewritten(self, why: str) -> Iterator[None]:
+        """Keep the writers away while rows become others; then those are the truth for them."""
+        with self.application.paused():
+            yield
+            found = self.rows()
+            for place, writer in enumerate(self.application.writers):
+                own = {n: s for n, s in found.items() if n % WRITERS == place}
+                writer.begin_anew(own, why)
 
     def drop(self) -> None:
         """Drop the schema, whatever holds it."""

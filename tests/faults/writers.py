@@ -37,6 +37,7 @@ class Writer:
         rows: the rows that are its own at the beginning.
         numbers: gives a number that no row ever had.
         connect: opens a session in the schema.
+        audited: each transaction also notes in ``audit`` what it adds to the table.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Writer:
         *,
         name: str,
         seed: int,
+        audited: bool = False,
     ) -> None:
         self.journal = Journal(rows=dict(rows))
         self.gate = threading.Lock()
@@ -55,11 +57,19 @@ class Writer:
         self._shape = shape
         self._numbers = numbers
         self._connect = connect
+        self._audited = audited
         self._random = random.Random(f"{seed} {name}")
         self._own = list(rows)
         self._free: list[int] = []
         self._count = 0
         self._session: Any = None
+
+    def begin_anew(self, rows: dict[int, State], why: str) -> None:
+        """Take these rows for its own, where the server itself has lost or restored others."""
+        self.journal.begin_anew(rows, why)
+        self._own = list(rows)
+        self._free = []
+        self._hang_up()
 
     def run(self, stop: threading.Event) -> None:
         """Write until asked to stop; errors of the server are outcomes, not failures."""
@@ -110,11 +120,17 @@ class Writer:
         sql = f"INSERT INTO t ({', '.join(names)}) VALUES ({_marks(names)})"
         try:
             with contextlib.closing(self._session.cursor()) as cursor:
+                if self._audited:
+                    cursor.execute("BEGIN")
                 cursor.execute(sql, self._shape.values(state))
                 number = int(cursor.lastrowid)
+                if self._audited:
+                    cursor.execute(*self._audit_sql([(number, None, state)]))
+                    cursor.execute("COMMIT")
         except MySQLdb.Error as error:
-            if _lost(error):
+            if _lost(error) or self._audited:
                 self._hang_up()
+            if _lost(error):
                 self.journal.lose_new(state)
             return
         self._own.append(number)
@@ -195,6 +211,8 @@ class Writer:
     def _commit(self, statements: list[Statement], changes: list[Change], what: str) -> bool:
         """Run a transaction and note its outcome; tell whether it was acknowledged."""
         what = f"{self.name} {what} {self._count}"
+        if self._audited:
+            statements = [*statements, self._audit_sql(changes)]
         alone = len(statements) == 1
         committing = alone
         try:
@@ -263,6 +281,14 @@ class Writer:
     def _delete_sql(self, number: int, before: State) -> Statement:
         where, key = self._where(number, before)
         return f"DELETE FROM t WHERE {where}", key
+
+    def _audit_sql(self, changes: list[Change]) -> Statement:
+        rows = values = 0
+        for _, before, after in changes:
+            rows += (after is not None) - (before is not None)
+            values += ((after and after.value) or 0) - ((before and before.value) or 0)
+        sql = "UPDATE audit SET n = n + %s, v = v + %s WHERE writer = %s"
+        return sql, (rows, values, self.name)
 
     def _hang_up(self) -> None:
         """Close the session; an open transaction is rolled back."""

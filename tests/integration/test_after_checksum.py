@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Applied as they come, or all together at the swap.
 AT_ONCE = FeedOptions(flush_interval=0.05)
-TOGETHER = FeedOptions(flush_interval=3600.0)
+TOGETHER = FeedOptions(flush_interval=3600.0, swap_flush_interval=3600.0)
 
 INTS = "id INT PRIMARY KEY, v INT"
 TEN_INTS = "INSERT INTO t VALUES (1,10),(2,20),(3,30),(4,40),(5,50)"

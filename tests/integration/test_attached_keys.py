@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.attached.record import Attachments
+from spirit_py.attached.record import AttachmentsNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.migration.attachments import SwapAttachments, settle_left
@@ -134,7 +134,7 @@ def test_the_swap_leaves_every_key_as_a_native_alter_does(db, shape):
     assert "rename" in result.steps_ms
     attached.finish()
     with swapping.session() as session:
-        assert CheckpointTable(db.name, swapping.names[0]).read(session, Attachments) is None
+        assert CheckpointTable(db.name, swapping.names[0]).read(session, AttachmentsNote) is None
 
 
 @pytest.mark.parametrize("shape", SHAPES)

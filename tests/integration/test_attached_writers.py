@@ -202,7 +202,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Database]:
     if SWAPS <= 3:
         yield request.getfixturevalue("db")
         return
-    options = ServerOptions(gtid=True, buffer_pool="64M")
+    options = ServerOptions(gtid=True, buffer_pool="64M", keeps_all=True)
     with running(options, provider=request.config.stash[PROVIDER]) as server:
         made = Database(server, "attached")
         yield made

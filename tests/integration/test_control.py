@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -12,10 +13,11 @@ from functools import partial
 import pytest
 from click.testing import CliRunner
 
+from spirit_py.checkpoint.codec import to_text
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.requests import Request
-from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cli import main
+from spirit_py.errors import ServerFault
 from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
@@ -23,7 +25,7 @@ from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.phases import Phase
 from tests.kits.command import command_line, environment
 from tests.kits.command import run as run_command
-from tests.kits.connection import connection_options
+from tests.kits.connection import account, connection_options
 from tests.kits.cutover import lock_request
 from tests.kits.held_command import assert_migrated, fill
 from tests.kits.held_command import migration as held_migration
@@ -98,9 +100,9 @@ def test_a_paused_copy_hands_out_nothing_and_goes_on_when_resumed(table, tmp_pat
             until(partial(is_copied, table, 1, text), "the change in the new table")
         shown = live(table)
         assert shown["state"] == "running"
-        user = table.query("SELECT USER(), CURRENT_USER()")[0]
-        assert shown["live"]["paused"] == f"paused by {user[0]} (account {user[1]})"
-        assert f"asked by {user[0]} (account {user[1]})" in command.said
+        ((user,),) = table.query("SELECT USER()")
+        assert shown["live"]["paused"] == f"paused by {user}"
+        assert f"asked by {user}" in command.said
         assert "the end of the pause" in shown["live"]["waiting_for"]
         assert shown["live"]["eta"] is None
         assert listener.count("chunk.dispatched") == handed_out
@@ -262,7 +264,7 @@ def test_a_change_that_an_earlier_run_has_made_is_not_postponed_any_more(table, 
         command.until(lambda: "is kept until" in command.said, "the grace")
         for verb in (["pause"], ["postpone"], ["cutover"], ["abort", "--cleanup"]):
             assert "the tables are swapped" in refused(table, *verb)
-        assert tables(table) == ["_t_chkpnt", "_t_old", "t"]
+        assert tables(table) == ["_t_chkpnt", "_t_ctl", "_t_old", "t"]
         done(table, "abort")
         assert command.end() == 143
 
@@ -355,7 +357,7 @@ def test_operators_at_once_are_all_answered(table, tmp_path):
             said = list(pool.map(lambda ratio: done(table, "throttle", ratio), ratios))
         assert said == [f"nice is {ratio}\n" for ratio in ratios]
         assert sorted(re.findall(r"ctl set nice=(0\.\d)", command.said)) == ratios
-        assert table.query("SELECT COUNT(*) FROM _t_chkpnt WHERE id >= 16") == [(0,)]
+        assert table.query("SELECT COUNT(*) FROM _t_ctl") == [(0,)]
         hold.release()
         command.finish()
 
@@ -383,7 +385,7 @@ def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tm
         )
         assert ended.returncode == 2
         assert "lacks INSERT, DELETE" in ended.stderr
-        assert f"GRANT INSERT, DELETE ON `{table.name}`.* TO `reader`@`%`" in ended.stderr
+        assert f"GRANT INSERT, DELETE ON `{table.name}`.`_t_ctl` TO `reader`@`%`" in ended.stderr
         assert "paused" not in command.said
         hold.release()
         command.finish()
@@ -394,23 +396,54 @@ def test_a_row_that_is_no_request_is_answered_and_ends_nothing(table, tmp_path):
     """Neither rubbish, nor an unknown verb, nor a request that nobody waits for is carried out."""
     with migration(table, tmp_path) as (command, listener):
         hold = in_copy(command, listener)
-        queue = RequestQueue(CheckpointTable(table.name, "t"))
+        queue = RequestQueue(table.name, "t")
         with connect(connection_options(table), role="test") as session:
-            table.execute("INSERT INTO _t_chkpnt (record) VALUES ('rubbish')")
-            unknown = Request(verb="explode", token="u")
-            late = Request(verb="pause", token="l")
+            table.execute("INSERT INTO _t_ctl (record) VALUES ('rubbish')")
+            unknown, late = Request.of("explode", {}), Request.of("pause", {})
             take_named_lock(session, unknown.lock)
             numbers = [queue.put(session, request) for request in (unknown, late)]
             answers = [
-                until(partial(queue.answer_to, session, n, t), "the answer")
-                for n, t in zip(numbers, "ul", strict=True)
+                until(partial(queue.answer_to, session, number, request.token), "the answer")
+                for number, request in zip(numbers, (unknown, late), strict=True)
             ]
         assert "there is no verb 'explode'" in answers[0].said[0]
         assert "no longer waits" in answers[1].said[0]
         assert "refused a request that cannot be read" in command.said
-        rubbish = table.query("SELECT record FROM _t_chkpnt WHERE id >= 16 ORDER BY id")[0][0]
+        rubbish = table.query("SELECT record FROM _t_ctl ORDER BY id")[0][0]
         assert "cannot be read: not JSON" in rubbish
         assert not live(table)["live"]["paused"]
+        hold.release()
+        command.finish()
+    assert_migrated(table)
+
+
+def test_an_operator_writes_no_row_but_requests_and_is_named_as_the_server_says(table, tmp_path):
+    """R26: the documented grants reach no row of the checkpoint; a request that lies is logged."""
+    with migration(table, tmp_path) as (command, listener), contextlib.ExitStack() as stack:
+        hold = in_copy(command, listener)
+        rights = ("SELECT ON {db}._t_chkpnt", "SELECT, INSERT, DELETE ON {db}._t_ctl")
+        operator = stack.enter_context(account(table, *rights))
+        session = stack.enter_context(connect(operator, role="test"))
+        for change in ("INSERT INTO {} VALUES (4, '{{}}', NOW())", "DELETE FROM {}"):
+            with pytest.raises(ServerFault, match="denied"):
+                session.execute(change.format(f"`{table.name}`._t_chkpnt"))
+        queue = RequestQueue(table.name, "t")
+        request = Request.of("pause", {})
+        take_named_lock(session, request.lock)
+        lie = json.loads(to_text(request)) | {"account": "root@%", "client": "root@db1"}
+        stolen = json.loads(to_text(request)) | {"verb": "abort"}
+        for row in (stolen, lie):
+            text = json.dumps(row)
+            session.execute(f"INSERT INTO `{table.name}`._t_ctl (record) VALUES (%s)", (text,))
+        number = int(session.query("SELECT LAST_INSERT_ID()")[0][0])
+        said = until(partial(queue.answer_to, session, number, request.token), "the answer").said
+        assert "paused" in said[0]
+        who = live(table)["live"]["paused"]
+        assert who.startswith(f"paused by {operator.user}@")
+        assert f"asked by {operator.user}@" in command.said
+        assert "root@" not in command.said
+        assert "ctl abort refused: the command that asked no longer waits" in command.said
+        done(table, "resume")
         hold.release()
         command.finish()
     assert_migrated(table)
@@ -425,7 +458,7 @@ def test_before_the_checkpoint_table_exists_ctl_says_so(table, tmp_path):
         assert "has not created" in said
         shown = live(table)
         assert (shown["state"], shown["live"]) == ("running", None)
-        assert f"(server session {shown['worked_on_by']} from {shown['begins']})" in said
+        assert f"(server session {shown['worked_on_by']}, {shown['begins']})" in said
         assert f"{table.name}.t: a migration begins" in done(table, "status")
         hold.release()
         command.finish()

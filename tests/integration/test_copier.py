@@ -11,9 +11,10 @@ import pytest
 
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix, copying_slots
+from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
 from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.own_sessions import take_slot
 from spirit_py.mysql.session import Session
@@ -233,7 +234,11 @@ def test_an_interrupted_release_of_a_lock_is_tried_again(db, monkeypatch):
         try:
             assert ChunkCopied.decode(writer.handle(order.encode())).rows == 100
             assert (
-                driver.value("SELECT IS_USED_LOCK(%s)", (chunk_lock(mapping, order.chunk),)) is None
+                driver.value(
+                    "SELECT IS_USED_LOCK(%s)",
+                    (chunk_lock(mapping, order.chunk, join.connection.origin),),
+                )
+                is None
             )
         finally:
             writer.close()
@@ -312,14 +317,16 @@ def kill_python_workers(engine) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_chunks_of_an_earlier_run_are_ended_first(db, spark_engine):
-    """A chunk that a dead driver left on the server must not write into the new run (R18)."""
+def test_chunks_that_still_run_are_ended_first(db, spark_engine):
+    """A chunk of a lost task must not write into what is copied anew (R18)."""
     fill(db, 100)
     mapping = map_table(db)
-    with open_session(db, role="chunk") as stale:
-        take_slot(stale.query, stale.id, copying_slots(mapping))
-        with copying(db, mapping, spark_engine) as run:
-            run.copier.run()
+    with (
+        copying(db, mapping, spark_engine) as run,
+        connect(run.connection, database=db.name, role="chunk") as stale,
+    ):
+        take_slot(stale.query, stale.id, copying_slots(mapping, run.connection.origin))
+        run.copier.run()
         assert not stale.alive()
     assert differences(db) == 0
 
@@ -423,7 +430,7 @@ def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
         handed_out = len(run.feed.dispatched)
     held = db.query(
         "SELECT COUNT(*) FROM performance_schema.metadata_locks"
-        f" WHERE object_name LIKE '{chunk_lock_prefix(mapping)}%'"
+        " WHERE object_name LIKE 'spirit-py:chunk:%'"
     )
     assert held == [(0,)]
     until(lambda: not chunk_sessions(db), "the sessions to end")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 ROWS = 20_000
 PART_ROWS = 500
+ORIGIN = "of these tests"
 
 
 def copy(
@@ -53,7 +54,7 @@ def copy(
         driver=DriverEngine(slots),
         spark=spark,
         mapping=scene.mapping,
-        connection=scene.options(),
+        connection=scene.options(origin=ORIGIN),
         chunker=LaneChunker(scene.mapping, reader.query, workers=slots, part_rows=PART_ROWS),
         query=reader.query,
         subscription=scene.subscription,
@@ -272,7 +273,7 @@ def test_a_late_attempt_is_ended_before_its_chunk_is_copied_again(filled, at, mo
             for session in chunk_sessions(filled.db):
                 filled.db.kill(session)
             for number in range(2):
-                lock = chunk_lock(filled.mapping, chunk(number, None, None))
+                lock = chunk_lock(filled.mapping, chunk(number, None, None), ORIGIN)
                 assert take_named_lock(late, lock, timeout=10)
 
         at("chunk.executed", lose)

@@ -334,7 +334,7 @@ def test_locking_session_killed_during_rename(db, cutover):
     swap = make_tables(db)
     other = db.connect().cursor()
     other.execute("LOCK INSTANCE FOR BACKUP")
-    running = BackgroundCall(cutover(SnapshotSource(swap)).run)
+    running = BackgroundCall(cutover(SnapshotSource(swap), guard="off").run)
     victim = until(lambda: waiting_rename(db), "RENAME")
     db.execute(f"KILL {victim}")
     until(lambda: waiting_rename(db) != victim, "the end of the killed session")
@@ -380,7 +380,7 @@ def test_a_rename_that_never_arrived_is_seen_by_the_tables(db, proxy, cutover):
     """When the connection breaks before RENAME arrives, the tables tell that it was not done."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
-    source.hooks["expect_own_ddl"] = Once(lambda _: proxy.cut())
+    source.hooks["expect_own_ddl"] = Once(lambda *_: proxy.cut())
 
     result = cutover(source, proxy=proxy).run()
 
@@ -465,7 +465,7 @@ def test_a_table_that_appears_in_the_old_ones_place_fails_cleanly(db, cutover):
     """A table that appears in the old one's place at the last moment is a clean failure too."""
     swap = make_tables(db)
     source = SnapshotSource(swap)
-    source.hooks["expect_own_ddl"] = lambda _: db.execute("CREATE TABLE _t_old (id INT)")
+    source.hooks["expect_own_ddl"] = lambda *_: db.execute("CREATE TABLE _t_old (id INT)")
 
     with pytest.raises(CutoverFailure, match="already exists"):
         cutover(source).run()

@@ -17,7 +17,7 @@ from spirit_py.errors import Refusal
 from spirit_py.migration import migrate
 from spirit_py.spark import choice, gateway, runtime
 from tests.kits.connection import connection_options
-from tests.kits.migrate import config_for
+from tests.kits.migrate import config_for, warnings_of
 from tests.kits.reporter import RecordingReporter
 from tests.kits.resume import Interruption, make_table
 from tests.kits.tables import tables
@@ -87,7 +87,7 @@ def test_a_small_table_is_migrated_without_spark(db, java):
     make_table(db)
     called = java()
     report = migrated(db)
-    assert (report.outcome, report.warnings) == ("done", [])
+    assert (report.outcome, warnings_of(report)) == ("done", [])
     assert called.starts == 0
 
 
@@ -128,7 +128,7 @@ def test_without_a_spark_a_large_table_is_migrated_by_the_driver(
     report = migrated(db)
     assert report.outcome == "done"
     assert called.starts == 1
-    (warning,) = report.warnings
+    (warning,) = warnings_of(report)
     assert why in warning
     assert "this process does its work alone" in warning
     assert scratch_left() == []

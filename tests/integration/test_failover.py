@@ -125,7 +125,7 @@ def fail_over_in_the_middle(
     steps = [(stopped, couple.stop_replica), (killed, couple.fail_over)]
     fail_over_at(couple, engine, monkeypatch, steps)
     couple.second.execute("USE lone")
-    assert tables(couple.second) == ["_t_chkpnt", "_t_new", "t"]
+    assert tables(couple.second) == ["_t_chkpnt", "_t_ctl", "_t_new", "t"]
 
 
 def numbers(couple: Couple) -> tuple[int, int]:
@@ -210,13 +210,13 @@ def test_a_replica_that_lacks_a_transaction_is_refused(
     with pytest.raises(Refusal, match="there are gaps"):
         couple.migrating(spark_engine).end()
     couple.second.execute("USE lone")
-    assert tables(couple.second) == ["_t_chkpnt", "_t_new", "t"]
+    assert tables(couple.second) == ["_t_chkpnt", "_t_ctl", "_t_new", "t"]
     assert int(couple.second.query("SELECT COUNT(*) FROM t")[0][0]) == 20_000
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("couple", [6], indirect=True)
+@pytest.mark.parametrize("couple", [7], indirect=True)
 def test_numbers_of_another_server_prove_no_swap(
     couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +250,7 @@ def test_only_the_new_table_that_was_replicated_is_taken_over(
     second.execute("RENAME TABLE _t_new TO aside; CREATE TABLE _t_new LIKE aside")
     with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
         couple.migrating(spark_engine).end()
-    assert tables(second) == ["_t_chkpnt", "_t_new", "aside", "t"]
+    assert tables(second) == ["_t_chkpnt", "_t_ctl", "_t_new", "aside", "t"]
 
     second.execute("RENAME TABLE _t_new TO theirs, aside TO _t_new")
     said: list[str] = []

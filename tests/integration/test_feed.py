@@ -315,8 +315,9 @@ def test_our_own_rename_ends_the_feed(scene: Scene) -> None:
     fill(scene.db, 10)
     scene.drain()
     with connect(scene.options(), database=scene.db.name, role="test") as session:
-        feed.expect_own_ddl(session.id)
-        session.execute("RENAME TABLE t TO _t_old, _t_new TO t")
+        rename = "RENAME TABLE t TO _t_old, _t_new TO t"
+        feed.expect_own_ddl(session.id, rename)
+        session.execute(rename)
     scene.db.execute("INSERT INTO t VALUES (100, 'new', 1, 5)")
     # The reader sees a table that it does not know, and ends; that is nobody's fault now.
     until(lambda: not feed._threads[0].running)
@@ -525,7 +526,7 @@ def test_every_session_of_a_feed_says_whose_it_is(either: Scene) -> None:
     told = (
         "SELECT t.PROCESSLIST_ID FROM performance_schema.threads t"
         " JOIN performance_schema.user_variables_by_thread v ON v.THREAD_ID = t.THREAD_ID"
-        " WHERE v.VARIABLE_NAME = 'spirit_py_origin' AND t.PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
+        " WHERE v.VARIABLE_NAME = 'spirit_py_role' AND t.PROCESSLIST_COMMAND LIKE 'Binlog Dump%'"
     )
     dumps = {number for number, text in either.db.sessions().items() if "Binlog Dump" in text}
     assert dumps
@@ -540,7 +541,7 @@ def test_the_feed_names_an_account_that_may_not_read(scene: Scene) -> None:
     scene.db.execute("CREATE USER feedless IDENTIFIED BY 'secret'")
     try:
         scene.db.execute(f"GRANT ALL ON `{scene.db.name}`.* TO feedless")
-        scene.db.execute("GRANT PROCESS ON *.* TO feedless")
+        scene.db.execute("GRANT PROCESS, REPLICATION CLIENT ON *.* TO feedless")
         options = scene.options(user="feedless", password="secret")
         with pytest.raises(FeedFailure, match="may not read") as caught:
             scene.open(connection=options)

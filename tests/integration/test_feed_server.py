@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from mysql_server import ServerOptions, running
 from spirit_py.errors import SchemaChanged
+from spirit_py.mysql.connect import connect
 from tests.fixtures.feed import Scene, fill
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.waiting import until
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=[True, False], ids=["gtid", "file"])
 def server(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
     """Return a server of the test's own."""
-    options = ServerOptions(gtid=request.param, buffer_pool="32M")
+    options = ServerOptions(gtid=request.param, buffer_pool="32M", keeps_all=True)
     with running(options, provider=request.config.stash[PROVIDER]) as made:
         yield made
 
@@ -62,6 +64,29 @@ def test_the_feed_outlives_a_restart(lone: Scene, server: MySQLServer, crash: bo
     lone.assert_equal()
     assert feed.statistics().reconnects > 0
     assert lone.stop.reason is None
+
+
+def test_a_session_that_got_the_number_of_our_swap_is_another_one(
+    lone: Scene, server: MySQLServer
+) -> None:
+    """R24, R25: ids begin again after a restart, and what an application truncates is noticed."""
+    lone.tables()
+    lone.open()
+    with contextlib.ExitStack() as stack:
+        for _ in range(30):
+            swapping = stack.enter_context(connect(lone.options(), role="cutover"))
+        lone.feed.expect_own_ddl(swapping.id, "RENAME TABLE t TO _t_old, _t_new TO t")
+        server.kill()
+        until(lambda: lone.feed._stream.trouble != "")
+    server.resume()
+    # Later it opens no session, which could get the number.
+    until(lambda: lone.feed.statistics().reconnects > 0 and lone.feed._stream.trouble == "")
+    lone.db.reconnect()
+    with contextlib.ExitStack() as stack:
+        numbers = (stack.enter_context(lone.db.connect()) for _ in range(swapping.id))
+        application = next(one for one in numbers if one.thread_id() == swapping.id)
+        application.query("TRUNCATE TABLE t")
+    assert isinstance(lone.fault(), SchemaChanged)
 
 
 def test_weights_are_asked_for_when_the_server_is_back(lone: Scene, server: MySQLServer) -> None:

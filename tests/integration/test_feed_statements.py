@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import MySQLdb
 import pytest
 
+from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
-from spirit_py.errors import Refusal, StatementWrite, UnreadableChange
+from spirit_py.errors import MigrationFailure, Refusal, StatementWrite, UnreadableChange
 from spirit_py.stop import StopSwitch
 from tests.kits.migrate import Migrating, config_for, migrate_here
 from tests.kits.waiting import until
@@ -352,6 +353,11 @@ def test_what_cannot_be_read_is_not_passed_over(db: Database) -> None:
         found.close()
 
 
+def alone_of(name: str) -> str:
+    """Return a column's value as a JSON document of its own."""
+    return f"JSON_EXTRACT(JSON_ARRAY({name}), '$[0]')"
+
+
 def test_every_opaque_type_in_json_survives(scene: Scene) -> None:
     """R9: each kind of BLOB keeps its type code, at the top and inside."""
     columns = "a TINYBLOB, b BLOB, c MEDIUMBLOB, d LONGBLOB, e VARBINARY(9), f BINARY(3), g BIT(9)"
@@ -374,6 +380,109 @@ def test_every_opaque_type_in_json_survives(scene: Scene) -> None:
     scene.drain()
     scene.assert_equal()
     assert any("type249" in str(row) for row in scene.rows("_t_new"))
+
+
+def test_values_of_few_expressions_keep_their_type_in_json_too(scene: Scene) -> None:
+    """R9: what COALESCE makes of BIT, and empty binary text of a fixed length."""
+    scene.tables("id INT PRIMARY KEY AUTO_INCREMENT, j JSON")
+    columns = "a BIT(64), b BIT(33), c BINARY(0), d SET('x', 'y') CHARACTER SET binary"
+    numbers = [0, 5, 10**7, 10**8, 10**9, 2**32, 2**33 - 1, 2**64 - 1]
+    values = ", ".join(f"({one}, {one % 2**33}, '', {one % 4})" for one in numbers)
+    run(scene.db, f"CREATE TABLE src ({columns})", f"INSERT INTO src VALUES {values}")
+    scene.open()
+    made = ["COALESCE(a, a)", "IFNULL(b, b)", "GREATEST(a, a)", "a", "c", "d", "IF(1, d, d)"]
+    run(
+        scene.db,
+        f"INSERT INTO t (j) SELECT JSON_ARRAY({', '.join(made)}) FROM src",
+        *(f"INSERT INTO t (j) SELECT CAST({one} AS JSON) FROM src" for one in made),
+    )
+    scene.drain()
+    scene.assert_equal()
+    sizes = "SELECT id, JSON_STORAGE_SIZE(j), JSON_TYPE(JSON_EXTRACT(j, '$[0]')) FROM {}"
+    assert scene.db.query(sizes.format("t")) == scene.db.query(sizes.format("_t_new"))
+    assert "type16:MTg0NDY3NDQwNzM3MDk1NTE2MTU=" in str(scene.rows("_t_new"))
+
+
+def test_wide_text_in_json_keeps_its_bytes_and_type(scene: Scene) -> None:
+    """R9: the server puts text of ucs2, utf16 and utf32 into JSON as binary data of type 253."""
+    scene.tables("id INT PRIMARY KEY AUTO_INCREMENT, j JSON")
+    run(
+        scene.db,
+        "CREATE TABLE src (a TEXT CHARACTER SET ucs2, b CHAR(9) CHARACTER SET utf16,"
+        " c VARCHAR(9) CHARACTER SET utf32, d VARCHAR(9) CHARACTER SET utf16le)",
+        "INSERT INTO src VALUES (X'D83DDE0000410000', '\U0001f600', '\U0001f600', '\u00e4'),"
+        " (X'DC00D800', '', 'x', ''), ('', 'plain', '', '\U0001f600')",
+    )
+    scene.open()
+    made = ["JSON_ARRAY(a, b, c, d)", "JSON_OBJECT('x', a, 'y', 1.50)", *map(alone_of, "abcd")]
+    run(scene.db, *(f"INSERT INTO t (j) SELECT {one} FROM src" for one in made))
+    scene.drain()
+    shown = "SELECT id, HEX(j), JSON_STORAGE_SIZE(j), JSON_TYPE(j) FROM {}"
+    found = scene.db.query(shown.format("t"))
+    assert found == scene.db.query(shown.format("_t_new"))
+    sums = "SELECT SUM(JSON_TYPE(JSON_EXTRACT(j, '$[0]')) = 'BLOB') FROM {}"
+    assert scene.db.query(sums.format("t")) == scene.db.query(sums.format("_t_new"))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("SELECT 7, CAST(d AS JSON) FROM src", "type code 254, 309 bytes"),
+        ("SELECT 7, JSON_OBJECT(u, 1) FROM src", "text with a surrogate"),
+    ],
+    ids=["a long SET", "a surrogate"],
+)
+def test_json_that_no_literal_gives_is_refused_by_name(scene: Scene, value: str, said: str) -> None:
+    """R9: with table, row and column; nothing else is stored in its place."""
+    scene.tables("id INT PRIMARY KEY, j JSON")
+    members = ", ".join(f"'{n}{'x' * 60}'" for n in range(5))
+    run(
+        scene.db,
+        f"CREATE TABLE src (d SET({members}) CHARACTER SET binary, u TEXT CHARACTER SET ucs2)",
+        "INSERT INTO src VALUES (31, X'D83DDE00')",
+    )
+    scene.open()
+    run(scene.db, f"INSERT INTO t {value}")
+    with pytest.raises(UnreadableChange, match=said) as caught:
+        scene.drain()
+    assert f"row (7) of {scene.db.name}.t, column j" in caught.value.message
+    assert scene.db.query("SELECT COUNT(*) FROM _t_new") == [(0,)]
+
+
+def test_ucs2_text_with_surrogates_is_carried_byte_by_byte(scene: Scene) -> None:
+    """R9: alone, in pairs, in keys; by insert, update, a changed key, and delete."""
+    ucs2 = "VARCHAR(9) CHARACTER SET ucs2"
+    scene.tables(f"k {ucs2} PRIMARY KEY, v {ucs2}, w TEXT CHARACTER SET ucs2, n INT")
+    scene.open()
+    run(
+        scene.db,
+        "INSERT INTO t VALUES (X'D800', X'D83DDE00', X'DC00', 1), (X'0041D83DDE00', X'D800', '', 2)"
+        ", (X'DFFF', 'x', X'DE00D83D', 3), ('plain', X'D801', NULL, 4)",
+        "UPDATE t SET v = X'DC00D800', n = 11 WHERE n = 1",
+        "UPDATE t SET k = X'DFFE' WHERE n = 3",
+        "DELETE FROM t WHERE n = 2",
+    )
+    scene.drain()
+    shown = "SELECT HEX(k), HEX(v), HEX(w), n FROM {} ORDER BY n"
+    found = scene.db.query(shown.format("_t_new"))
+    assert found == scene.db.query(shown.format("t"))
+    assert found[-1][:3] == ("D800", "DC00D800", "DC00")
+
+
+def test_utf8_text_with_a_surrogate_is_refused_by_name(scene: Scene) -> None:
+    """R9: a utf8mb4 column gets it from a ucs2 column; no literal gives it."""
+    scene.tables("id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET utf8mb4")
+    run(
+        scene.db,
+        "CREATE TABLE src (u TEXT CHARACTER SET ucs2)",
+        "INSERT INTO src VALUES (X'D800')",
+    )
+    scene.open()
+    run(scene.db, "INSERT INTO t VALUES (6, 'x')", "INSERT INTO t SELECT 7, u FROM src")
+    with pytest.raises(MigrationFailure) as caught:
+        scene.drain()
+    assert caught.value.error_code is ErrorCode.VALUE_LOST
+    assert "the row has the key (7)" in caught.value.details
 
 
 def test_rows_of_an_older_xa_transaction_are_not_lost_without_a_word(db: Database) -> None:

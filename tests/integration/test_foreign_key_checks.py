@@ -14,7 +14,7 @@ from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.tables.new_table import create_new_table, drop_table
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.table.names import AuxiliaryNames
-from tests.kits.connection import account
+from tests.kits.connection import account, granted
 from tests.kits.schema_tools import open_schema_tools
 
 PARENT = "CREATE TABLE p (id INT PRIMARY KEY, u INT, UNIQUE (u))"
@@ -180,8 +180,8 @@ def test_what_the_account_lacks_for_other_tables_is_one_block(db, desk, far):
         "SELECT, REFERENCES, LOCK TABLES, ALTER", "SELECT, LOCK TABLES, REFERENCES, ALTER"
     )
     assert f"REFERENCES on `{db.name}`.*" in message
-    assert f"ON `{far}`.* TO {user};" in hint
-    assert f"GRANT REFERENCES ON `{db.name}`.* TO {user};" in hint
+    assert f"ON {granted(far)} TO {user};" in hint
+    assert "GRANT REFERENCES, " in hint
 
 
 def test_the_grants_that_are_named_are_enough(db, desk, far):
@@ -209,7 +209,7 @@ def test_other_missing_privileges_are_named_with_those_for_keys(db, desk, far):
         with pytest.raises(Refusal) as refused:
             check_before_create([context])
     assert f"lacks INDEX, REFERENCES on `{db.name}`.*" in refused.value.message
-    assert f"`{far}`.*" in refused.value.hint
+    assert granted(far) in refused.value.hint
 
 
 M = "CREATE TABLE m (id INT PRIMARY KEY);"

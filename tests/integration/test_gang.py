@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from dataclasses import dataclass, replace
 from functools import partial
@@ -66,14 +67,14 @@ def fail_to_join(rank) -> Echo:
     raise MigrationFailure(f"member {rank} found no server")
 
 
-def mailbox_of(kind, db, control):
+def mailbox_of(kind, db, control, options):
     """Open a mailbox of a kind, whatever the server could do."""
     if kind == "memory":
         return MemoryMailbox(control)
     if kind == "variables":
         return VariablesMailbox(control)
     db.execute("CREATE TABLE IF NOT EXISTS box (id INT PRIMARY KEY, record LONGTEXT NOT NULL)")
-    return TableMailbox(connection_options(db), quote_table(db.name, "box"))
+    return TableMailbox(options, quote_table(db.name, "box"))
 
 
 @pytest.fixture(params=["memory", "variables", "table"])
@@ -89,9 +90,9 @@ def remote(request):
 
 
 @contextlib.contextmanager
-def gang(db, engine=None, *, kind, size=2, stop=None, member=None):
-    """Open a gang of echoes that has come together."""
-    options = connection_options(db)
+def gang(db, engine=None, *, kind, size=2, stop=None, member=None, options=None):
+    """Open a gang of echoes that has come together; all know each other by the options' secret."""
+    options = options or connection_options(db)
 
     def kill(_server: str, session: int) -> None:
         with connect(options, role="kill") as killer:
@@ -99,7 +100,7 @@ def gang(db, engine=None, *, kind, size=2, stop=None, member=None):
 
     with (
         connect(options, role="control") as control,
-        contextlib.closing(mailbox_of(kind, db, control)) as mailbox,
+        contextlib.closing(mailbox_of(kind, db, control, options)) as mailbox,
         Gang[list[str]](
             engine or ThreadEngine(size),
             mailbox,
@@ -297,7 +298,7 @@ def test_a_member_behind_a_black_hole_is_noticed_and_ended(
         collect(together, 1)
 
     with pytest.raises(WorkersLost, match="hears nothing of a task"):
-        run(db, remote, swallow, spark_engine, member=one_behind_it)
+        run(db, remote, swallow, spark_engine, member=one_behind_it, options=direct)
 
 
 def test_a_member_that_works_for_long_is_not_silent(db, kind, monkeypatch):
@@ -310,6 +311,29 @@ def test_a_member_that_works_for_long_is_not_silent(db, kind, monkeypatch):
         assert [answer.text for answer in collect(together, 1)] == ["0:work"]
 
     run(db, kind, work)
+
+
+def forge(db, mailbox, sender, letter):
+    """Write a message as another account could: in a variable of its own, or over the row."""
+    intruder = db.connect()
+    if isinstance(mailbox, TableMailbox):
+        text, place = json.dumps([sender, letter]), mailbox.box.first
+        intruder.cursor().execute("REPLACE INTO box (id, record) VALUES (%s, %s)", (place, text))
+    else:
+        intruder.cursor().execute(f"SET @{mailbox.name} = %s", (json.dumps(letter),))
+
+
+def test_a_message_that_another_account_has_written_is_not_believed(db, remote):
+    """Neither its answers nor the sessions that it claims to be the member's, to be ended (R26)."""
+    bystander = db.connect()
+    letter = {"rank": 0, "sessions": [["source", bystander.thread_id()]], "answers": [[1, "lie"]]}
+    # A row that another account overwrites is a lost message, and the gang begins anew.
+    lost = [WorkersLost] if remote == "table" else []
+    with gang(db, kind=remote) as together, contextlib.suppress(*lost):
+        forge(db, together._mailbox, together._seats[0].sender, letter)
+        together.post(0, "ask")
+        assert [answer.text for answer in collect(together, 1)] == ["0:ask"]
+    bystander.query("DO 0")
 
 
 @pytest.mark.parametrize("how", ["CONNECTION", "QUERY"])

@@ -13,7 +13,7 @@ from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from tests.kits.connection import connection_options
-from tests.kits.migrate import config_for, migrate_here
+from tests.kits.migrate import config_for, migrate_here, warnings_of
 from tests.kits.resume import Interruption, start
 
 TABLE = (
@@ -63,7 +63,7 @@ def test_what_a_native_alter_keeps(db, spark_engine, alter):
     kept = histograms(db, "t")
     assert "d" in kept
     assert kept == histograms(db, "twin")
-    assert report.warnings == []
+    assert warnings_of(report) == []
 
 
 def test_a_histogram_renewed_while_the_swap_was_deferred_is_kept(db, spark_engine, monkeypatch):

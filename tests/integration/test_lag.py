@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
+import struct
 from dataclasses import replace
+from typing import Any, cast
 
+import pymysql
 import pytest
 
+from spirit_py.config import MigrationConfig
+from spirit_py.errors import Refusal
+from spirit_py.mysql.connect import connect as session_at
+from spirit_py.plan.around import replicas_of
+from spirit_py.throttle.asked import require_throttlers
 from spirit_py.throttle.lag.replica import NO_REPLICA, Way
 from spirit_py.throttle.lag.replicas import Replicas
 from spirit_py.throttle.lag.throttler import LagThrottler
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from tests.fixtures.mysql import connect
+from tests.kits.certificates import Authority
 from tests.kits.connection import options_of
-from tests.kits.replica import replicated_pair
+from tests.kits.greedy_server import GreedyServer
+from tests.kits.replica import ACCOUNT, replicated_pair
+from tests.kits.tls import material, named, server_tls
 from tests.kits.waiting import until
 
 LIMIT = 0.5
@@ -70,6 +82,63 @@ def pair():
         yield both
 
 
+class At:
+    """A server of the pair (``at`` or ``of``), for what changes its certificate."""
+
+    def __init__(self, pair, which):
+        """Use the cursor that the pair has when a statement is sent."""
+        self._pair, self._which = pair, which
+        #: Of its files.
+        self.name = f"{which}-{secrets.token_hex(4)}"
+
+    def execute(self, sql, parameters=None):
+        """Run a statement."""
+        getattr(self._pair, self._which).execute(sql, parameters)
+
+    def query(self, sql):
+        """Return a statement's rows."""
+        self.execute(sql)
+        return getattr(self._pair, self._which).fetchall()
+
+
+@pytest.fixture
+def show(pair, tmp_path):
+    """Have both servers show a certificate with their names; return what shows it again."""
+    authority = Authority(tmp_path)
+    shown = authority.sign("servers", "DNS:localhost", named(pair.source.host))
+    at, of = cast("Any", At(pair, "at")), cast("Any", At(pair, "of"))
+    with server_tls(at) as first, server_tls(of) as second:
+
+        def again():
+            first.show(shown, authority)
+            second.show(shown, authority)
+            return authority
+
+        yield again
+
+
+@pytest.fixture
+def proved(pair, show):
+    """Return options that verify both servers."""
+    return replace(pair.options, ssl_mode="VERIFY_CA", tls=material(show().file))
+
+
+@contextlib.contextmanager
+def registered(source, host, port):
+    """Register as a replica at an address, as any account with REPLICATION SLAVE may."""
+    dump = pymysql.connect(
+        host=source.host, port=source.port, user="follower", password=source.password
+    )
+    try:
+        said = struct.pack("<IB", 4711, len(host)) + host.encode() + b"\0\0"
+        client: Any = dump
+        client._execute_command(0x15, said + struct.pack("<HII", port, 0, 0))
+        assert client._read_packet().is_ok_packet()
+        yield
+    finally:
+        dump.close()
+
+
 def write(both):
     """Commit a row on the source."""
     both.at.execute("INSERT INTO r.t (v) VALUES (1)")
@@ -107,20 +176,66 @@ def test_a_replica_that_was_stopped_is_waited_for(pair, thread):
         seen.until("")
 
 
-def test_a_replica_that_the_server_knows_is_found(pair):
-    """Without a name: as far as it can be reached at the address that it reports."""
-    with watching(pair.options, strict=False) as seen:
+def test_whoever_registers_as_a_replica_gets_no_password(pair, proved):
+    """R26: REPLICATION SLAVE is enough to register any address. It is named, and left out.
+
+    Under verified TLS it is asked for its certificate, and told neither user nor password.
+    """
+    with GreedyServer() as thief, registered(pair.source, thief.host, thief.port):
+        where = f"{thief.host}:{thief.port}"
+        with watching(pair.options, strict=False) as seen:
+            assert seen.look() == ""
+            assert [text for text in seen.warned if where in text and "no password" in text]
+            assert seen.replicas.watched() == []
+        relied = MigrationConfig(connection=pair.options, database="r", max_lag=1.0)
+        with session_at(pair.options, role="test") as session:
+            planned = replicas_of(session, relied, copied=True, deferred=False)
+            assert f"{where}, which it says itself" in "".join(planned)
+            with pytest.raises(Refusal, match=f"replicas are known by their own word.*{where}"):
+                require_throttlers(relied, session)
+        assert (thief.callers, thief.heard) == (0, b"")
+        with watching(proved, strict=False) as seen:
+            until(lambda: not seen.look() and where in str(seen.warned), "a warning")
+        assert pair.options.user.encode() not in thief.heard
+        assert pair.options.password.encode() not in thief.heard
+
+
+def test_a_login_that_a_found_replica_refuses_is_the_only_one(pair, proved):
+    """R26: the account is locked there. It is tried once, named, and left out."""
+    pair.of.execute("SET SESSION sql_log_bin = 0")
+    pair.of.execute(f"ALTER USER {ACCOUNT} ACCOUNT LOCK")
+    try:
+        before = locked_logins(pair)
+        with watching(proved, strict=False) as seen:
+            seen.look()
+            (one,) = seen.replicas.watched()
+            until(lambda: not one._thread.running, "the end of the tries")
+            until(lambda: not seen.look() and "locked" in str(seen.warned), "a warning")
+        assert locked_logins(pair) - before == 1
+    finally:
+        pair.of.execute(f"ALTER USER {ACCOUNT} ACCOUNT UNLOCK")
+        pair.of.execute("SET SESSION sql_log_bin = 1")
+
+
+def locked_logins(pair):
+    """Count the logins of locked accounts that the replica has refused."""
+    return int(At(pair, "of").query("SHOW GLOBAL STATUS LIKE 'Locked_connects'")[0][1])
+
+
+def test_a_replica_that_the_server_knows_is_found(pair, proved):
+    """Without a name, where TLS proves it: at the address that it reports."""
+    with watching(proved, strict=False) as seen:
         seen.look()
         (one,) = seen.replicas.watched()
         assert one.address == f"localhost:{pair.replica.port}"
         until(lambda: seen.look() == "" and one.state.behind is not None, "a look at the replica")
 
 
-def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair):
+def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair, proved, show):
     """Killed: named, the work waits until it is back; found by itself, it is left out."""
     with (
         watching(pair.options, pair.named) as relied,
-        watching(pair.options, strict=False) as found,
+        watching(proved, strict=False) as found,
     ):
         for seen in (relied, found):
             seen.until("")
@@ -131,12 +246,13 @@ def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair
         assert "--replica" in relied.look()
         assert "not watched" in found.warned[0]
         pair.replica.resume()
+        with contextlib.suppress(Exception):
+            pair.of.close()
+        pair.of = connect(pair.replica).cursor()
+        show()
         relied.until("")
         until(lambda: found.look() == "" and not found.throttler._told, "a look")
         assert len(found.warned) == 1
-    with contextlib.suppress(Exception):
-        pair.of.close()
-    pair.of = connect(pair.replica).cursor()
 
 
 def test_a_replica_that_is_delayed_on_purpose_is_not_behind(pair):

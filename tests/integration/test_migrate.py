@@ -72,7 +72,8 @@ def copy_held(db, folder, *more):
 
 def assert_kept_and_clean_up(db):
     """The next run could carry on; ``spirit-py cleanup`` drops what it would carry on with."""
-    assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
+    # A process that leaves at once has no time to drop the table of requests.
+    assert {"_t_chkpnt", "_t_new", "t"} <= set(tables(db)) <= {"_t_chkpnt", "_t_ctl", "_t_new", "t"}
     status = run(db, "status")
     assert status.returncode == 0, status.stderr
     assert "it would carry on" in status.stdout

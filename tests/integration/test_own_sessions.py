@@ -10,7 +10,14 @@ from spirit_py.errors import MigrationFailure
 from spirit_py.mysql import own_sessions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import earlier_sessions, end_earlier_sessions
-from spirit_py.mysql.own_sessions import claim, of_run, ours, slot_holders, take_slot
+from spirit_py.mysql.own_sessions import (
+    claim,
+    of_run,
+    ours,
+    sessions_of_run,
+    slot_holders,
+    take_slot,
+)
 from spirit_py.mysql.run_label import run_label
 from tests.kits.connection import options_of
 from tests.kits.waiting import until
@@ -22,14 +29,18 @@ def options(db):
     return dataclasses.replace(options_of(db.server), label=run_label([(db.name, "t")]))
 
 
-def test_a_session_of_ours_is_known_to_everybody(db, options):
+def test_a_session_of_ours_is_known_to_all_of_the_same_options(db, options):
     """Another program's session is not, and neither is one that has ended."""
-    with connect(options_of(db.server), role="test") as asking, db.connect() as application:
+    with connect(options, role="test") as asking, db.connect() as application:
         with connect(options, role="test") as session:
             number = session.id
             token = options.label.split()[0]
             assert ours(asking, [number, application.thread_id()]) == {number}
-            assert of_run(asking, token, [number, asking.id]) == {number}
+            assert of_run(asking, token, [number, asking.id]) == {number, asking.id}
+            assert sessions_of_run(asking, token) == {number, asking.id}
+            with connect(options_of(db.server), role="test") as stranger:
+                assert ours(stranger, [number, stranger.id]) == {stranger.id}
+                assert of_run(stranger, token, [number, stranger.id]) == {number}
         # The server takes a moment to forget a session that was closed.
         until(lambda: ours(asking, [number]) == set(), "the end of the session")
 
@@ -66,13 +77,13 @@ def test_sessions_whose_numbers_would_share_a_slot_are_both_found(db, options, m
         connect(options_of(db.server), role="b") as b,
     ):
         for session in (a, b):
-            take_slot(session.query, 1, "spirit-py:test:")
-        assert slot_holders(a, "spirit-py:test:") == {a.id, b.id}
+            take_slot(session.query, 1, "of a test")
+        assert slot_holders(a, "of a test") == {a.id, b.id}
         with (
-            connect(options, role="c") as third,
+            connect(options_of(db.server), role="c") as third,
             pytest.raises(MigrationFailure, match="2 sessions"),
         ):
-            take_slot(third.query, 1, "spirit-py:test:")
+            take_slot(third.query, 1, "of a test")
 
 
 def test_a_name_that_another_session_holds_is_not_claimed(db, options):
@@ -80,6 +91,6 @@ def test_a_name_that_another_session_holds_is_not_claimed(db, options):
     with (
         connect(options, role="a") as first,
         connect(options, role="b") as second,
-        pytest.raises(MigrationFailure, match="another session holds the named lock"),
+        pytest.raises(MigrationFailure, match=rf"another session \({first.id}\) holds the named"),
     ):
-        claim(second.query, first.id, origin="x")
+        claim(second.query, first.id, origin=options.origin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +41,14 @@ def filled(db):
     )
     db.execute("ANALYZE TABLE t")
     return db
+
+
+def compared(db, *, reordered):
+    """Return the copied table, whose key the change brings into another order."""
+    if not reordered:
+        return Pair(db).copy()
+    db.execute("ALTER TABLE t MODIFY id VARCHAR(20) COLLATE utf8mb4_0900_ai_ci NOT NULL")
+    return Pair(db, "MODIFY id VARCHAR(20) COLLATE utf8mb4_bin NOT NULL").copy()
 
 
 def test_tasks_beyond_the_pace_get_no_orders(filled, monkeypatch):
@@ -100,17 +109,20 @@ def test_a_checksum_waits_and_reads_every_row(filled):
     assert (result.rows, result.differences, result.snapshots) == (ROWS, 2, 1)
 
 
-def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch):
+@pytest.mark.parametrize("reordered", [False, True])
+def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch, reordered):
     """It would keep the history; the next one goes on above the last chunk, and nothing lacks."""
     monkeypatch.setattr(table_pass, "_HOLD_SECONDS", 0.05)
-    pair = Pair(filled).copy()
+    pair = compared(filled, reordered=reordered)
     pace = SetPace()
     snapshots: list[int] = []
+    deadline = time.monotonic() + DEADLINE
 
     def why(work: Work) -> str:
         """Hold it back from the second chunk on, until no session has a snapshot."""
         if work is not Work.CHECKSUM or pace.asked[work] <= 4 or snapshots:
             return ""
+        assert time.monotonic() < deadline
         if not filled.query("SELECT 1 FROM information_schema.INNODB_TRX"):
             snapshots.append(1)
         return "the load"
@@ -122,9 +134,10 @@ def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch):
     assert (result.rows, result.differences, result.snapshots) == (ROWS, 2, 2)
 
 
-def test_short_chunks_with_rests_compare_every_row(filled):
+@pytest.mark.parametrize("reordered", [False, True])
+def test_short_chunks_with_rests_compare_every_row(filled, reordered):
     """A pace for a busy server: small chunks, counts in as small pieces, rests between."""
-    pair = Pair(filled).copy()
+    pair = compared(filled, reordered=reordered)
     filled.execute("UPDATE _t_new SET n = 0 WHERE id IN (1, 4000)")
     pace = SetPace(most_tasks=1, part=64 << 10, rest=0.5)
     result = pair.check(pace=pace, tasks=2, first_rows=100, target_seconds=0.02)
@@ -171,7 +184,7 @@ def test_a_build_of_indexes_waits_for_its_turn(filled, spark_engine, monkeypatch
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(throttling, "surroundings", lambda _run, _checkpoint: [(Held(), False)])
+    monkeypatch.setattr(throttling, "surroundings", lambda *_: [(Held(), False)])
     config = config_for(
         filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, defer_indexes="on"
     )

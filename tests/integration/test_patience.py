@@ -54,7 +54,7 @@ def shorter_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
     """Return a server of the test's own."""
-    options = ServerOptions(gtid=True, buffer_pool="64M")
+    options = ServerOptions(gtid=True, buffer_pool="64M", keeps_all=True)
     with running(options, provider=request.config.stash[PROVIDER]) as made:
         yield made
 

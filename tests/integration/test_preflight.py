@@ -21,6 +21,7 @@ from spirit_py.mysql.values import duplicates
 from spirit_py.preflight import scan
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.checks import disk_space, drop_of_old_table
+from spirit_py.preflight.checks import duplicates as duplicates_check
 from spirit_py.preflight.checks.leftovers import is_ours
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.preflight import (
@@ -29,7 +30,7 @@ from spirit_py.preflight.preflight import (
     mapping_of,
     prepare,
 )
-from tests.kits.connection import make_account
+from tests.kits.connection import granted, make_account
 from tests.kits.schema_tools import open_schema_tools
 
 TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20))"
@@ -37,7 +38,9 @@ TABLE = "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(20)
 
 @pytest.fixture
 def desk(db):
-    """Open a desk in a schema with an ordinary table."""
+    """Open a desk in a schema with an ordinary table, on a server as it is by default."""
+    db.set_global("sync_binlog", 1)
+    db.set_global("innodb_flush_log_at_trx_commit", 1)
     db.execute(TABLE)
     with open_schema_tools(db) as found:
         yield found
@@ -59,6 +62,23 @@ def test_an_ordinary_table_passes_without_a_finding(desk):
     assert desk.before("ADD c INT") == ()
     mapping, warnings = desk.after("ADD c INT")
     assert (mapping.key.name, warnings) == ("PRIMARY", ())
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("sync_binlog", "0"),
+        ("innodb_flush_log_at_trx_commit", "2"),
+        ("binlog_error_action", "IGNORE_ERROR"),
+    ],
+)
+def test_a_server_that_may_lose_commits_is_warned_of(db, desk, setting, value):
+    """R25: the setting, what follows from it, and how to set it otherwise."""
+    db.set_global(setting, value)
+    (found,) = desk.before("ADD c INT")
+    assert f"({setting}={value})" in found.cause
+    assert "the next one compares every row" in found.cause
+    assert f"SET PERSIST {setting} = " in found.remedy
 
 
 @pytest.mark.parametrize(
@@ -467,7 +487,8 @@ def test_a_privilege_missing_on_the_schema_is_named_with_its_grant(db, desk, use
     assert privilege not in kept.split(" ON ")[0].split(", ")
     text = "\n".join(findings_of(desk, make_account(db, user, kept, GLOBAL, SEEN)))
     assert f"lacks {privilege} on `{db.name}`.*" in text
-    assert f"GRANT {privilege} ON `{db.name}`.* TO `{user}`@`%`;" in text
+    assert f"GRANT {privilege}, " in text
+    assert f" ON {granted(db.name)} TO `{user}`@`%`;" in text
 
 
 @pytest.mark.parametrize("privilege", ["REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS"])
@@ -485,7 +506,8 @@ def test_all_missing_grants_come_as_one_block(db, desk, user):
     message, hint = findings_of(desk, make_account(db, user, kept, rest, SEEN))
     assert f"lacks INSERT, DELETE on `{db.name}`.*; PROCESS on *.*" in message
     assert hint == (
-        f"GRANT INSERT, DELETE ON `{db.name}`.* TO `{user}`@`%`;"
+        f"GRANT INSERT, DELETE, ALTER, CREATE, CREATE TEMPORARY TABLES, DROP, INDEX, LOCK TABLES,"
+        f" SELECT, TRIGGER ON {granted(db.name)} TO `{user}`@`%`;"
         f" GRANT PROCESS ON *.* TO `{user}`@`%`;"
     )
 
@@ -558,7 +580,7 @@ def test_privileges_of_an_active_role_count(db, desk, user):
 def test_grants_on_the_table_alone_are_not_enough(db, desk, user):
     """Grants on the table alone do not reach the tables beside it."""
     on_table = "SELECT, INSERT, DELETE, CREATE, DROP, ALTER, INDEX, TRIGGER ON {db}."
-    names = ("t", "_t_new", "_t_old", "_t_chkpnt", "_t_snt")
+    names = ("t", "_t_new", "_t_old", "_t_chkpnt", "_t_ctl", "_t_snt")
     rest = ("LOCK TABLES, CREATE TEMPORARY TABLES ON {db}.*", GLOBAL, SEEN)
     text = "\n".join(findings_of(desk, make_account(db, user, on_table + "t", *rest)))
     assert "INSERT, DELETE, CREATE, DROP" in text
@@ -639,6 +661,8 @@ def test_triggers_that_the_account_may_not_see_are_the_operator_s_word(db, desk,
 def test_reload_is_not_needed_without_gtids(db_file):
     """A commit of the feed's own proves its start, instead of FLUSH BINARY LOGS (R2)."""
     db_file.execute(TABLE)
+    db_file.set_global("sync_binlog", 1)
+    db_file.set_global("innodb_flush_log_at_trx_commit", 1)
     name = f"u_{db_file.name[-10:]}"
     try:
         with open_schema_tools(db_file) as desk:
@@ -863,6 +887,38 @@ def test_hashes_find_what_one_statement_finds(db, desk, monkeypatch, column, alt
         (str(row[-2]).lower(), int(row[-1])) for row in wanted
     )
     assert len(looked) >= 50 // 7 + 2
+
+
+def test_a_search_takes_no_more_room_than_is_known_before(db, desk, monkeypatch):
+    """An index with few values is not walked, since one statement would group most of the table."""
+    monkeypatch.setattr(duplicates, "RANGE_ROWS", 20)
+    db.execute("DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY few (a))")
+    db.execute(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+        " WHERE i < 90) SELECT i, i % 2, i FROM n"
+    )
+    db.execute("ANALYZE TABLE t")
+    (context,) = prepare(desk.session, desk.config("ADD UNIQUE u (a, b)"))
+    mapping = mapping_of(context, desk.create("ADD UNIQUE u (a, b)"))
+    (index,) = mapping.tightened
+    looked: list[int] = []
+    assert duplicates.duplicates_for(desk.session, mapping, index, seen=looked.append) == ()
+    assert len(looked) > 90 // 20
+    assert duplicates.search_room(desk.session, mapping) >= 90 * 100
+
+
+def test_a_search_without_room_is_refused_before_it_begins(db, desk, monkeypatch):
+    """No statement fills the server's disk; where its room is not known, a warning has the size."""
+    db.execute("INSERT INTO t (a) VALUES (1), (1)")
+    db.execute("ANALYZE TABLE t")
+    monkeypatch.setattr(duplicates_check, "free_bytes", lambda _: 10)
+    with pytest.raises(Refusal, match="in a temporary tablespace, and the server has 10 B free"):
+        desk.after("ADD UNIQUE u (a)")
+    monkeypatch.setattr(duplicates_check, "free_bytes", lambda _: None)
+    monkeypatch.setattr(duplicates_check, "_LARGE", 1)
+    db.execute("DELETE FROM t LIMIT 1")
+    (warning,) = desk.after("ADD UNIQUE u (a)")[1]
+    assert "unknown" in warning.cause
 
 
 def test_a_stop_ends_the_search_without_an_index(db, desk, monkeypatch):

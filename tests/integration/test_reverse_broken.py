@@ -110,7 +110,7 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
 
     monkeypatch.setattr(points, "_listener", "here")
     monkeypatch.setattr(points, "_announce", passed)
-    with pytest.raises(SpiritError, match="_t_old: not proven to be the table") as failed:
+    with pytest.raises(SpiritError, match="_t_old is another table") as failed:
         changed.revert()
     assert failed.value.exit_code == 1
     assert "extra" in changed.columns()
@@ -175,12 +175,13 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
 def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine):
     """A revert that was killed has asked in vain; the next one is answered."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
-    queue = RequestQueue(changed.checkpoint)
+    queue = RequestQueue(changed.db.name, "t")
     with connect(changed.connection, role="test") as session:
-        stale = queue.put(session, Request(verb=REVERT, token="of-a-dead-revert"))
+        request = Request.of(REVERT, {})
+        stale = queue.put(session, request)
         following = changed.keep()
         until(lambda: changed.notes.said("no longer waits is not carried out"), "the refusal")
-        until(lambda: queue.answer_to(session, stale, "of-a-dead-revert") is not None, "the answer")
+        until(lambda: queue.answer_to(session, stale, request.token) is not None, "the answer")
         assert queue.waiting(session) == []
     assert "extra" in changed.columns()
     changed.revert()
@@ -204,7 +205,7 @@ def test_a_second_revert_is_answered_as_the_first(table, spark_engine, monkeypat
     assert proving.wait(DEADLINE)
     with connect(changed.connection, role="test") as session:
         reverts.append(BackgroundCall(changed.revert))
-        queue = RequestQueue(changed.checkpoint)
+        queue = RequestQueue(changed.db.name, "t")
         until(lambda: len(queue.waiting(session)) == 1, "the second request")
     go_on.set()
     for revert in reverts:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
+from spirit_py.config import FeedOptions
 from spirit_py.errors import Aborted, Refusal
 from spirit_py.events import EventName
 from spirit_py.migration.control import asking, command, listener
@@ -22,7 +24,7 @@ from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import SwappedTable
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +59,16 @@ def go_on(monkeypatch):
 
 
 class Reverting:
-    """``spirit-py revert`` in a thread."""
+    """``spirit-py revert`` in a thread, with the configuration of the table, and these changes."""
 
-    def __init__(self, changed) -> None:
+    def __init__(self, changed, **changes) -> None:
         self.db, self.told = changed.db, RecordingReporter()
         engine = SharedEngine(changed.engine)
         self.revert = Revert(
-            changed.config, self.told, engine_factory=lambda _: engine, stop=StopSwitch()
+            replace(changed.config, **changes),
+            self.told,
+            engine_factory=lambda _: engine,
+            stop=StopSwitch(),
         )
         self.call = BackgroundCall(self.revert.run)
         until(lambda: self.shown().live, "figures")
@@ -138,7 +143,10 @@ def test_an_aborted_revert_may_be_made_again(changed, go_on):
 
 
 def test_a_pause_under_the_lock_of_the_swap_back_still_holds_it_back(changed, monkeypatch):
-    """No RENAME is sent, the application goes on, and the revert is made after the pause."""
+    """No RENAME is sent, the application goes on, and the revert is made after the pause.
+
+    Its changes are applied at once meanwhile, whatever the usual interval is.
+    """
     under_lock = PairSwap._under_lock
     pace: list[RevertPace] = []
 
@@ -149,11 +157,12 @@ def test_a_pause_under_the_lock_of_the_swap_back_still_holds_it_back(changed, mo
         under_lock(self, session)
 
     monkeypatch.setattr(PairSwap, "_under_lock", paused)
-    reverting = Reverting(changed)
+    reverting = Reverting(changed, feed=FeedOptions(flush_interval=3600.0, wait_timeout=DEADLINE))
     until(lambda: reverting.told.named(EventName.CUTOVER_HELD_BACK), "the swap that waits")
     assert isinstance(pace[0], RevertPace)
     assert changed.columns() == ["id", "v", "extra"]
     changed.db.execute("INSERT INTO t VALUES (4, 28, 0)")
+    until(lambda: changed.db.query("SELECT v FROM _t_old WHERE id = 4") == [(28,)], "the change")
     reverting.ask("resume")
     reverting.call.result()
     assert changed.db.query("SELECT * FROM t WHERE id = 4") == [(4, 28)]

@@ -10,7 +10,14 @@ from typing import Any
 import MySQLdb
 import pytest
 
-from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
+from spirit_py.errors import (
+    Interrupted,
+    MigrationFailure,
+    OutcomeUnknown,
+    Refusal,
+    SchemaChanged,
+    ServerFault,
+)
 from spirit_py.events import untold
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.connect import connect
@@ -19,6 +26,8 @@ from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.locks.turns import LockTurns
+from spirit_py.mysql.tables.definition import read_table, shape_of
+from spirit_py.plan.definition import shape_after
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
 from spirit_py.stop import StopSwitch
@@ -34,6 +43,9 @@ TABLE = (
     "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) NOT NULL, n INT, e ENUM('a', 'b'),"
     " KEY k (n), CHECK (n > 0))"
 )
+
+WANTED = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20) NOT NULL, n INT, e ENUM('a', 'b'), "
+REPLACED = f"DROP TABLE t; {WANTED} c INT, KEY k (n), CHECK (n > 0))"
 
 
 @pytest.fixture
@@ -62,9 +74,22 @@ def turns_on(desk, stop=None, tell=untold, **settings) -> LockTurns:
 
 def run(desk, alter, stop=None, **settings) -> ShortcutResult:
     """Try the shortcuts on table ``t``."""
+    return attempt(desk, desk.native, alter, turns=turns_on(desk, stop, **settings))
+
+
+def attempt(desk, native, alter, *, source=None, **more) -> ShortcutResult:
+    """Try the shortcuts through a session, on table ``t`` as it is or was."""
     statement = alter_of(desk.schema, "t", alter)
-    turns = turns_on(desk, stop, **settings)
-    return try_shortcut(desk.native, desk.session, desk.table(), statement, turns)
+    table, turns = source or desk.table(), more.pop("turns", None) or turns_on(desk)
+    made = made_of(desk, alter, table)
+    return try_shortcut(native, desk.session, table, statement, turns, made=made, **more)
+
+
+def made_of(desk, alter, source=None) -> str:
+    """Return the definition that the ALTER makes of table ``t`` as it is or was."""
+    statement = alter_of(desk.schema, "t", alter)
+    with connect(desk.options, database=desk.schema, role="trial", native=True) as trial:
+        return shape_after(trial, source or desk.table(), statement)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +106,10 @@ def run(desk, alter, stop=None, **settings) -> ShortcutResult:
     ],
 )
 def test_what_the_server_changes_instantly_is_changed(db, desk, alter):
-    """What the server changes instantly is changed, and the data is there."""
+    """What the server changes instantly is changed, as was known before, and the data is there."""
+    made = made_of(desk, alter)
     result = run(desk, alter)
+    assert made == shape_of(desk.table())
     assert (result.algorithm, result.attempts) == ("instant", 1)
     assert db.query("SELECT COUNT(*) FROM t") == [(1,)]
 
@@ -99,11 +126,30 @@ def test_what_the_server_changes_instantly_is_changed(db, desk, alter):
     ],
 )
 def test_what_only_touches_metadata_is_changed_in_place(desk, alter, shows):
-    """What only touches metadata is changed in place."""
+    """What only touches metadata is changed in place, as was known before."""
+    made = made_of(desk, alter)
     result = run(desk, alter)
+    assert made == shape_of(desk.table())
     assert result.algorithm == "inplace"
     assert result.attempts == 2
     assert shows is None or shows in desk.table().create_sql
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "FULLTEXT KEY f (v), CONSTRAINT k FOREIGN KEY (n) REFERENCES p (id))",
+        "KEY k (n)) ROW_FORMAT=DYNAMIC PARTITION BY HASH (id) PARTITIONS 3",
+    ],
+    ids=["keys", "partitions"],
+)
+def test_the_change_of_an_unusual_table_is_known_before(db, desk, more):
+    """R25: also with what a temporary table cannot have; its InnoDB numbers stay."""
+    db.execute(f"DROP TABLE t; CREATE TABLE p (id INT PRIMARY KEY); {WANTED} {more}")
+    alter = "RENAME COLUMN v TO w, COMMENT 'new'"
+    made = made_of(desk, alter)
+    assert run(desk, alter).algorithm == "inplace"
+    assert made == shape_of(desk.table())
 
 
 @pytest.mark.parametrize(
@@ -201,9 +247,7 @@ def test_nothing_is_sent_while_somebody_old_is_in_front(db, desk):
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     said: list[str] = []
     turns = turns_on(desk, tell=lines_to(said.append), old=0.0)
-    statement = alter_of(desk.schema, "t", "ADD c INT")
-    call = partial(try_shortcut, desk.native, desk.session, desk.table(), statement, turns)
-    waiting = BackgroundCall(call)
+    waiting = BackgroundCall(partial(attempt, desk, desk.native, "ADD c INT", turns=turns))
     until(lambda: said, "the message")
     assert f"is not requested while this is in front: session {other.thread_id()} of" in said[0]
     assert not alter_waits(db)
@@ -267,14 +311,15 @@ def test_a_stop_request_ends_the_wait_between_two_attempts(db, desk):
     other.rollback()
 
 
-def test_killed_before_it_took_effect(db, desk):
-    """A session that is killed while it waits has changed nothing, and that is what is said."""
+@pytest.mark.parametrize("what", ["", "QUERY "], ids=["session", "statement"])
+def test_killed_before_it_took_effect(db, desk, what):
+    """What is killed while it waits has changed nothing, and that is what is said."""
     other = db.connect()
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     waiting = BackgroundCall(partial(run, desk, "ADD c INT"))
     wait_until_locked(db)
-    db.execute(f"KILL {desk.native.id}")
+    db.execute(f"KILL {what}{desk.native.id}")
     with pytest.raises(ServerFault):
         waiting.result()
     other.rollback()
@@ -282,35 +327,49 @@ def test_killed_before_it_took_effect(db, desk):
 
 
 class LosesTheAnswer:
-    """A session whose connection is lost after an ALTER was carried out."""
+    """A session whose connection is lost after an ALTER was carried out.
 
-    def __init__(self, desk, db):
+    Args:
+        instead: what other sessions do in place of the ALTER.
+        then: what they do after it.
+    """
+
+    def __init__(self, desk, db, *, instead: str = "", then: str = ""):
         self.id = desk.native.id
         self.query = desk.native.query
         self._session = desk.native
         self._db = db
+        self._instead = instead
+        self._then = then
+        #: Whether the answer arrives all the same.
+        self.answers = False
 
     def execute(self, sql: str) -> int:
         """Run the statement, then lose the connection and the answer."""
-        done = self._session.execute(sql)
-        if sql.startswith("ALTER"):
-            self._db.execute(f"KILL {self._session.id}")
-            raise ServerFault(2013, "Lost connection to server during query", where="test")
-        return done
+        if not sql.startswith("ALTER"):
+            return self._session.execute(sql)
+        if self._instead:
+            self._db.execute(self._instead)
+        else:
+            self._session.execute(sql)
+        if self._then:
+            self._db.execute(self._then)
+        if self.answers:
+            return 0
+        self._db.execute(f"KILL {self._session.id}")
+        raise ServerFault(2013, "Lost connection to server during query", where="test")
 
 
 def test_the_answer_is_lost(db, desk):
     """When the answer is lost the table is looked at: a change that is there is a change."""
-    statement = alter_of(desk.schema, "t", "ADD c INT")
     native: Any = LosesTheAnswer(desk, db)
-    result = try_shortcut(native, desk.session, desk.table(), statement, turns_on(desk))
+    result = attempt(desk, native, "ADD c INT")
     assert result.algorithm == "instant"
     assert desk.table().has_column("c")
 
 
 def test_the_answer_is_lost_and_the_session_is_another_one_by_then(db, desk):
     """The outcome is that of the session that sent the ALTER, not of the one opened after it."""
-    statement = alter_of(desk.schema, "t", "ADD c INT")
     native: Any = LosesTheAnswer(desk, db)
 
     def opens_only_the_first() -> bool:
@@ -318,20 +377,69 @@ def test_the_answer_is_lost_and_the_session_is_another_one_by_then(db, desk):
             native.id = desk.session.id
         return False
 
-    turns = turns_on(desk)
-    result = try_shortcut(
-        native, desk.session, desk.table(), statement, turns, renew=opens_only_the_first
-    )
+    result = attempt(desk, native, "ADD c INT", renew=opens_only_the_first)
     assert result.algorithm == "instant"
 
 
 def test_the_answer_is_lost_and_another_session_has_its_number_by_then(db, desk):
     """A server that was restarted begins to number again: one of ours has the sender's number."""
-    statement = alter_of(desk.schema, "t", "ADD c INT")
     native: Any = LosesTheAnswer(desk, db)
     native.id = desk.session.id
-    result = try_shortcut(native, desk.session, desk.table(), statement, turns_on(desk))
+    result = attempt(desk, native, "ADD c INT")
     assert result.algorithm == "instant"
+
+
+@pytest.mark.parametrize(
+    ("instead", "then"),
+    [
+        ("ALTER TABLE t ADD other INT", ""),
+        ("DROP TABLE t", ""),
+        (REPLACED, ""),
+        ("", "ALTER TABLE t DROP c"),
+        ("", "ALTER TABLE t ADD other INT"),
+        ("", "DROP TABLE t"),
+        ("", REPLACED),
+    ],
+)
+def test_another_change_is_not_taken_for_the_one_whose_answer_was_lost(db, desk, instead, then):
+    """R25: done is only what is the table of before with the definition that the ALTER makes."""
+    native: Any = LosesTheAnswer(desk, db, instead=instead, then=then)
+    with pytest.raises((OutcomeUnknown, ServerFault)) as ended:
+        attempt(desk, native, "ADD c INT")
+    undone = then == "ALTER TABLE t DROP c"
+    # A definition that is the old one again is one that was not changed.
+    assert ended.value.exit_code == (1 if undone else 3)
+    assert "changed" in ended.value.hint or undone
+
+
+def test_the_answer_of_a_change_that_was_not_made_is_lost(db, desk):
+    """R25: the table of before with the definition of before was not changed: exit code 1."""
+    native: Any = LosesTheAnswer(desk, db, instead="SELECT 1")
+    with pytest.raises(ServerFault) as ended:
+        attempt(desk, native, "ADD c INT")
+    assert ended.value.exit_code == 1
+    assert not desk.table().has_column("c")
+
+
+@pytest.mark.parametrize("then", ["ALTER TABLE t ADD other INT", "DROP TABLE t", REPLACED])
+def test_a_table_that_is_another_one_after_the_answer_is_not_called_done(db, desk, then):
+    """R25: an answer of success is about the table that others have replaced or changed since."""
+    native: Any = LosesTheAnswer(desk, db, then=then)
+    native.answers = True
+    with pytest.raises(OutcomeUnknown) as ended:
+        attempt(desk, native, "ADD c INT")
+    assert ended.value.exit_code == 3
+
+
+@pytest.mark.parametrize("before", ["ALTER TABLE t ADD other INT", REPLACED, "DROP TABLE t"])
+def test_a_table_that_was_changed_while_the_alter_waited_is_left_alone(db, desk, before):
+    """R25: what was judged is what is changed: nothing is sent to another table or definition."""
+    source = desk.table()
+    db.execute(before)
+    with pytest.raises(SchemaChanged):
+        attempt(desk, desk.native, "ADD d INT", source=source)
+    left = read_table(desk.session, desk.schema, "t")
+    assert left is None or not left.has_column("d")
 
 
 class IsRefusedOnce:
@@ -353,12 +461,9 @@ class IsRefusedOnce:
 
 def test_a_lock_that_is_not_granted_is_no_lost_answer_where_the_other_session_is_lost(desk):
     """The session that was answered lives, and holds its named lock: the ALTER is sent again."""
-    statement = alter_of(desk.schema, "t", "ADD c INT")
     native: Any = IsRefusedOnce(desk)
     turns = turns_on(desk, longest_pause=0.1)
-    result = try_shortcut(
-        native, desk.session, desk.table(), statement, turns, renew=lambda: native._refused
-    )
+    result = attempt(desk, native, "ADD c INT", turns=turns, renew=lambda: native._refused)
     assert (result.algorithm, result.attempts) == ("instant", 2)
 
 

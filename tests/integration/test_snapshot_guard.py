@@ -7,6 +7,8 @@ import contextlib
 import MySQLdb
 import pytest
 
+from spirit_py import points
+from spirit_py.config import FeedOptions
 from spirit_py.cutover import guard
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
@@ -16,10 +18,11 @@ from spirit_py.mysql.tables.guard_column import why_server_cannot
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
+from tests.kits.engine import ThreadEngine
 from tests.kits.locking import looking
-from tests.kits.migrate import config_for, migrate_here
+from tests.kits.migrate import Migrating, config_for, migrate_here
 from tests.kits.reporter import lines_to
-from tests.kits.resume import Interruption, assert_nothing_left, make_table, start
+from tests.kits.resume import Interruption, assert_nothing_left, make_table, once_at, start
 from tests.kits.reverse import SwappedTable
 from tests.kits.waiting import until
 
@@ -27,15 +30,20 @@ TABLE_CHANGED = 1412
 COLUMN = "ADD COLUMN _spirit_py_guard TINYINT COMMENT 'snapshot guard of spirit-py'"
 
 
-def a_dump(db, isolation="REPEATABLE-READ"):
+def a_dump(db, isolation="REPEATABLE-READ", *, alone=True):
     """Begin what mysqldump --single-transaction begins."""
     cursor = db.connect().cursor()
     cursor.execute(f"SET SESSION transaction_isolation = '{isolation}'")
     cursor.execute("START TRANSACTION /*!40100 WITH CONSISTENT SNAPSHOT */")
-    mine = [(cursor.connection.thread_id(),)]
-    seen = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX"
+    mine = (cursor.connection.thread_id(),)
+    sql = "SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX"
+
+    def listed():
+        seen = db.query(sql)
+        return seen == [mine] if alone else mine in seen
+
     # The list is renewed only when nobody has read it for 0.1 s.
-    until(lambda: db.query(seen) == mine, "the list of transactions", pause=0.2)
+    until(listed, "the list of transactions", pause=0.2)
     return cursor
 
 
@@ -120,18 +128,118 @@ def test_old_transactions_are_seen(db, monkeypatch):
     assert (versions(db, "t"), versions(db, "u")) == (2, 2)
 
 
-@pytest.mark.parametrize("isolation", ["READ-COMMITTED", "REPEATABLE-READ"])
-def test_nobody_is_ended_without_need(db, monkeypatch, isolation):
-    """In the mode auto young transactions, and those without a lasting snapshot, set no guard."""
-    monkeypatch.setattr(guard, "OLD_SECONDS", 0 if isolation == "READ-COMMITTED" else 3600)
-    dump, (one,), cutover = swap(db, "auto")
-    dump.connection.rollback()
-    other = a_dump(db, isolation)
+def test_a_snapshot_of_milliseconds_gets_the_error_too(db):
+    """By default, however young it is; READ COMMITTED has a new snapshot for each statement."""
+    young, (one,), cutover = swap(db, "auto")
+    young.connection.rollback()
+    young = a_dump(db)
+    other = a_dump(db, "READ-COMMITTED", alone=False)
     result = cutover.run()
-    assert (result.guard, result.snapshots) == ("not needed", ())
+    assert (result.guard, result.snapshots) == ("done", ())
     assert swapped(db, one)
-    assert versions(db, "t") == 0
+    assert_ended(young)
+    assert rows_seen(other) == 10
     other.connection.rollback()
+
+
+class Ledger:
+    """An application that writes each row to three tables in one transaction, and reads them.
+
+    Its reading transactions begin at points of a migration with a look at the third table, which
+    takes their snapshot, and look at the other two when the swap is over.
+    """
+
+    def __init__(self, db):
+        self._db = db
+        self._opened = {}
+        for name in ("t", "u", "w"):
+            db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+        self.write(50)
+
+    def write(self, rows=1):
+        """Write rows to all three tables at once."""
+        with contextlib.closing(self._db.connect()) as session, session.cursor() as cursor:
+            session.begin()
+            for name in ("t", "u", "w"):
+                cursor.execute(f"INSERT INTO {name} (v) VALUES {', '.join(['(1)'] * rows)}")
+            session.commit()
+
+    def open_at(self, point):
+        """Begin to read."""
+        cursor = self._db.connect().cursor()
+        cursor.execute("SET SESSION transaction_isolation = 'REPEATABLE-READ'")
+        cursor.execute("START TRANSACTION")
+        cursor.execute("SELECT COUNT(*) FROM w")
+        self._opened[point] = (cursor, cursor.fetchone())
+
+    def outcomes(self):
+        """Read the tables that were swapped; return what each point's transaction found."""
+        found = {}
+        for point, (cursor, seen) in self._opened.items():
+            with contextlib.closing(cursor):
+                found[point] = tuple(self._one(cursor, table, seen) for table in ("t", "u"))
+                cursor.connection.rollback()
+        return found
+
+    @staticmethod
+    def _one(cursor, table, seen):
+        try:
+            cursor.execute(f"SELECT COUNT(*) FROM {table}")
+        except MySQLdb.OperationalError as error:
+            return error.args[0]
+        return "right" if (read := cursor.fetchone()) == seen else f"{read} instead of {seen}"
+
+
+def test_an_invariant_across_tables_holds_through_the_swap(db, monkeypatch):
+    """Snapshots of any moment before the swap give an error by default, later ones every row."""
+    ledger = Ledger(db)
+    written = ("drain.begun", "checksum.compare", "cutover.lock")
+    points_left = [*written, "cutover.locked", "cutover.rename", "cutover.unlocked"]
+
+    def passed(name):
+        if name in points_left:
+            points_left.remove(name)
+            if name in written:
+                ledger.write()
+            ledger.open_at(name)
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+    both = "ALTER TABLE t ADD z INT; ALTER TABLE u ADD z INT"
+    migrate_here(ThreadEngine(), config_for(db, statement=both, no_shortcut=True))
+    assert not points_left
+    error, right = (TABLE_CHANGED,) * 2, ("right",) * 2
+    assert ledger.outcomes() == {
+        **dict.fromkeys((*written, "cutover.locked"), error),
+        "cutover.rename": right,
+        "cutover.unlocked": right,
+    }
+
+
+def test_where_no_guard_is_possible_the_copy_is_hardly_behind(db):
+    """While a swap is next, changes are applied at once, whatever the usual interval is."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
+    db.execute("INSERT INTO t VALUES (1, 'x')")
+    config = config_for(
+        db,
+        table="t",
+        alter="ADD COLUMN z INT",
+        no_shortcut=True,
+        defer_cutover=True,
+        recheck_interval=3600.0,
+        feed=FeedOptions(flush_interval=3600.0),
+    )
+    run = Migrating(ThreadEngine(), config)
+    try:
+        run.wait_until(lambda: run.told.said("DROP TABLE"), "the sentinel")
+        db.execute("INSERT INTO t VALUES (2, 'y')")
+        run.wait_until(lambda: db.query("SELECT 1 FROM _t_new WHERE id = 2"), "the row's copy")
+        dump = a_dump(db)
+    finally:
+        db.execute("DROP TABLE IF EXISTS _t_snt")
+    assert run.end().snapshot_guard.startswith("not possible")
+    with contextlib.closing(dump):
+        assert rows_seen(dump) == 2
 
 
 def test_a_column_has_the_name_already(db):
@@ -291,6 +399,29 @@ def test_a_run_goes_on_behind_a_broken_guard(db, spark_engine, monkeypatch):
     assert report.runs == 2
     assert report.snapshot_guard == "done"
     assert [row[0] for row in db.query("SHOW COLUMNS FROM t")] == ["id", "a", "b", "z"]
+    assert_nothing_left(db)
+
+
+def end_the_swap(db):
+    """End the session that holds the lock of the swap."""
+    ((number,),) = db.query(
+        "SELECT t.processlist_id FROM performance_schema.metadata_locks l"
+        " JOIN performance_schema.threads t ON t.thread_id = l.owner_thread_id"
+        " WHERE l.object_schema = %s AND l.object_name = 't'"
+        " AND l.lock_type = 'SHARED_NO_READ_WRITE'",
+        (db.name,),
+    )
+    assert db.kill(number)
+
+
+def test_a_guard_of_a_failed_try_is_no_change_of_the_definition(db, spark_engine, monkeypatch):
+    """The server writes a CHECK otherwise after each INSTANT clause: -5 for -(5), measured."""
+    make_table(db, 500)
+    db.execute("ALTER TABLE t ADD CONSTRAINT sane CHECK (a > -5 AND a <> -(7.5))")
+    once_at(monkeypatch, "cutover.rename", lambda: end_the_swap(db))
+    run = start(spark_engine, db)
+    report = run.end()
+    assert (report.cutover_attempts, report.snapshot_guard) == (2, "done"), run.told.text
     assert_nothing_left(db)
 
 

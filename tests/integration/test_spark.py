@@ -17,6 +17,8 @@ import pytest
 from spirit_py.errors import CopyFailure, MigrationFailure
 from spirit_py.spark.launch import ARCHIVED_OPTIONS
 from tests.fixtures.spark import SLOTS
+from tests.kits.background import BackgroundCall
+from tests.kits.spark_stranger import blocks, listening
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
@@ -456,11 +458,100 @@ engine.stop()
     assert running.end()[0] == 0
 
 
+def test_a_stranger_gets_nothing_from_spark(spark_engine, tmp_path):
+    """R26: any user of the machine could ask the block manager for the tasks, with the password."""
+    secret = os.urandom(16).hex()
+    held, asked = tmp_path / "held", tmp_path / "asked"
+
+    def task(_rank: int) -> int:
+        held.touch()
+        while not asked.exists():
+            time.sleep(0.02)
+        return len(secret)
+
+    job = BackgroundCall(lambda: run(spark_engine, task))
+    until(held.exists, "a task")
+    ports = listening(spark_engine._spark._process._members())
+    names = [f"broadcast_{n}{end}" for n in range(300) for end in ("", "_piece0")]
+    got = [len(block) for port in ports for block in blocks(port, names)]
+    asked.touch()
+    assert job.result() == [len(secret)] * SLOTS
+    assert len(ports) >= 2
+    assert got == []
+    assert [port for port in ports if not port.of_this_machine] == []
+
+
+def test_real_executors_and_the_web_interface_tell_a_stranger_nothing(script):
+    """R26: executors ask for a secret, which nobody is shown; nothing listens to other machines.
+
+    The interface shows no way to end anything.
+    """
+    running = script("""
+import urllib.request
+from tests.kits.spark_stranger import blocks, listening
+
+engine = SparkEngine(
+    SparkConfig(spark_master="local-cluster[1,1,1024]", threads=1, spark_ui=True, verbose=False)
+)
+context = engine.context()
+secret = context.getConf().get("spark.authenticate.secret", "no secret")
+held, asked = Path(engine._spark._scratch) / "held", Path(engine._spark._scratch) / "asked"
+
+def task(rank):
+    held.touch()
+    while not asked.exists():
+        time.sleep(0.02)
+    return rank
+
+job = threading.Thread(target=run, args=(engine, task), daemon=True)
+job.start()
+while not held.exists():
+    time.sleep(0.02)
+
+def page(name):
+    with urllib.request.urlopen(context.uiWebUrl + name) as answer:
+        return answer.read().decode()
+
+members = engine._spark._process._members()
+ports = listening(members)
+names = [f"broadcast_{n}{end}" for n in range(5) for end in ("", "_piece0")]
+shown = {
+    "arguments": "".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in members),
+    "log": "".join(log.read_text() for log in engine._spark._scratch.glob("*.log")),
+    "environment": page("/environment/"),
+}
+say(
+    authenticate="spark.authenticate.secret" in shown["environment"],
+    shown=[name for name, text in shown.items() if secret in text],
+    jobs="test" in page("/jobs/"),
+    kills="kill" in page("/jobs/").lower() or "(kill)" in page("/stages/").lower(),
+    open=[str(port) for port in ports if not port.of_this_machine],
+    got=[len(block) for port in ports for block in blocks(port, names)],
+    ports=len(ports),
+)
+asked.touch()
+job.join()
+engine.stop()
+""")
+    said = running.line()
+    assert said.pop("ports") >= 4
+    assert said == {
+        "authenticate": True,
+        "shown": [],
+        "jobs": True,
+        "kills": False,
+        "open": [],
+        "got": [],
+    }
+    assert running.end()[0] == 0
+
+
 @pytest.mark.draws(2)
 def test_a_master_that_does_not_exist_is_one_line(script):
     """A wrong --spark-master: cause, remedy, and no process left."""
     running = script("""
-engine = SparkEngine(SparkConfig(spark_master="nonsense://a:1", threads=2))
+SECRET = (("spark.authenticate.secret", "x"),)
+engine = SparkEngine(SparkConfig(spark_master="nonsense://a:1", threads=2, spark_conf=SECRET))
 engine.start()
 try:
     engine.context()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+
+import MySQLdb
 import pytest
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.local_disk import written_folders
+from spirit_py.mysql.run_label import run_label
 from spirit_py.throttle.disk import BinlogSpaceThrottler
+from spirit_py.throttle.global_lock import GlobalLockThrottler
 from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler, redo_use
 from spirit_py.throttle.query import QueryThrottler
+from tests.kits.background import BackgroundCall
 from tests.kits.connection import account, connection_options
+from tests.kits.reporter import lines_to
+from tests.kits.waiting import until
 
 
 def test_a_query_decides_and_follows_the_data(db):
@@ -93,6 +102,59 @@ def test_an_account_that_may_not_ask_is_an_error(db):
         for throttler in (HistoryThrottler(options, 1), BinlogSpaceThrottler(options, 1)):
             with pytest.raises(ServerFault, match="denied"):
                 throttler.look()
+
+
+def test_an_account_that_sees_no_global_lock_does_not_wait_for_one(db):
+    """SELECT on performance_schema is not required: without it a run would never go on."""
+    with account(db) as options:
+        throttler = GlobalLockThrottler(options, lines_to(print))
+        assert throttler.look() == ""
+        throttler.close()
+
+
+def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
+    """The statement is ended, who waits is named, and a statement of another client is not."""
+    db.execute("CREATE TABLE t (id INT)")
+    db.execute("INSERT INTO t VALUES (1)")
+    options = replace(connection_options(db), label=run_label([(db.name, "t")]))
+    said: list[str] = []
+    throttler = GlobalLockThrottler(options, lines_to(said.append))
+    assert throttler.look() == ""
+    slow = f"SELECT SLEEP(600) FROM {db.name}.t"
+    ours, other, backup = connect(options, role="test"), db.connect(), db.connect()
+    other_id, backup_id = other.thread_id(), backup.thread_id()
+    calls = [
+        BackgroundCall(lambda: ours.query(slow)),
+        BackgroundCall(lambda: other.query(slow)),
+    ]
+    try:
+        until(lambda: running(db, ours.id) and running(db, other_id), "the statements")
+        calls.append(BackgroundCall(lambda: backup.query("FLUSH TABLES WITH READ LOCK")))
+        who = f"session {backup_id} of "
+        until(lambda: who in throttler.look(), "the look")
+        until(lambda: throttler.look() and said, "the end of the statement")
+        until(lambda: not running(db, ours.id), "its end")
+        assert running(db, other_id)
+        assert all(f"the statement of session {ours.id}, of this run" in line for line in said)
+        assert who in said[0]
+    finally:
+        db.execute(f"KILL {other_id}")
+        for call in calls:
+            with contextlib.suppress(ServerFault, MySQLdb.Error):
+                call.result()
+        backup.close()
+        ours.close()
+    until(lambda: throttler.look() == "", "nobody who waits")
+    throttler.close()
+
+
+def running(db, session):
+    """Whether a session executes the slow statement."""
+    return db.query(
+        "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+        " AND PROCESSLIST_INFO LIKE 'SELECT SLEEP%%'",
+        (session,),
+    )
 
 
 def test_the_binary_logs_are_added_up(db):

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
+import MySQLdb
 import pytest
 
-from spirit_py.errors import CriticalLoad, Refusal
+from spirit_py import points
+from spirit_py.errors import Aborted, CriticalLoad, Refusal
+from spirit_py.migration.control.command import control
+from spirit_py.plan import make_plan
+from spirit_py.throttle.global_lock import GlobalLockThrottler
+from spirit_py.windows import Window, parse_windows
+from tests.kits.background import BackgroundCall
+from tests.kits.connection import connection_options
+from tests.kits.engine import ThreadEngine
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import once_at
 from tests.kits.waiting import DEADLINE, until
@@ -140,3 +152,220 @@ def test_a_limit_of_no_counter_is_refused(filled, spark_engine):
     run = Migrating(spark_engine, slowly(filled, max_load=limit))
     with pytest.raises(Refusal, match="Threads_runing"):
         run.end()
+
+
+IN_PLACE = {"table": "t", "alter": "DROP COLUMN n"}
+CLOSED = (("Threads_running", 0.0),)
+
+
+@pytest.fixture
+def small(db):
+    """Return the test's schema with a table of two rows, and what may hold the work back."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT, n INT)")
+    db.execute("INSERT INTO t VALUES (1, 5, 5), (2, 5, 6)")
+    db.execute("CREATE TABLE gate (why TEXT); INSERT INTO gate VALUES ('office hours')")
+    return db
+
+
+def asked(db, verb: str, **arguments: str) -> str:
+    """Ask the process for something; return its answer."""
+    said: list[str] = []
+    control(
+        connection_options(db),
+        database=db.name,
+        table="t",
+        verb=verb,
+        arguments=arguments,
+        say=said.append,
+    )
+    return "\n".join(said)
+
+
+def columns(db) -> list[str]:
+    """Return the columns of the table."""
+    return [row[0] for row in db.query("SHOW COLUMNS FROM t")]
+
+
+def held(db, spark_engine, reason: str, **more) -> Migrating:
+    """Begin a change that is held back; return it once it says why."""
+    run = Migrating(spark_engine, config_for(db, **{**IN_PLACE, **more}))
+    run.wait_until(lambda: run.told.said(f"waiting for {reason}"), "the wait")
+    return run
+
+
+def assert_nothing_left(db) -> None:
+    """Nothing is beside the table."""
+    assert {row[0] for row in db.query("SHOW TABLES")} == {"t", "gate"}
+
+
+def closed_window() -> tuple[Window, ...]:
+    """Return a window of a minute in half a day."""
+    then = datetime.now(UTC) + timedelta(hours=12)
+    return parse_windows(f"{then:%H:%M}-{then + timedelta(minutes=1):%H:%M}Z")
+
+
+def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small, spark_engine):
+    """Outside of --allow the ALTER is not sent; control answers; nothing is left of it."""
+    run = held(small, spark_engine, "", allow=closed_window())
+    assert columns(small) == ["id", "v", "n"]
+    assert "stopping" in asked(small, "abort")
+    with pytest.raises(Aborted):
+        run.end()
+    assert columns(small) == ["id", "v", "n"]
+    assert_nothing_left(small)
+
+
+def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(small, spark_engine):
+    """--max-load holds the ALTER back, and ctl set lets it go on."""
+    run = held(small, spark_engine, "the server's load", max_load=CLOSED)
+    assert columns(small) == ["id", "v", "n"]
+    asked(small, "set", **{"max-load": "off"})
+    assert run.end().algorithm == "instant"
+    assert columns(small) == ["id", "v"]
+    assert_nothing_left(small)
+
+
+def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, spark_engine):
+    """--throttle-query holds the ALTER back, and so does a pause that was asked for meanwhile."""
+    run = held(small, spark_engine, "", throttle_query="SELECT why FROM gate")
+    assert "paused" in asked(small, "pause")
+    small.execute("UPDATE gate SET why = NULL")
+    run.wait_until(
+        lambda: (
+            run.told.said("no longer waiting for: query")
+            and run.told.said("waiting for the end of the pause")
+        ),
+        "the pause alone",
+    )
+    assert columns(small) == ["id", "v", "n"]
+    asked(small, "resume")
+    assert run.end().algorithm == "instant"
+    assert columns(small) == ["id", "v"]
+    assert_nothing_left(small)
+
+
+def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, spark_engine):
+    """A window may be further away than a session may idle: they are opened again."""
+    run = held(small, spark_engine, "", throttle_query="SELECT why FROM gate")
+    found = small.query(
+        "SELECT t.PROCESSLIST_ID FROM performance_schema.user_variables_by_thread v"
+        " JOIN performance_schema.threads t USING (THREAD_ID) WHERE v.VARIABLE_NAME ="
+        " 'spirit_py_role' AND CONVERT(v.VARIABLE_VALUE USING utf8mb4) IN ('driver', 'shortcut')"
+    )
+    assert len(found) == 2
+    for (number,) in found:
+        small.execute(f"KILL {number}")
+    small.execute("UPDATE gate SET why = NULL")
+    assert run.end().algorithm == "instant"
+    assert columns(small) == ["id", "v"]
+    assert_nothing_left(small)
+
+
+def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small, spark_engine):
+    """``ctl postpone`` holds back the moment of the change, which only a copy can choose."""
+    run = held(small, spark_engine, "", throttle_query="SELECT why FROM gate")
+    asked(small, "postpone")
+    small.execute("UPDATE gate SET why = NULL")
+    run.wait_until(lambda: run.told.said("phase sentinel"), "the sentinel")
+    assert columns(small) == ["id", "v", "n"]
+    asked(small, "cutover")
+    assert run.end().algorithm == "copy"
+    assert columns(small) == ["id", "v"]
+
+
+def test_a_search_for_duplicates_waits(small, spark_engine):
+    """The rows are not read for a new UNIQUE key while something holds the work back."""
+    run = held(
+        small,
+        spark_engine,
+        "",
+        alter="ADD UNIQUE u (v)",
+        throttle_query="SELECT why FROM gate",
+    )
+    assert run.running
+    asked(small, "pause")
+    small.execute("UPDATE gate SET why = NULL")
+    run.wait_until(lambda: run.told.said("waiting for the end of the pause"), "the pause")
+    asked(small, "resume")
+    with pytest.raises(Refusal, match="meets duplicates"):
+        run.end()
+    assert_nothing_left(small)
+
+
+def test_an_old_table_that_is_asked_for_is_there_after_a_column_was_dropped(small, spark_engine):
+    """With --drop-old-after a change in place that loses values is a copy; plan says so."""
+    config = config_for(small, **IN_PLACE, drop_old_after=math.inf)
+    (planned,) = make_plan(config, sample=False).tables
+    assert (planned.method.algorithm, planned.method.certain) == ("copy", True)
+    assert "--drop-old-after" in planned.method.why
+    report = Migrating(spark_engine, config).end()
+    assert report.algorithm == "copy"
+    assert small.query("SELECT id, n FROM _t_old ORDER BY id") == [(1, 5), (2, 6)]
+
+
+def test_an_old_table_is_not_made_where_no_value_is_lost(small, spark_engine):
+    """What another ALTER can undo needs no old table."""
+    config = config_for(small, table="t", alter="ADD COLUMN z INT", drop_old_after=math.inf)
+    assert Migrating(spark_engine, config).end().algorithm == "instant"
+    assert_nothing_left(small)
+
+
+def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, spark_engine):
+    """While others keep the table from it, operators reach the run; nothing is sent in a pause."""
+    other = small.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (3, 1, 1)")
+    run = Migrating(spark_engine, config_for(small, **IN_PLACE))
+    run.wait_until(lambda: run.told.said("is not requested while this is in front"), "the wait")
+    requests = partial(small.query, "SHOW TABLES LIKE '%%ctl'")
+    run.wait_until(requests, "the table of the requests")
+    asked(small, "pause")
+    other.commit()
+    run.wait_until(lambda: run.told.said("waiting for the end of the pause"), "the pause")
+    assert columns(small) == ["id", "v", "n"]
+    asked(small, "resume")
+    assert run.end().algorithm == "instant"
+    assert columns(small) == ["id", "v"]
+    assert_nothing_left(small)
+
+
+def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
+    """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""
+    seen, look = threading.Event(), GlobalLockThrottler.look
+
+    def noted(throttler):
+        if found := look(throttler):
+            seen.set()
+        return found
+
+    monkeypatch.setattr(GlobalLockThrottler, "look", noted)
+    small.execute("CREATE TABLE w (id INT)")
+    small.execute("INSERT INTO w VALUES (1)")
+    reader, backup = small.connect(), small.connect()
+    reader_id = reader.thread_id()
+    calls: list[BackgroundCall] = []
+
+    def passed(name):
+        if name == "feed.started" and not calls:
+            calls.append(BackgroundCall(lambda: reader.query("SELECT SLEEP(600) FROM w")))
+            running = "SELECT 1 FROM performance_schema.threads WHERE PROCESSLIST_INFO LIKE %s"
+            until(lambda: small.query(running, ("SELECT SLEEP%",)), "the reader")
+            calls.append(BackgroundCall(lambda: backup.query("FLUSH TABLES WITH READ LOCK")))
+            assert seen.wait(DEADLINE)
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", passed)
+    config = config_for(small, table="t", alter="ADD later INT", no_shortcut=True)
+    run = Migrating(ThreadEngine(), config)
+    try:
+        run.wait_until(
+            lambda: any("the global lock of" in seen.waiting_for for seen in run.told.snapshots),
+            "the wait",
+        )
+    finally:
+        small.execute(f"KILL {reader_id}")
+        for call in calls:
+            with contextlib.suppress(MySQLdb.Error):
+                call.result()
+        backup.close()
+    assert run.end().outcome == "done"

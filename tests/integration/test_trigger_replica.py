@@ -42,7 +42,7 @@ def test_a_replica_executes_the_statements_as_its_source_did():
             statements = [
                 *copies(moves, {("r", "t"): "_t_new"}),
                 "RENAME TABLE r.t TO r._t_old, r._t_new TO r.t",
-                *placed(moves, renamed(moves, {("r", "t"): "_t_old"})),
+                *placed([move.note for move in moves], renamed(moves, {("r", "t"): "_t_old"})),
             ]
             assert session.execute_packet(statements) == (len(statements), None)
             session.execute("UNLOCK TABLES")
@@ -88,7 +88,7 @@ def test_a_gate_is_legible_for_every_mode_and_character_set(db):
         statements = [
             *copies(moves, {table: "_t_new"}),
             "RENAME TABLE t TO _t_old, _t_new TO t",
-            *placed(moves, renamed(moves, {table: "_t_old"})),
+            *placed([move.note for move in moves], renamed(moves, {table: "_t_old"})),
         ]
         assert session.execute_packet(statements) == (len(statements), None)
         assert read_triggers(session, *table, also=("_t_new", "_t_old")) == before

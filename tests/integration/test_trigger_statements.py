@@ -37,11 +37,12 @@ class Carrying:
         with open_session(db) as session:
             self.before = read_triggers(session, *self.table, also=("_t_new", "_t_old"))
         self.moves = moves_of(self.before, "abcdef")
+        self.notes = [move.note for move in self.moves]
         old = renamed(self.moves, {self.table: "_t_old"})
         self.statements = [
             *copies(self.moves, {self.table: "_t_new"}),
             "RENAME TABLE t TO _t_old, _t_new TO t",
-            *placed(self.moves, old),
+            *placed(self.notes, old),
         ]
 
     def send(self, connection: Any, statements: Any) -> None:
@@ -65,9 +66,15 @@ class Carrying:
         locks = ", ".join(f"{name} WRITE" for _, name in names)
         connection.cursor().execute(f"LOCK TABLES {locks}")
         with open_session(self.db) as session:
-            existing = read_places(session, names)
-        undo = "_t_new" in there
-        rest = withdrawn(self.moves, existing) if undo else placed(self.moves, existing)
+            if "_t_new" in there:
+                rest = withdrawn(self.notes, read_places(session, names))
+            else:
+                beside = [note.name for note in self.notes]
+                read = [
+                    read_triggers(session, *name, also=("t", "_t_old"), beside=beside)
+                    for name in names
+                ]
+                rest = placed(self.notes, [trigger for found in read for trigger in found])
         self.send(connection, rest)
         connection.close()
 

@@ -7,7 +7,7 @@ import threading
 import MySQLdb
 import pytest
 
-from spirit_py.attached.record import Attachments
+from spirit_py.attached.record import AttachmentsNote
 from spirit_py.attached.triggers import statements
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.checkpoint.table import CheckpointTable
@@ -107,7 +107,7 @@ def test_a_packet_that_stopped_anywhere_is_settled_while_others_write(db):
             renamed = run_killed_after(swapping, number)
             with swapping.session() as session:
                 settle_left(swapping.process, session, [(db.name, "t")])
-                assert CheckpointTable(db.name, "t").read(session, Attachments) is None
+                assert CheckpointTable(db.name, "t").read(session, AttachmentsNote) is None
             assert triggers_of(db) == before, f"after {number} statements"
             assert not places(db, "_t_new", "_t_old"), f"after {number} statements"
             if renamed:
@@ -207,7 +207,7 @@ def test_a_kill_during_the_trial_leaves_nothing_for_long(db, spark_engine, tmp_p
     with PointListener(tmp_path / "points") as listener:
         kill_at(db, listener, *kills.OF_A_TRIAL)
     with open_session(db) as session:
-        noted = CheckpointTable(db.name, "t").read(session, Attachments)
+        noted = CheckpointTable(db.name, "t").read(session, AttachmentsNote)
     assert noted is not None
     (move,) = noted.triggers
     db.execute(f"CREATE TRIGGER {move.temporary} BEFORE UPDATE ON _t_new FOR EACH ROW SET @x = 1")

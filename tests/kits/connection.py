@@ -35,6 +35,11 @@ def make_account(db: Any, name: str, *grants: str) -> ConnectionOptions:
     return replace(options_of(db.server), user=name, password=_PASSWORD)
 
 
+def granted(schema: str) -> str:
+    """Return how a GRANT names this schema alone, on a server without partial_revokes."""
+    return "`" + schema.replace("_", "\\_") + "`.*"
+
+
 @contextlib.contextmanager
 def account(db: Any, *grants: str) -> Iterator[ConnectionOptions]:
     """Have an account with these grants for the length of a ``with`` block."""

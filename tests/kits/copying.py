@@ -101,12 +101,13 @@ class Copying:
         self.feed = Feed(mapping)
         self.throttle = Throttle(chunk_seconds=target_chunk_time)
         self.stop = StopSwitch()
-        self.reader = BoundaryReader(connection_options(db), stop=self.stop)
+        self.connection = connection_options(db)
+        self.reader = BoundaryReader(self.connection, stop=self.stop)
         self.copier = Copier(
             driver=engine or DriverEngine(2),
             spark=spark,
             mapping=mapping,
-            connection=connection_options(db),
+            connection=self.connection,
             chunker=LaneChunker(mapping, self.reader.query, workers=2, part_rows=part_rows),
             query=self.reader.query,
             subscription=self.feed,

@@ -127,6 +127,8 @@ class SnapshotSource:
         self.calls: list[str] = []
         self.stopped = False
         self.own_ddl: list[int] = []
+        #: What the try that is under way sends.
+        self.expected: list[str] = []
         #: The sessions in which the source was asked what the server has executed.
         self.sessions: list[int] = []
 
@@ -182,10 +184,15 @@ class SnapshotSource:
         finally:
             self._call("applies_resumed")
 
-    def expect_own_ddl(self, session_id: int) -> None:
-        """Note the session."""
+    def expect_own_ddl(self, session_id: int, sql: str) -> None:
+        """Note the session, and what it is about to send."""
         self.own_ddl.append(session_id)
-        self._call("expect_own_ddl", session_id)
+        self.expected.append(sql)
+        self._call("expect_own_ddl", session_id, sql)
+
+    def forget_own_ddl(self) -> None:
+        """Note that the try has ended."""
+        self.expected.clear()
 
     def stop(self) -> None:
         """Note that nothing may be applied any more."""

@@ -23,13 +23,21 @@ _GREETING = (
     + b"caching_sha2_password\0"
 )
 _SWITCH = b"\xfemysql_clear_password\0"
+_FAST = b"\x02\0\0\x02\x01\x03"  # the password is cached
+_OK = b"\0\0\0\x02\0\0\0"
 
 
 class GreedyServer:
-    """Offers no TLS, and asks for the plugin ``mysql_clear_password``; keeps what it hears."""
+    """Offers no TLS, and asks for the plugin ``mysql_clear_password``; keeps what it hears.
 
-    def __init__(self) -> None:
+    Args:
+        file: accept any login, and answer the first statement by asking for this file.
+    """
+
+    def __init__(self, file: str = "") -> None:
         self.heard = b""
+        self.callers = 0
+        self._file = file
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._listener.getsockname()
         self._thread = threading.Thread(target=self._serve, name="greedy-server")
@@ -40,12 +48,21 @@ class GreedyServer:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.callers += 1
             with client, contextlib.suppress(OSError):
                 client.settimeout(5)
-                client.sendall(len(_GREETING).to_bytes(3, "little") + b"\0" + _GREETING)
-                self.heard += client.recv(4096)
-                client.sendall(len(_SWITCH).to_bytes(3, "little") + b"\x02" + _SWITCH)
-                self.heard += client.recv(4096)
+                self._say(client, 0, _GREETING)
+                if not self._file:
+                    self._say(client, 2, _SWITCH)
+                    continue
+                client.sendall(_FAST)
+                self._say(client, 3, _OK)
+                self._say(client, 1, b"\xfb" + self._file.encode())
+
+    def _say(self, client: socket.socket, number: int, packet: bytes) -> None:
+        """Send a packet and hear the answer."""
+        client.sendall(len(packet).to_bytes(3, "little") + bytes([number]) + packet)
+        self.heard += client.recv(4096)
 
     def __enter__(self) -> Self:
         """Start."""

@@ -39,6 +39,7 @@ MORE_OF_A_RUN = (
     ("checksum.lock", 1),
     ("checksum.compare", 1),
     ("checksum.chunk", 2),
+    ("cutover.begin", 1),
     ("cutover.lock", 1),
     ("cutover.locked", 1),
     ("cutover.rename", 1),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spirit_py.binlog.codec.images import RowChange
 from spirit_py.binlog.events import Began, Committed, Place, RowsChanged
-from spirit_py.contracts import RenderedRow, Retention
+from spirit_py.contracts import Origin, RenderedRow, Retention
 from spirit_py.errors import PositionNotFound
 
 if TYPE_CHECKING:
@@ -187,6 +187,18 @@ class MemoryStream:
     def executed(self, session: SqlSession | None = None) -> CountFrontier:
         """Return how many transactions there are."""
         return CountFrontier(len(self._transactions))
+
+    def has_executed(self, received: CountFrontier, session: SqlSession) -> bool:
+        """Return that nothing is received that is not there."""
+        return len(self._transactions) >= received.count
+
+    def look(self) -> None:
+        """Nothing is lost."""
+
+    @property
+    def origin(self) -> Origin:
+        """The one list."""
+        return Origin()
 
     def position_here(self, session: SqlSession) -> str:
         """Return the place behind what there is."""

@@ -16,6 +16,7 @@ from tests.kits.reporter import RecordingReporter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.spark.driver import DriverEngine
     from spirit_py.spark.engine import SparkEngine
     from spirit_py.status.report import MigrationReport
     from tests.fixtures.mysql import Database
@@ -37,7 +38,7 @@ def config_for(db: Database, **more: Any) -> MigrationConfig:
 class Migrating:
     """A migration that runs in a thread of its own."""
 
-    def __init__(self, engine: SparkEngine, config: MigrationConfig) -> None:
+    def __init__(self, engine: SparkEngine | DriverEngine, config: MigrationConfig) -> None:
         self.told = RecordingReporter()
         self.stop = StopSwitch()
         self.error: BaseException | None = None
@@ -81,8 +82,13 @@ class Migrating:
         return self.report
 
 
+def warnings_of(report: MigrationReport) -> list[str]:
+    """Return the warnings of a run, but for that its server, as tests have it, is not durable."""
+    return [text for text in report.warnings if "sync_binlog" not in text]
+
+
 def migrate_here(
-    engine: SparkEngine, config: MigrationConfig
+    engine: SparkEngine | DriverEngine, config: MigrationConfig
 ) -> tuple[MigrationReport, RecordingReporter]:
     """Run a migration to its end; return the report and what was said."""
     migrating = Migrating(engine, config)

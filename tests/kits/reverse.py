@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
+from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -107,6 +108,7 @@ class SwappedTable:
                 phase="keep",
             )
             CheckpointTable(self.db.name, self.table).create(session, record)
+            RequestQueue(self.db.name, self.table).create(session)
             begin_proofs(session, self.db.name, self.table)
             new = identity(session, self.db.name, self.names.new)
             note_proofs(session, self.db.name, self.table, new=new)
@@ -166,8 +168,8 @@ class SwappedTable:
         return [row[0] for row in self.db.query(f"SHOW COLUMNS FROM `{table or self.table}`")]
 
     def tables(self) -> set[str]:
-        """Return the names of the schema's tables."""
-        return set(tables(self.db))
+        """Return the names of the schema's tables, without that of the requests."""
+        return set(tables(self.db)) - {self.names.requests}
 
 
 def reverse_config(db: Any, **more: Any) -> MigrationConfig:

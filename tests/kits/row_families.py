@@ -294,6 +294,7 @@ _TYPED_LEAVES: list[Value] = [
     lambda r: f"CAST('{day(r).replace('9999-12-31', '9999-12-30')} {clock(r, 24)}' AS DATETIME(6))",
     blob(12),
     lambda r: "(SELECT bt FROM leaves)",
+    lambda r: "COALESCE((SELECT b64 FROM leaves))",
     lambda r: "(SELECT ts FROM leaves)",
     lambda r: "(SELECT bi FROM leaves)",
     lambda r: "(SELECT bl FROM leaves)",
@@ -302,10 +303,10 @@ _TYPED_LEAVES: list[Value] = [
     lambda r: "(SELECT g FROM leaves)",
 ]
 
-LEAVES = """CREATE TABLE leaves (bt bit(10), ts timestamp(3) NULL, bi binary(4), bl blob,
- mb mediumblob, lb longblob, g geometry);
-INSERT INTO leaves VALUES (513, '2020-01-02 03:04:05.678', X'6100', X'00ff', X'', X'ff00',
- POINT(1, 2))"""
+LEAVES = """CREATE TABLE leaves (bt bit(10), b64 bit(64), ts timestamp(3) NULL, bi binary(4),
+ bl blob, mb mediumblob, lb longblob, g geometry);
+INSERT INTO leaves VALUES (513, 12345678901234567890, '2020-01-02 03:04:05.678', X'6100',
+ X'00ff', X'', X'ff00', POINT(1, 2))"""
 
 
 def document(r: random.Random, depth: int = 0) -> str:
@@ -333,7 +334,7 @@ def jsons() -> Family:
     """Documents."""
     return Family(
         {"j": ("json", any_document), "jn": ("json not null", any_document)},
-        "CONCAT(JSON_TYPE({c}), HEX(CAST({c} AS CHAR)))",
+        "CONCAT(JSON_TYPE({c}), HEX({c}))",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.position import FileFrontier, FilePlace
@@ -11,6 +12,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.subscription import TableSubscription
+from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for, migrate_here
 from tests.semisync.evidence import binlog_end
 from tests.semisync.stall import until
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.semisync.stall import Stall
 
+ORIGIN = "of a window"
 _SESSION = (
     "SELECT COALESCE(processlist_info, ''), COALESCE(processlist_state, ''), EXISTS (SELECT 1"
     " FROM performance_schema.data_lock_waits w WHERE w.REQUESTING_THREAD_ID = t.thread_id)"
@@ -44,6 +47,7 @@ def run_migration(
     """Add a column to the table `t` by copying it, and return the report."""
     config = config_for(
         db,
+        connection=replace(connection_options(db), origin=ORIGIN),
         table="t",
         alter="ADD COLUMN added INT NOT NULL DEFAULT 7",
         no_shortcut=True,
@@ -202,7 +206,7 @@ class Window:
 
     def _chunk_meets(self, subscription: TableSubscription, chunk: Chunk) -> str:
         """Return what the chunk's session waits for; empty while it waits for nothing."""
-        found = self.stall.admin.run(_SESSION, chunk_lock(subscription.mapping, chunk))
+        found = self.stall.admin.run(_SESSION, chunk_lock(subscription.mapping, chunk, ORIGIN))
         if not found:
             return ""
         statement, state, locked = found[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import sys
 import click
 import pytest
 
-from spirit_py.cli.outcome import OutputFailed, show_document
+from spirit_py.cli.lines import tell_out
+from spirit_py.cli.outcome import OutputFailed, confirmed, show_document
 
 
 def run(words: list[str], stdout: int) -> tuple[int, str]:
@@ -58,3 +60,51 @@ def test_a_document_that_is_not_whole_is_an_error(monkeypatch):
     monkeypatch.setattr(click, "echo", echo)
     with pytest.raises(OutputFailed, match="No space left"):
         show_document({"tables": []})
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_a_name_that_the_output_has_no_letters_for_is_written_in_escapes(encoding):
+    """A terminal's encoding, and half of a surrogate pair, change no outcome (R16)."""
+    text = "テーブル \udcff"
+    script = (
+        "from spirit_py.cli import outcome\n"
+        "with outcome.ErrorsShown(verbose=False):\n"
+        f"    outcome.say_out({text!r})\n"
+        f"    outcome.show_document([{text!r}])\n"
+        "    outcome.leave_with(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    line, _, document = done.stdout.decode(encoding).partition("\n")
+    assert line.encode("unicode_escape").replace(b"\\\\", b"\\").endswith(b"\\u30eb \\udcff")
+    assert json.loads(document) == [text]
+
+
+def test_a_question_shows_what_could_control_the_terminal(monkeypatch):
+    """Names of tables are in it, and letters that turn the direction of text, too (R26)."""
+    asked: list[str] = []
+    monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text))
+    confirmed("Drop a\x1b[2J\u202eb?")
+    assert asked == ["Drop a\\x1b[2J\\u202eb?"]
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["reader gone", "no room"])
+def test_a_line_about_work_that_finds_no_room_does_not_end_the_work(gone, capfd, monkeypatch):
+    """``cleanup`` and ``ctl`` go on; what could not be written is said on standard error (R16)."""
+
+    def echo(text, *, err=False):
+        if not err:
+            raise OSError(errno.EPIPE if gone else errno.ENOSPC, "no more")
+        sys.stderr.write(f"{text}\n")
+
+    monkeypatch.setattr(click, "echo", echo)
+    tell_out("dropped shop._t_new \x1b[2J")
+    said = capfd.readouterr().err
+    assert said == (
+        "" if gone else "cannot write to standard output: no more: dropped shop._t_new \\x1b[2J\n"
+    )

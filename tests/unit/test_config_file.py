@@ -107,3 +107,16 @@ def test_options_are_completed():
     command = main.commands["migrate"]
     found = command.shell_complete(click.Context(command, info_name="migrate"), "--max-l")
     assert {item.value for item in found} == {"--max-load", "--max-lag"}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_configuration_that_everybody_may_write_is_refused(places, tmp_path, named):
+    """R26: it names programs that are run; passing it over would take limits away."""
+    file = tmp_path / "own.toml" if named else places[1]
+    file.write_text("[all]\nnice = 1\n")
+    file.chmod(0o666)
+    words = ["--config", str(file)] if named else []
+    result = CliRunner().invoke(main, [*words, "migrate"])
+    assert result.exit_code == 2
+    assert f"everybody may write the configuration {file}" in result.output
+    assert f"chmod o-w {file}" in result.output

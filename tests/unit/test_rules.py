@@ -117,6 +117,24 @@ ALWAYS = {
             "test_a_remembered_session_id_ends_no_session_of_others",
         ]
     },
+    "R25": {
+        "integration/test_binlog_filters": [
+            "test_a_filter_of_another_schema_hides_no_truncate",
+        ],
+        "integration/test_sight": [
+            "test_a_revoked_trigger_privilege_loses_no_trigger",
+        ],
+    },
+    "R26": {
+        "integration/test_lag": ["test_whoever_registers_as_a_replica_gets_no_password"],
+        "integration/test_spark": ["test_a_stranger_gets_nothing_from_spark"],
+        "unit/frameworks/test_connecting": [
+            "test_what_cannot_be_carried_over_is_refused_by_its_name",
+        ],
+        "attacks/test_usage": [
+            "test_a_run_ends_well_whoever_has_taken_the_names_that_can_be_guessed",
+        ],
+    },
 }
 LISTED = [
     (rule, file, name)
@@ -145,7 +163,7 @@ def test_no_run_leaves_out_the_tests_of_a_rule(rule: str, file: str, name: str) 
 
 
 def test_each_rule_has_such_a_test() -> None:
-    """All 24 of them."""
+    """All of them."""
     assert [rule for rule, files in ALWAYS.items() if any(files.values())] == [
-        f"R{number}" for number in range(1, 25)
+        f"R{number}" for number in range(1, 27)
     ]

@@ -11,10 +11,12 @@ from spirit_py.attached.triggers.statements import (
     OWN_SETTINGS,
     copies,
     create,
+    gate,
     placed,
     renamed,
     withdrawn,
 )
+from spirit_py.errors import Refusal
 from spirit_py.sql import EndsPacket
 from tests.unit.attached.test_trigger_body import TRIGGER
 
@@ -26,6 +28,7 @@ FIRST, SECOND, OTHER = (
     replace(TRIGGER, name="c", event="DELETE", body="BEGIN END", text="BEGIN END"),
 )
 MOVES = moves_of((SECOND, FIRST, OTHER), "0f0f0f")
+NOTES = [move.note for move in MOVES]
 
 
 def names(statements: list[str | bytes]) -> list[str]:
@@ -62,7 +65,7 @@ def test_after_the_rename_each_trigger_takes_the_place_of_its_copy():
 
     Before the first that is made in the middle of others the server opens the table anew.
     """
-    assert names(placed(MOVES, renamed(MOVES, OLD))) == [
+    assert names(placed(NOTES, renamed(MOVES, OLD))) == [
         *("drop c", "create c on orders", "drop tmp1"),
         *("create tmp2_open on orders", "drop tmp2_open"),
         *("drop a", "create a on orders follows tmp2", "drop tmp2"),
@@ -80,41 +83,55 @@ def place(name: str, table: str = "orders") -> Placed:
     [
         (["a", "b", "c"], []),
         (["a", "b", "c", "tmp3"], ["drop tmp3"]),
-        (["a", "b", "c", "tmp2_open"], ["drop tmp2_open"]),
-        (["c", "tmp2", "tmp3"], [
+                (["c", "tmp2", "tmp3"], [
             *("create tmp2_open on orders", "drop tmp2_open"),
             *("create a on orders follows tmp2", "drop tmp2"),
             *("create b on orders", "drop tmp3"),
         ]),
-        (["a", "c"], [
-            *("create tmp3_open on orders", "drop tmp3_open", "create b on orders follows a"),
-        ]),
-        (["b", "c"], [
-            *("create tmp2_open on orders", "drop tmp2_open", "create a on orders precedes b"),
-        ]),
-        (["c", "tmp3"], [
-            *("create tmp2_open on orders", "drop tmp2_open", "create a on orders precedes tmp3"),
-            *("create b on orders", "drop tmp3"),
-        ]),
-        ([], [
-            *("create c on orders", "create a on orders"),
-            *("create tmp3_open on orders", "drop tmp3_open", "create b on orders follows a"),
-        ]),
+        (["c", "tmp3"], ["create b on orders", "drop tmp3"]),
+        (["a", "c"], []),
+        ([], []),
     ],
 )  # fmt: skip
 def test_what_remains_depends_on_what_is_there(there, rest):
     """Whatever was interrupted where, the order in which the triggers fire ends as it was."""
-    assert names(placed(MOVES, [place(name) for name in there])) == rest
+    assert names(placed(NOTES, [trigger(name) for name in there])) == rest
+
+
+def trigger(name: str) -> Trigger:
+    """Return a trigger as the server has it: a copy is behind its gate."""
+    move = next(one for one in MOVES if name in {one.trigger.name, place_name(one.temporary)})
+    if name == move.trigger.name:
+        return move.trigger
+    gated = f"{gate(move.note)}{move.trigger.body}\n; END IF;"
+    temporary = place(name).name
+    return replace(move.trigger, name=temporary, body=gated, text=gated)
+
+
+def place_name(temporary: str) -> str:
+    """Return ``tmpN`` for a temporary name."""
+    return temporary.replace("_spirit_py_0f0f0f_", "tmp")
+
+
+def test_a_trigger_is_made_again_from_its_copy_behind_the_gate():
+    """R26: the definition is the server's; a copy that is not this program's is refused by name."""
+    left = [trigger("a"), trigger("c"), trigger("tmp3")]
+    statements = placed(NOTES, left)
+    again = create(MOVES[2].trigger, name="b", table="orders")[1]
+    assert again in statements
+    strange = replace(left[2], body="BEGIN SET @mine = 1; END")
+    with pytest.raises(Refusal, match="not as this program made it: b cannot be made again"):
+        placed(NOTES, [*left[:2], strange])
 
 
 def test_what_was_made_before_a_rename_that_was_not_is_dropped():
     """The triggers of the table are left alone."""
     there = [place("a"), place("b"), place("c"), place("tmp1", "_orders_new")]
-    assert withdrawn(MOVES, there) == [
+    assert withdrawn(NOTES, there) == [
         OWN_SETTINGS,
         "DROP TRIGGER `shop`.`_spirit_py_0f0f0f_1`",
     ]
-    assert not withdrawn(MOVES, there[:3])
+    assert not withdrawn(NOTES, there[:3])
 
 
 def test_a_trigger_is_made_under_its_own_settings_in_its_own_bytes():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.binlog.codec.jsonb import plain_value, sql_expression
+from spirit_py.binlog.codec.jsonb import opaque_sql, plain_value, sql_expression
 from spirit_py.errors import UnreadableChange
 from spirit_py.sql import string_literal
 
@@ -148,3 +148,44 @@ def test_bytes_that_are_no_document_are_refused(raw):
     """Cut or unknown bytes are an error, never another document."""
     with pytest.raises(UnreadableChange, match="JSON"):
         sql_expression(bytes.fromhex(raw))
+
+
+#: Type codes of opaque values that an SQL expression gives back, and the lengths at which they end.
+CARRIED = {15: 0, 16: 8, 249: 255, 250: (1 << 24) - 1, 251: 0, 252: 0, 254: 255}
+
+
+def test_each_type_code_is_carried_or_refused():
+    """R9: no opaque value gets another type code; 0 to 255, and the longest of each."""
+    for kind in {*range(256)} - {*CARRIED}:
+        with pytest.raises(UnreadableChange, match=f"type code {kind}, 1 bytes"):
+            opaque_sql(kind, b"x")
+    for kind, longest in CARRIED.items():
+        assert kind == 16 or "X'78'" in opaque_sql(kind, b"x")
+        if longest:
+            assert opaque_sql(kind, b"\xff" * longest)
+            with pytest.raises(UnreadableChange, match=f"{longest + 1} bytes"):
+                opaque_sql(kind, b"\xff" * (longest + 1))
+    assert "_ucs2 X'7879'" in opaque_sql(253, b"xy")
+
+
+@pytest.mark.parametrize("digits", ["012345678", "18446744073709551616", "12345678x", ""])
+def test_only_the_digits_of_a_bit_column_are_a_long_bit_value(digits):
+    """R9: the server writes no others, so that no other bytes may become a number."""
+    with pytest.raises(UnreadableChange):
+        opaque_sql(16, digits.encode())
+    assert "COALESCE" in opaque_sql(16, b"18446744073709551615")
+
+
+@pytest.mark.parametrize("raw", ["0ff60300 0a0080 0000", "0f0a 0700 000000000000 00"])
+def test_numbers_and_dates_of_another_length_are_refused(raw):
+    """R9: nothing is read from a part of a value, or from what follows it."""
+    with pytest.raises(UnreadableChange, match="JSON"):
+        sql_expression(bytes.fromhex(raw))
+
+
+def test_a_refused_value_can_still_be_shown():
+    """``watch`` shows what the server shows; no SQL is needed for it."""
+    raw = bytes.fromhex("0ff202 6162")
+    assert plain_value(raw) == '"base64:type242:YWI="'
+    with pytest.raises(UnreadableChange, match="type code 242"):
+        sql_expression(raw)

@@ -25,7 +25,7 @@ from spirit_py.binlog.events import (
 )
 from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
-from spirit_py.errors import FeedFailure, UnreadableChange
+from spirit_py.errors import FeedFailure, HistoryLost, UnreadableChange
 
 if TYPE_CHECKING:
     from spirit_py.binlog.events import Event
@@ -44,7 +44,7 @@ class Binlog:
             if gtids
             else FileFrontier(UUID, FilePlace("b.000001", 4))
         )
-        self.compiled = 0
+        self.compiled, self.time = 0, 1000
         own = [wire.name_key("s", "_t_new")]
         followed = {wire.name_key("s", "t"): ("s", "t")}
         self.parser = BinlogParser(self._compile, start, followed, own=own)
@@ -66,7 +66,7 @@ class Binlog:
     def event(self, kind: int, body: bytes, *, end: int, checksum: bool) -> bytes:
         """Build one event."""
         size = wire.HEADER_SIZE + len(body) + 4 * checksum
-        event = wire.HEADER.pack(1000, kind, 1, size, end & 0xFFFFFFFF, 0) + body
+        event = wire.HEADER.pack(self.time, kind, 1, size, end & 0xFFFFFFFF, 0) + body
         return event + zlib.crc32(event).to_bytes(4, "little") if checksum else event
 
     def send(self, kind: int, body: bytes = b"", *, describes: bool = False) -> None:
@@ -214,6 +214,21 @@ def test_a_transaction_that_the_file_cut_off_is_forgotten(binlog: Binlog) -> Non
     binlog.taken()
     binlog.send(wire.FORMAT_DESCRIPTION, b"\0" * 76 + b"\1", describes=True)
     assert binlog.taken() == ["Restarted"]
+
+
+def test_a_file_of_the_same_name_from_another_time_is_of_another_log(binlog: Binlog) -> None:
+    """R25: a new connection begins at a place that means something else since RESET BINARY LOGS."""
+    described = b"\0" * 76 + b"\1"
+    binlog.rotate("b.000001", 900)
+    binlog.send(wire.FORMAT_DESCRIPTION, described, describes=True)
+    binlog.time = 2000
+    binlog.rotate("b.000002", 4)
+    binlog.send(wire.FORMAT_DESCRIPTION, described, describes=True)
+    assert (binlog.parser.file, binlog.parser.created) == ("b.000002", 2000)
+    binlog.time = 3000
+    binlog.rotate("b.000002", 4)
+    with pytest.raises(HistoryLost, match=r"another b\.000002 is there"):
+        binlog.send(wire.FORMAT_DESCRIPTION, described, describes=True)
 
 
 def test_ddl_is_a_transaction_of_its_own(binlog: Binlog) -> None:

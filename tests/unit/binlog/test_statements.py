@@ -24,7 +24,7 @@ def seen(sql: str, schema: str, **more: Any) -> StatementSeen:
     [
         "ALTER TABLE orders ADD x INT",
         "alter table `shop`.`orders` add x int",
-        "ALTER /* hm */ TABLE\n -- really\n shop . orders ENGINE=InnoDB",
+        "ALTER /* hm */ TABLE\n -- really\n shop . orders AUTO_INCREMENT=5",
         "/* app */ ALTER TABLE `orders` COMMENT 'it''s'",
         "ALTER /*!50600 TABLE */ orders DROP x",
         "ALTER TABLE `odd``name` ADD x INT",
@@ -63,6 +63,28 @@ def test_ddl_on_the_table_is_seen(sql: str) -> None:
     touch = FINDER.find(seen(sql, "shop"))
     assert touch is not None
     assert touch.certain
+
+
+@pytest.mark.parametrize(
+    ("sql", "rebuilt"),
+    [
+        ("OPTIMIZE TABLE other, orders", True),
+        ("optimize tables `shop`.orders", True),
+        ("ALTER TABLE orders FORCE", True),
+        ("ALTER TABLE orders ENGINE = InnoDB, ALGORITHM=INPLACE, LOCK=NONE", True),
+        ("OPTIMIZE TABLE other", False),
+        ("ANALYZE TABLE orders", False),
+        ("ALTER TABLE orders ENGINE=MyISAM", False),
+        ("ALTER TABLE orders FORCE, ADD x INT", False),
+        ("ALTER TABLE orders REBUILD PARTITION p0", False),
+        ("ALTER TABLE orders", False),
+    ],
+)
+def test_a_statement_that_only_builds_a_table_again_is_known(sql: str, rebuilt: bool) -> None:
+    """It gives the table another number and leaves rows and definition: no change by others."""
+    assert FINDER.rebuilt(seen(sql, "shop")) == ({("shop", "orders")} if rebuilt else set())
+    touched = FINDER.find(seen(sql, "shop")) is not None
+    assert touched == (sql.startswith("ALTER") and not rebuilt)
 
 
 @pytest.mark.parametrize(

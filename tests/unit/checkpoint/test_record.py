@@ -84,7 +84,7 @@ def test_a_pointer_comes_back_as_it_was():
 def test_proofs_come_back_as_they_were():
     """The numbers of a table are a set; none are known of a table that was not made yet."""
     source = Identity(server="u", numbers=frozenset({7, 8}), born=9)
-    proofs = Proofs(building="_t_abc", source=source)
+    proofs = Proofs(building="_t_abcdef", source=source)
     assert from_text(to_text(proofs), Proofs) == proofs
 
 
@@ -107,7 +107,8 @@ def test_proofs_come_back_as_they_were():
             "home of a Pointer is of the",
         ),
         (json.dumps({"format": FORMAT, "home": ["a", "b"]}), "fields of a CheckpointRecord differ"),
-        (changed("tables", []), "names no tables"),
+        (changed("tables", []), "names 0 tables"),
+        (changed("tables", [json.loads(to_text(RECORD))["tables"][0]] * 1001), "names 1001 tables"),
         (changed("tables", [7]), "a TableProgress is not an object"),
         (changed("totals", {"a": "7"}), "totals of a CheckpointRecord is of the wrong type"),
         (changed("runs", "3"), "runs of a CheckpointRecord is of the wrong type"),

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from spirit_py.checkpoint.codec import FORMAT, UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.codec import (
+    FORMAT,
+    UnreadableCheckpoint,
+    from_text,
+    message_from_text,
+    to_text,
+)
 from spirit_py.checkpoint.requests import WORKING, Answer, Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
@@ -29,7 +36,7 @@ RECORD = ReverseRecord(tables=(TABLE,), position="p;'x'", until=17.5)
 def test_every_row_comes_back_as_it_was():
     """Record, request and answer lose nothing in their JSON."""
     assert from_text(to_text(RECORD), ReverseRecord) == RECORD
-    request = Request(verb="revert", token="t", arguments={"skip-drop": "yes"}, account="a@%")
+    request = Request.of("revert", {"skip-drop": "yes"})
     assert from_text(to_text(request), Request) == request
     answer = Answer(token="t", state=WORKING, said=("one", "two"), details=("d",), exit_code=1)
     assert from_text(to_text(answer), Answer) == answer
@@ -75,7 +82,23 @@ def test_a_signal_to_the_process_that_was_asked_is_a_plain_failure():
 
 
 def test_every_request_has_a_lock_of_its_own():
-    """By it the asked process knows that a command waits."""
-    asked = Request(verb="revert", token="a")
-    assert asked.lock == Request(verb="pause", token="a").lock
-    assert asked.lock != Request(verb="revert", token="b").lock
+    """By it the asked process knows that a command waits, for this and nothing else (R26)."""
+    asked = Request.of("set", {"nice": "1"})
+    assert asked.lock != Request.of("set", {"nice": "1"}).lock
+    assert asked.lock != replace(asked, verb="abort").lock
+    assert asked.lock != replace(asked, arguments={"nice": "2"}).lock
+    assert asked.lock == replace(asked).lock
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"token": "0" * 15}, {"token": "x" * 16}, {"verb": "a\x1b[2J"}),
+        *({"arguments": found} for found in ({"a": "\n"}, {"a": "1" * 3000}, {"a": 1}, [1])),
+    ],
+)
+def test_a_request_has_a_token_and_short_printable_texts(change):
+    """It is shown in logs and on terminals, and anybody with INSERT may have written it (R26)."""
+    found = {**json.loads(to_text(Request.of("pause", {}))), **change}
+    with pytest.raises(UnreadableCheckpoint):
+        message_from_text(json.dumps(found), Request)

@@ -13,7 +13,7 @@ class Session:
     """Has a checkpoint table without a row, which another session may drop at the first read."""
 
     def __init__(self, *, dropped: bool) -> None:
-        self._comments = [("spirit-py checkpoint",)]
+        self._comments = [("BASE TABLE", "spirit-py checkpoint")]
         self._dropped = dropped
 
     def query(self, sql, parameters=()):

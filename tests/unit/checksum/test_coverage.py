@@ -60,6 +60,17 @@ def test_segments_follow_each_other():
     assert (coverage.complete, coverage.rows, coverage.chunks) == (True, 7, 2)
 
 
+def test_a_key_in_another_order_shows_extra_rows_at_the_end():
+    """Its new table has as many rows as the source, but for those that were missing."""
+    coverage = begun(chunk(0, None, 5))
+    coverage.segment.answer(0, 5, 3, Counts(missing=2))
+    assert coverage.end_segment(5, 0, aligned=False) == 0
+    coverage.begin_segment()
+    coverage.segment.dispatch(chunk(1, 5, None))
+    coverage.segment.answer(1, 4, 4, Counts())
+    assert coverage.end_segment(4, 8, aligned=False, below=5) == 1
+
+
 def test_a_segment_begun_again_forgets_the_lost_one():
     """What a lost gang has compared does not count."""
     coverage = begun(chunk(0, None, 5), chunk(1, 5, None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spirit_py.copier.chunk_sql import chunk_lock, chunk_lock_prefix, copy_sql, row_lookup_sql
+from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, row_lookup_sql
 from spirit_py.table.mapping import ColumnPair, Fill
 from tests.kits.chunks import chunk, mapping, primary
 from tests.kits.definitions import column
@@ -57,9 +57,12 @@ def test_a_row_is_looked_up_by_its_null():
     )
 
 
-def test_lock_names_fit_and_share_the_tables_prefix():
-    """GET_LOCK takes 64 characters; the prefix finds all chunks of a table (R18)."""
-    name = chunk_lock(PLAIN, chunk(10**15 - 1, None, None))
-    assert len(name) <= 64
-    assert name.startswith(chunk_lock_prefix(PLAIN))
-    assert chunk_lock(PLAIN, chunk(1, None, None)) != chunk_lock(PLAIN, chunk(11, None, None))
+def test_lock_names_fit_and_are_each_chunks_own():
+    """GET_LOCK takes 64 characters; without the origin no name can be guessed (R18, R26)."""
+    names = {
+        chunk_lock(PLAIN, chunk(number, None, None), origin)
+        for number in (1, 11, 10**15 - 1)
+        for origin in ("a", "b")
+    }
+    assert len(names) == 6
+    assert max(map(len, names)) <= 64

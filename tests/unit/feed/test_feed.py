@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 T = ("s", "t")
+RENAME = "RENAME TABLE t TO x, _t_new TO t"
 
 
 def flusher(feed: ChangeFeed) -> Flusher:
@@ -418,18 +419,55 @@ def test_foreign_ddl_and_statement_writes_are_fatal(scene: Scene) -> None:
     assert "session 77" in str(scene.stop.reason)
 
 
-def test_our_own_ddl_ends_the_feed(scene: Scene) -> None:
-    """Behind the swap nothing is taken in, whoever it is by."""
+@pytest.mark.parametrize("logged", [RENAME, f"{RENAME}\n"], ids=["alone", "in a packet"])
+def test_our_own_ddl_ends_the_feed(scene: Scene, logged: str) -> None:
+    """Behind the swap nothing is taken in, whoever it is by, so no later proof may pass (R25)."""
     feed, _ = scene.open()
-    feed.expect_own_ddl(77)
+    feed.expect_own_ddl(77, RENAME)
     scene.stream.append(
-        StatementSeen(Place("m.000001", 1), "s", "RENAME TABLE t TO x, _t_new TO t", 77),
-        Committed(Place("m.000001", 1)),
+        StatementSeen(Place("m.000001", 1), "s", logged, 77), Committed(Place("m.000001", 1))
     )
     scene.stream.commit(T, upsert(1))
-    feed.block_wait()
+    with pytest.raises(FeedFailure, match="proves nothing any more"):
+        feed.block_wait()
     assert feed.pending() == 0
+    assert not feed.all_changes_flushed()
     assert scene.stop.reason is None
+
+
+def test_a_stopped_feed_proves_nothing(scene: Scene) -> None:
+    """What was received before the stop looks complete, and is not known to be (R25)."""
+    feed, _ = scene.open()
+    feed.block_wait()
+    assert feed.all_changes_flushed()
+    feed.stop()
+    assert not feed.all_changes_flushed()
+    no_session: Any = None
+    for proof in (feed.block_wait, feed.flush, lambda: feed.flush_under_table_lock(no_session)):
+        with pytest.raises(FeedFailure, match="proves nothing any more"):
+            proof()
+
+
+@pytest.mark.parametrize(
+    ("session", "sql", "forgotten"),
+    [
+        pytest.param(77, "TRUNCATE t", False, id="other text"),
+        pytest.param(78, RENAME, False, id="other session"),
+        pytest.param(77, RENAME, True, id="ended try"),
+    ],
+)
+def test_a_sessions_number_alone_makes_no_ddl_ours(
+    scene: Scene, session: int, sql: str, forgotten: bool
+) -> None:
+    """An application's session may get the number of one of ours after a restart (R24, R25)."""
+    feed, _ = scene.open()
+    feed.expect_own_ddl(77, RENAME)
+    if forgotten:
+        feed.forget_own_ddl()
+    place = Place("m.000001", 1)
+    scene.stream.append(StatementSeen(place, "s", sql, session), Committed(place))
+    assert scene.stop.wait(DEADLINE)
+    assert isinstance(scene.stop.reason, SchemaChanged)
 
 
 def test_a_restart_in_a_transaction_is_idempotent(scene: Scene) -> None:

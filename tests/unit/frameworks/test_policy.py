@@ -1,11 +1,10 @@
-"""Which tables go online, and how a framework's connection becomes arguments."""
+"""Which tables go online."""
 
 from __future__ import annotations
 
 import pytest
 
 from spirit_py.errors import UsageFault
-from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.policy import split_settings
 
 
@@ -44,30 +43,3 @@ def test_a_threshold_that_is_no_number_is_refused(value):
     """The refusal shows how it is written."""
     with pytest.raises(UsageFault, match="min_rows"):
         split_settings({"min_rows": value})
-
-
-@pytest.mark.parametrize(
-    ("driver", "given", "arguments"),
-    [
-        (
-            "mysqldb",
-            {"host": "db1", "port": "3307", "user": "u", "passwd": "p", "db": "s", "charset": "x"},
-            {"host": "db1", "port": 3307, "user": "u", "password": "p"},
-        ),
-        ("mysqldb", {"unix_socket": "/s", "host": "db1", "port": 1}, {"socket": "/s"}),
-        ("mysqldb", {"read_default_file": "/f"}, {"defaults_file": "/f"}),
-        ("mysqldb", {"ssl": {"ca": "/ca", "key": "/k"}}, {"ssl_ca": "/ca", "ssl_key": "/k"}),
-        ("mysqldb", {"ssl": {"cipher": "x"}}, {"ssl_mode": "REQUIRED"}),
-        ("mysqldb", {"ssl": True}, {"ssl_mode": "REQUIRED"}),
-        (
-            "mysqldb",
-            {"ssl": {"ca": "/ca"}, "ssl_mode": "VERIFY_IDENTITY"},
-            {"ssl_ca": "/ca", "ssl_mode": "VERIFY_IDENTITY"},
-        ),
-        ("pymysql", {"ssl": {"ca": "/ca"}}, {"ssl_ca": "/ca", "ssl_mode": "VERIFY_IDENTITY"}),
-        ("pymysql", {"ssl": {"ca": "/ca", "check_hostname": False}}, {"ssl_ca": "/ca"}),
-    ],
-)
-def test_a_driver_s_arguments_mean_the_same_here(driver, given, arguments):
-    """Server, account and TLS are taken over; TLS is never weaker than the driver's."""
-    assert arguments_of(driver, given) == arguments

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from spirit_py.checkpoint.queue import Asked
 from spirit_py.checkpoint.requests import Request
 from spirit_py.errors import Refusal
 from spirit_py.migration.control.controlled import PAUSE
@@ -24,8 +25,9 @@ class Run:
     def __init__(self, *, swaps: bool) -> None:
         self.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
         self.stop = StopSwitch()
-        self.swapped_before = False
+        self.swapped_before = self.altering = self.altered = False
         self.figures = SimpleNamespace(phase=Phase.CUTOVER)
+        self.keeper: object = None
         self.paused: list[str] = []
         self._swaps = swaps
         self._looks = 0
@@ -49,8 +51,8 @@ class Run:
 def pause(run: Run) -> str:
     """Ask for a pause; return the answer."""
     verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
-    request = Request(verb=PAUSE, token="1", arguments={})
-    return verbs.carry_out(SimpleNamespace(), request).said  # type: ignore[arg-type]
+    asked = Asked(number=1, request=Request.of(PAUSE, {}), who="me@here")
+    return verbs.carry_out(SimpleNamespace(), asked).said  # type: ignore[arg-type]
 
 
 def test_a_pause_that_comes_after_the_rename_is_refused_and_lifted():
@@ -66,3 +68,12 @@ def test_a_pause_during_a_rename_that_fails_is_granted():
     run = Run(swaps=False)
     assert "paused" in pause(run)
     assert run.paused[-1]
+
+
+def test_a_pause_of_reverse_replication_is_refused_in_a_process_that_did_not_swap():
+    """It would hold no swap back."""
+    run = Run(swaps=False)
+    run.keeper = object()
+    with pytest.raises(Refusal, match="the swap is made"):
+        pause(run)
+    assert run.paused[-1] == ""

@@ -48,7 +48,7 @@ def deferral_of(
     work = SimpleNamespace(mapping=SimpleNamespace(source=source))
     run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
     run.show = lambda _: None
-    run.veto = SimpleNamespace(held_back=lambda: "", asks=False)
+    run.veto, run.giving_up = SimpleNamespace(held_back=lambda: "", asks=False), ""
     run.postponements, run.settings = 0, SimpleNamespace(current=SimpleNamespace(paused=""))
     return Deferral(run, [work])  # type: ignore[arg-type,list-item]
 
@@ -148,7 +148,7 @@ def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -
             run.undeferred = early
 
         def query(self, _sql: str, _values: Any = ()) -> Any:
-            return [("drop this table to let spirit-py swap",)]
+            return [("BASE TABLE", "drop this table to let spirit-py swap")]
 
     run.undeferred = False
     run.tell = untold

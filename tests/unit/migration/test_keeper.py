@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from spirit_py.checkpoint.queue import Asked
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
@@ -43,7 +44,8 @@ def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
     monkeypatch.setattr(keeper._mailbox, "save", saved.append)
     monkeypatch.setattr(keeper._mailbox, "fail", lambda *answer: answered.append(answer))
     feed = SimpleNamespace(position=lambda: "here")
-    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed)])
+    same = SimpleNamespace(take_over=lambda: False)
+    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed, tables=same)])
     process.stop.request(Interrupted(signal.SIGTERM, hint="run it again"))
     with pytest.raises(Interrupted) as raised:
         keeper._answer_failure(ServerFault(2013, "lost", where="feed"))
@@ -58,9 +60,9 @@ def test_nothing_is_held_back_where_the_tables_were_swapped_back_before():
     pace = RevertPace()
     verbs = RevertVerbs(process, Keeper(process, RECORD, back=True), pace)
     with pytest.raises(Refusal, match="the swap back is made"):
-        verbs.carry_out(session, Request(verb=PAUSE, token="1", arguments={}))
+        verbs.carry_out(session, Asked(number=1, request=Request.of(PAUSE, {})))
     assert pace.paused == ""
-    said = verbs.carry_out(session, Request(verb=ABORT, token="2", arguments={})).said
+    said = verbs.carry_out(session, Asked(number=2, request=Request.of(ABORT, {}))).said
     assert "the old definition is in place" in said
 
 
@@ -113,7 +115,8 @@ def test_a_way_back_that_is_still_there_is_not_called_lost(monkeypatch, fault, c
     keeper = Keeper(process, RECORD)
     monkeypatch.setattr(keeper._mailbox, "save", lambda _position: None)
     feed = SimpleNamespace(position=lambda: "here")
-    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed)])
+    same = SimpleNamespace(take_over=lambda: False)
+    monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed, tables=same)])
     keeper._stop.request(fault)
     with pytest.raises(MigrationFailure, match="has stopped") as raised:
         keeper._check()

@@ -10,7 +10,8 @@ import pytest
 from spirit_py.errors import HeldBack
 from spirit_py.events import untold
 from spirit_py.migration import migration, swap
-from spirit_py.migration.swap import FORWARD, PairSwap
+from spirit_py.migration.same_tables import FORWARD
+from spirit_py.migration.swap import PairSwap
 from spirit_py.phases import Phase
 
 

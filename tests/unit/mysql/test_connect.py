@@ -92,3 +92,29 @@ def test_the_feed_sends_no_server_the_password_in_the_clear():
             )
         assert b"joe" in server.heard
         assert b"s3cret" not in server.heard
+
+
+def test_no_session_sends_the_password_in_the_clear():
+    """R26: nor does the client library, of whichever version, for a server that asks for it."""
+    with GreedyServer() as server:
+        options = ConnectionOptions(
+            host=server.host, port=server.port, user="joe", password="s3cret", ssl_mode="DISABLED"
+        )
+        with pytest.raises(ServerFault):
+            connect(options, role="test")
+        assert b"joe" in server.heard
+        assert b"s3cret" not in server.heard
+
+
+def test_no_server_reads_a_file_of_this_machine(tmp_path):
+    """R26: LOAD DATA LOCAL is off, which a server may ask for in answer to any statement."""
+    file = tmp_path / "private"
+    file.write_text("of this machine")
+    with GreedyServer(str(file)) as server:
+        options = ConnectionOptions(
+            host=server.host, port=server.port, user="joe", password="s3cret", ssl_mode="DISABLED"
+        )
+        with pytest.raises(ServerFault):
+            connect(options, role="test", read_timeout=5)
+        assert b"SET NAMES" in server.heard
+        assert b"of this machine" not in server.heard

@@ -93,3 +93,40 @@ def test_roles_proxies_and_routines_grant_no_table():
 def test_a_quoted_schema_name_is_read():
     """A schema's name may hold a backquote."""
     assert grants("GRANT SELECT ON `a``b`.*").has("SELECT", "a`b", "t")
+
+
+def test_the_most_precise_name_of_a_schema_counts_alone():
+    """R25: the server adds nothing of a wildcard to it (measured on 9.7)."""
+    found = grants("GRANT SELECT ON `shop`.*", "GRANT ALL PRIVILEGES ON `sh%`.*")
+    assert found.has("SELECT", "shop", "t")
+    assert not found.has("TRIGGER", "shop", "t")
+    assert found.has("TRIGGER", "shoes", "t")
+    wide = grants("GRANT SELECT ON `s%`.*", "GRANT ALL PRIVILEGES ON `sh%`.*")
+    assert not wide.has("TRIGGER", "shop", "t")
+    assert grants("GRANT TRIGGER ON `shop`.`t`", "GRANT SELECT ON `shop`.*").has(
+        "TRIGGER", "shop", "t"
+    )
+    assert not grants("GRANT TRIGGER ON `sh_p`.`t`").has("TRIGGER", "shop", "t")
+
+
+@pytest.mark.parametrize(
+    ("partial_revokes", "schema", "table", "scope"),
+    [
+        (False, "my_db%", "", "`my\\_db\\%`.*"),
+        (True, "my_db%", "", "`my_db%`.*"),
+        (False, "my_db", "t_1", "`my_db`.`t_1`"),
+    ],
+)
+def test_a_remedy_names_one_schema(partial_revokes, schema, table, scope):
+    """R26: without partial_revokes a schema's name is a pattern, but not in a table's scope."""
+    found = parse_grants([], "me@%", partial_revokes=partial_revokes)
+    assert found.grant(["SELECT"], schema, table) == f"GRANT SELECT ON {scope} TO `me`@`%`;"
+
+
+def test_a_remedy_takes_nothing_away():
+    """The server takes the most precise name of a schema alone: it gets what the wider one gave."""
+    found = parse_grants(["GRANT SELECT, CREATE VIEW ON `my_db`.* TO me"], "me@%")
+    given = "TRIGGER, CREATE VIEW, SELECT"
+    assert found.grant(["TRIGGER"], "my_db") == f"GRANT {given} ON `my\\_db`.* TO `me`@`%`;"
+    exact = parse_grants(["GRANT SELECT ON `my\\_db`.* TO me"], "me@%")
+    assert exact.grant(["TRIGGER"], "my_db") == "GRANT TRIGGER ON `my\\_db`.* TO `me`@`%`;"

@@ -88,6 +88,31 @@ def test_a_file_that_everybody_may_write_is_passed_over(home, caplog):
     assert "everybody may write it" in caplog.text
 
 
+@pytest.mark.parametrize("option", ["file", "extra"])
+def test_a_named_file_that_everybody_may_write_is_refused(home, option):
+    """R26: the mysql client ignores it; who has named one is told how to mend that."""
+    path = home / "own.cnf"
+    path.write_text("[client]\nhost=elsewhere\n")
+    path.chmod(0o666)
+
+    with pytest.raises(UsageFault, match=f"everybody may write the option file {path}") as fault:
+        read_defaults(DefaultsOptions(**{option: path}))
+    assert fault.value.hint == f"chmod o-w {path}"
+
+
+@pytest.mark.parametrize("line", ["!include more/other.cnf", "!includedir more"])
+def test_an_included_file_that_everybody_may_write_is_passed_over(home, line, caplog):
+    """R26: as the mysql client does it."""
+    (home / ".my.cnf").write_text(f"[client]\nuser=one\n{line}\n")
+    other = home / "more" / "other.cnf"
+    other.parent.mkdir()
+    other.write_text("[client]\nuser=other\n")
+    assert read_defaults(DefaultsOptions()) == {"user": "other"}
+    other.chmod(0o666)
+    assert read_defaults(DefaultsOptions()) == {"user": "one"}
+    assert "everybody may write it" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -61,3 +61,25 @@ def test_a_session_that_could_not_be_prepared_is_not_used() -> None:
         renewed.ask(lambda _: None)
     assert renewed.ask(lambda one: one.number) == 2  # type: ignore[attr-defined]
     assert (prepared, server.closed) == ([1, 2], 1)
+
+
+@pytest.mark.parametrize("code", [1045, 1129, 1130, 1698, 1862, 3118, 3159, 3955, 2026])
+def test_a_refused_login_is_not_repeated_at_once(code: int) -> None:
+    """R26: no account is locked by us, however often work asks; the pauses grow until it works."""
+    now = 0.0
+    tries: list[float] = []
+    server = Server()
+
+    def refuse() -> Any:
+        tries.append(now)
+        if now < 100.0:
+            raise ServerFault(code, "refused", where="test")
+        return server.open()
+
+    renewed = RenewedSession(refuse, clock=lambda: now)
+    for now in map(float, range(100)):  # noqa: B007 - the clock
+        with pytest.raises(ServerFault, match="refused"):
+            renewed.session()
+    assert tries == [0, 2, 6, 14, 30, 62]
+    now = 126.0
+    assert renewed.session().number == 1  # type: ignore[attr-defined]

@@ -176,7 +176,7 @@ def test_contents_become_files_that_libraries_can_read():
 @pytest.mark.parametrize(
     ("connector_c", "attempt", "mode", "with_file"),
     [
-        (True, PLAIN, "DISABLED", False),
+        (True, PLAIN, "DISABLED", True),
         (True, ENCRYPTED, "REQUIRED", True),
         (True, AUTHORITY, "REQUIRED", True),
         (True, IDENTITY, "REQUIRED", True),
@@ -214,23 +214,23 @@ def test_a_fingerprint_is_one_that_the_library_compares(monkeypatch, version, ex
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "given", "restricted"),
+    ("algorithm", "given", "setting"),
     [
-        ("sha256", {"host": "db1"}, True),
-        ("sha256", {"socket": "/s"}, False),
-        ("sha1", {"host": "db1"}, False),
+        ("sha256", {"host": "db1"}, "restricted-auth=caching_sha2_password"),
+        ("sha256", {"socket": "/s"}, None),
+        ("sha1", {"host": "db1"}, "plugin-dir=/dev/null"),
     ],
 )
 def test_without_tls_no_plugin_may_send_the_password_as_it_is(
-    monkeypatch, algorithm, given, restricted
+    monkeypatch, algorithm, given, setting
 ):
-    """R20: Connector/C from 3.4 on is told the plugins that it may use; 3.3 crashes then."""
+    """R26: Connector/C from 3.4 on is told the plugins that it may use; 3.3 crashes then."""
     monkeypatch.setattr(driver, "_is_connector_c", lambda: True)
     monkeypatch.setattr(driver, "_algorithm", lambda: algorithm)
     arguments = driver.tls_arguments(ConnectionOptions(**given), PLAIN)
     file = arguments.get("read_default_file")
-    assert (file is not None) is restricted
+    assert (file is None) is (setting is None)
     if file is not None:
         text = Path(file).read_text()
-        assert "restricted-auth=caching_sha2_password" in text
+        assert setting in text
         assert "clear" not in text

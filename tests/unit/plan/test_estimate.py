@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.plan.estimate import time_of
+from spirit_py.plan.estimate import comparison_time, time_of
 from spirit_py.plan.model import IndexesPlan
 from spirit_py.plan.sample import Sample
 from tests.kits.definitions import column, index, mapping
@@ -85,3 +85,16 @@ def test_without_a_sample_the_time_is_not_known():
     time = time_of(TABLE, None, Sample(trouble="Threads_running is 90, above 25"))
     assert time.seconds is None
     assert "Threads_running" in time.how
+
+
+def test_the_time_of_a_comparison_alone_grows_with_the_rows_and_with_conversions():
+    """That of a revert; without a sample it is not known."""
+    once, twice = comparison_time(TABLE, SAMPLE), comparison_time(of(2_000_000), SAMPLE)
+    assert once is not None
+    assert twice == pytest.approx(2 * once)
+    number, text = column("a"), column("a", "varchar(20)")
+    converted = mapping((column("id"), column("id")), (number, text))
+    converted = replace(converted, source=replace(converted.source, estimated_rows=1_000_000))
+    staged = comparison_time(converted, SAMPLE)
+    assert staged == pytest.approx(3 * once)
+    assert comparison_time(TABLE, Sample(trouble="the table has no rows")) is None

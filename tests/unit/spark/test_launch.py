@@ -16,6 +16,7 @@ from spirit_py.spark.settings import settings
 
 SPARK = Path(pyspark.__file__).parent
 JAVA = Java("/opt/java/bin/java", 17)
+HOST = ("spark.driver.host", "10.0.0.2")
 
 
 def launched(tmp_path, config, environ=None, more=()):
@@ -29,7 +30,9 @@ def launched(tmp_path, config, environ=None, more=()):
     "config",
     [
         SparkConfig(spark_master="local-cluster[2,1,1024]"),
-        SparkConfig(spark_master="spark://host:7077"),
+        SparkConfig(
+            spark_master="spark://host:7077", spark_conf=(("spark.authenticate.secret", "s3cret"),)
+        ),
         SparkConfig(spark_ui=True),
         SparkConfig(spark_conf=(("spark.eventLog.enabled", "true"),)),
     ],
@@ -41,6 +44,25 @@ def test_what_others_have_to_do_with_goes_through_spark_submit(tmp_path, config)
     assert how.command[0] == str(SPARK / "bin" / "spark-submit")
     assert how.command[-1] == "pyspark-shell"
     assert how.environ["SPARK_HOME"] == str(SPARK)
+    assert "spark.authenticate=true" in how.command
+    assert "secret" not in " ".join(how.command)
+
+
+@pytest.mark.parametrize(
+    ("config", "loopback"),
+    [
+        (SparkConfig(spark_ui=True), True),
+        (SparkConfig(spark_master="local-cluster[2,1,1024]"), True),
+        (SparkConfig(spark_master="yarn"), False),
+        (SparkConfig(spark_master="yarn", spark_conf=(("spark.ui.enabled", "true"), HOST)), True),
+        (SparkConfig(spark_master="yarn", spark_ui=True, spark_conf=(HOST,)), True),
+    ],
+)
+def test_a_web_interface_listens_on_the_loopback_address(tmp_path, config, loopback):
+    """R26: it has no password. On a cluster without one Spark finds its address itself."""
+    given = {"PATH": "/bin", "SPARK_LOCAL_IP": "10.0.0.1"}
+    found = launched(tmp_path, config, given).environ["SPARK_LOCAL_IP"]
+    assert found == ("127.0.0.1" if loopback else "10.0.0.1")
 
 
 def test_options_for_spark_submit_reach_it(tmp_path):
@@ -75,12 +97,14 @@ def test_workers_of_a_local_run_find_the_drivers_package_and_nothing_else(tmp_pa
 
 
 def test_secrets_stay_out_of_the_jvms_environment():
-    """The JVM, and with it every local worker, inherits no password (R20)."""
+    """The JVM, and with it every local worker, inherits no setting of ours (R20)."""
     given = {
         "MYSQL_PWD": "x",
         "SPIRIT_PY_PASSWORD": "x",
         "SPIRIT_PY_PASSWORD_FILE": "x",
         "SPIRIT_PY_TARGET_PASSWORD": "x",
+        "SPIRIT_PY_THROTTLE_HTTP": "x",
+        "SPIRIT_PY_ON_EVENT": "x",
         "HOME": "/h",
     }
     kept = environment(SparkConfig(), given)

@@ -17,9 +17,11 @@ from spirit_py.spark.settings import (
     settings,
     ship_package,
     single_machine,
+    unprotected,
 )
 
 SCRATCH = Path("/scratch")
+SECRET = ("spark.authenticate.secret", "of-the-cluster")
 
 
 def test_the_default_master_stays_within_the_cores():
@@ -79,7 +81,8 @@ def test_a_master_that_spark_does_not_know_is_refused(master):
 )
 def test_the_masters_of_spark_are_taken(master):
     """Every form in Spark's manual passes."""
-    assert settings(SparkConfig(spark_master=master), SCRATCH)["spark.master"] == master
+    conf = settings(SparkConfig(spark_master=master, spark_conf=(SECRET,)), SCRATCH)
+    assert conf["spark.master"] == master
 
 
 def test_what_is_no_spark_setting_is_refused():
@@ -108,7 +111,7 @@ def test_wrong_settings_are_refused_before_spark_is_started():
 )
 def test_masters_are_told_apart(master, below, single):
     """Only a master on this machine may be given this machine's disk and addresses."""
-    options = SparkConfig(spark_master=master)
+    options = SparkConfig(spark_master=master, spark_conf=(SECRET,))
     assert (embedded(options), single_machine(options)) == (below, single)
     conf = settings(options, SCRATCH)
     assert ("spark.local.dir" in conf) is single
@@ -131,3 +134,52 @@ def test_the_package_is_shipped_whole(tmp_path):
     assert "spirit_py/__init__.py" in names
     assert "spirit_py/copier/task.py" in names
     assert all(name.startswith("spirit_py/") and name.endswith(".py") for name in names)
+
+
+@pytest.mark.parametrize(
+    "master", ["", "local[2]", "local-cluster[2,1,1024]", "yarn", "k8s://https://host:6443"]
+)
+def test_every_port_of_spark_asks_for_a_secret(master):
+    """R26: of the run, made by Spark or a cluster manager where these do it; else by us."""
+    conf, other = (settings(SparkConfig(spark_master=master), SCRATCH) for _ in range(2))
+    assert conf["spark.authenticate"] == "true"
+    assert conf["spark.ui.killEnabled"] == "false"
+    made = conf.get(SECRET[0], "")
+    assert bool(made) is master.startswith("local-cluster")
+    assert not made or (len(made) == 64 and made != other[SECRET[0]])
+    assert conf.get("spark.network.crypto.enabled", "") == (
+        "" if "local" in (master or "local") else "true"
+    )
+
+
+@pytest.mark.parametrize("master", ["", "local[2]", "local-cluster[2,1,1024]"])
+def test_authentication_stays_on_where_spark_is_on_one_machine(master):
+    """R26: every user of the machine could read the password."""
+    off = (("spark.authenticate", "False"),)
+    with pytest.raises(UsageFault, match=r"spark\.authenticate must stay on"):
+        settings(SparkConfig(spark_master=master, spark_conf=off), SCRATCH)
+
+
+def test_a_cluster_has_a_secret_or_its_operator_does_without():
+    """R26: a standalone cluster has one for all; whoever does without, or in the clear, is told."""
+    master = "spark://host:7077"
+    with pytest.raises(UsageFault, match="needs a secret") as refused:
+        settings(SparkConfig(spark_master=master), SCRATCH)
+    assert "SPIRIT_PY_SPARK_CONF=spark.authenticate.secret" in refused.value.hint
+    secret = SparkConfig(spark_master=master, spark_conf=(SECRET,))
+    conf = settings(secret, SCRATCH)
+    assert (conf["spark.authenticate"], conf["spark.network.crypto.enabled"]) == ("true", "true")
+    assert (unprotected(secret), "of-the-cluster" in repr(secret)) == ("", False)
+    open_ports = SparkConfig(spark_master=master, spark_conf=(("spark.authenticate", "false"),))
+    assert settings(open_ports, SCRATCH)["spark.authenticate"] == "false"
+    assert "ask for no secret" in unprotected(open_ports)
+    clear = (SECRET, ("spark.network.crypto.enabled", "false"))
+    assert "encrypts nothing" in unprotected(SparkConfig(spark_master=master, spark_conf=clear))
+
+
+def test_a_web_interface_of_a_cluster_needs_the_drivers_address():
+    """R26: it listens on the loopback address, which executors cannot reach."""
+    with pytest.raises(UsageFault, match="loopback"):
+        settings(SparkConfig(spark_master="yarn", spark_ui=True), SCRATCH)
+    named = (("spark.driver.host", "10.0.0.1"),)
+    settings(SparkConfig(spark_master="yarn", spark_ui=True, spark_conf=named), SCRATCH)

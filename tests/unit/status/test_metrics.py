@@ -315,6 +315,14 @@ def test_an_address_in_use_is_refused_and_named(server, collector):
         MetricsServer((host, int(port)), collector)
 
 
+@pytest.mark.parametrize(("host", "shown"), [("", "127.0.0.1"), ("0.0.0.0", "0.0.0.0")])  # noqa: S104
+def test_it_listens_on_this_machine_unless_an_address_is_named(collector, host, shown):
+    """R26: there is no password, so that all addresses are the operator's own choice."""
+    server = MetricsServer((host, 0), collector)
+    assert server.address.startswith(f"{shown}:")
+    server.stop()
+
+
 def test_it_listens_on_ipv6(collector):
     """The address is shown in brackets, as in a URL; also where a machine has no IPv6."""
     try:

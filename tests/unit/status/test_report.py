@@ -48,6 +48,24 @@ def test_links_are_followed_and_devices_written_through(tmp_path):
     assert pipe.is_fifo()
 
 
+def test_a_text_that_cannot_be_encoded_is_written_in_escapes(tmp_path):
+    """Half of a surrogate pair in a name or a message changes no outcome (R16)."""
+    path = tmp_path / "report.json"
+    MigrationReport(outcome="done", statement="\udcff").write(path, RecordingReporter())
+    assert json.loads(path.read_text())["statement"] == "\udcff"
+
+
+def test_a_new_file_gets_the_mode_of_any_new_file_and_an_old_one_keeps_its(tmp_path):
+    """Nobody's umask is changed for that: threads make files meanwhile (R26)."""
+    new, plain = tmp_path / "new.json", tmp_path / "plain"
+    plain.touch()
+    modes = set()
+    for _ in range(2):
+        MigrationReport(outcome="done").write(new, RecordingReporter())
+        modes.add(new.stat().st_mode)
+    assert modes == {plain.stat().st_mode}
+
+
 @pytest.mark.parametrize(
     ("tries", "said"),
     [(0, "d.t.a built after the copy, by an earlier run"), (2, "the copy in 3.0s, 2 statement(s)")],

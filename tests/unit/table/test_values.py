@@ -108,6 +108,13 @@ def test_rows_of_warned_charsets_carry_bare_bytes():
     assert values.introducer("greek") == "_greek"
 
 
+def test_a_key_with_a_surrogate_keeps_its_character_set():
+    """R9: a pair of them would be one character of utf16, and one alone none."""
+    assert values.text_literal(bytes.fromhex("00e4"), "ucs2") == "_utf16 X'00e4'"
+    assert values.text_literal(bytes.fromhex("00e4d800"), "ucs2") == "_ucs2 X'00e4d800'"
+    assert values.text_literal(bytes.fromhex("00d8"), "ucs2") == "_utf16 X'00d8'"
+
+
 @pytest.mark.parametrize("precision", range(7))
 @pytest.mark.parametrize("kind", ["time", "datetime", "timestamp"])
 def test_temporal_text_and_packed_value_are_inverse_and_order_alike(kind, precision):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from spirit_py.config import ConnectionOptions
-from spirit_py.throttle.lag.replicas import Replicas
+import pytest
+
+from spirit_py.config import ConnectionOptions, TlsMaterial
+from spirit_py.errors import ServerFault
+from spirit_py.throttle.lag.replica import pause_after
+from spirit_py.throttle.lag.replicas import Replicas, address_of, unnamed
 
 
 def test_replicas_may_be_found_while_others_are_listed() -> None:
@@ -17,10 +21,62 @@ def test_replicas_may_be_found_while_others_are_listed() -> None:
 
         @property
         def uuid(self) -> str:
-            replicas._add("three", 3306)
+            replicas._add("three:3306", ConnectionOptions(host="three"))
             return "uuid-1"
 
     found: Any = Found()
     replicas._watches["one:3306"] = found
     assert [one.address for one in replicas.watched()] == ["one:3306", "two:3306"]
     assert [one.address for one in replicas.watched()][2:] == ["three:3306"]
+
+
+def given(mode: str, authorities: bytes = b"") -> ConnectionOptions:
+    """Return the options of a run."""
+    return ConnectionOptions(
+        host="db1", password="s3cret", ssl_mode=mode, tls=TlsMaterial(authorities=authorities)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "host"),
+    [
+        (given(""), "db2"),
+        (given("DISABLED"), "db2"),
+        (given("PREFERRED"), "127.0.0.1"),
+        (given("REQUIRED"), "localhost"),
+        (given("REQUIRED", b"ca"), "db2"),
+        (given("VERIFY_IDENTITY"), "db2"),
+        (given("VERIFY_IDENTITY", b"ca"), "db2\x1b[2J"),
+        (given("VERIFY_IDENTITY", b"ca"), "db2,db3"),
+        (given("VERIFY_IDENTITY", b"ca"), ""),
+    ],
+)
+def test_no_password_goes_to_an_address_that_is_not_proved(
+    options: ConnectionOptions, host: str
+) -> None:
+    """R26: below verified TLS, this machine's own addresses included, and for what is no name."""
+    assert unnamed(options, host, 3306) is None
+
+
+@pytest.mark.parametrize("mode", ["", "VERIFY_CA", "VERIFY_IDENTITY"])
+def test_an_address_that_nobody_named_must_be_in_the_certificate(mode: str) -> None:
+    """R26: also where only the authority is verified at the address that was named."""
+    found = unnamed(given(mode, b"ca"), "db2", 3307)
+    assert found is not None
+    assert (found.host, found.port, found.ssl_mode) == ("db2", 3307, "VERIFY_IDENTITY")
+
+
+def test_what_a_replica_says_of_itself_is_shown_escaped() -> None:
+    """A terminal takes no orders from a replica's name."""
+    assert address_of("db2", 3306) == "db2:3306"
+    assert address_of("::1", 3306) == "[::1]:3306"
+    assert "\x1b" not in address_of("\x1b[2J", 3306)
+
+
+def test_a_refused_login_is_repeated_ever_more_rarely() -> None:
+    """R26: at a replica that was named; one that is only away is tried every few seconds."""
+    refused = ServerFault(1045, "Access denied", where="test")
+    away = ServerFault(2003, "no route", where="test")
+    assert [pause_after(refused, count) for count in (1, 2, 3, 4)] == [2.0, 4.0, 8.0, 16.0]
+    assert pause_after(refused, 100) == 300.0
+    assert [pause_after(away, count) for count in (1, 2, 100)] == [0.5, 1.0, 5.0]

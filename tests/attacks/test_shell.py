@@ -1,0 +1,123 @@
+"""One with a shell on the machine: other people's processes, files and ports are before him (R20).
+
+What a local user can do depends on modes of files and on what ports ask for, not on who he is, so
+these tests look at exactly that, and need no second login.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.victim import SECRET
+from tests.kits.held_command import assert_migrated
+
+pytestmark = pytest.mark.timeout(400)
+PATIENCE = 3.0
+
+
+def descendants(root):
+    """Return the process ids of a process and of everything that it has started."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found = [root]
+    for number in found:
+        found += children.get(number, [])
+    return found
+
+
+def words_of(number):
+    """Return what everybody reads of a process: its command line."""
+    with contextlib.suppress(OSError):
+        return (Path("/proc") / str(number) / "cmdline").read_bytes()
+    return b""
+
+
+def ports_of(numbers):
+    """Return address and port of each TCP socket that the processes listen on."""
+    sockets = set()
+    for number in numbers:
+        for entry in Path(f"/proc/{number}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                sockets.add(str(entry.readlink()))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                address, port = fields[1].split(":")
+                found.add((address, int(port, 16)))
+    return found
+
+
+def is_loopback(address):
+    """Whether an address of /proc/net/tcp, or of tcp6 in its mapped form, is of this machine."""
+    return address.endswith("0100007F") or address == "0" * 24 + "01000000"
+
+
+def answers(port):
+    """Return what a port answers to those who know nothing: silence, HTTP and a line."""
+    heard = []
+    for said in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\0" * 21, b"c\nz:\nlist\ne\n"):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line,
+        ):
+            line.settimeout(PATIENCE)
+            line.sendall(said)
+            line.shutdown(socket.SHUT_WR)
+            while part := line.recv(65536):
+                heard.append(part)
+    return b"".join(heard)
+
+
+def readable_by_others(folder):
+    """Return the files below a folder that every local user can reach and read, with their text."""
+    found = {}
+    for place, folders, files in os.walk(folder):
+        folders[:] = [one for one in folders if os.lstat(Path(place, one)).st_mode & stat.S_IXOTH]
+        for name in files:
+            path = Path(place, name)
+            with contextlib.suppress(OSError):
+                mode = path.lstat().st_mode
+                if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
+                    found[path] = path.read_bytes()
+    return found
+
+
+def test_who_has_a_shell_finds_no_password(victim, tmp_path, monkeypatch):
+    """Neither in command lines, nor in files that others can read, nor at any port of a run."""
+    own = tmp_path / "tmp"
+    own.mkdir(mode=0o755)
+    monkeypatch.setenv("TMPDIR", str(own))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(own))
+    options = ("--spark-master", "local[2]", "--metrics-listen", "127.0.0.1:0", "--verbose")
+    with victim.migrating(tmp_path, *options) as (command, listener):
+        hold = listener.hold("checksum.chunk")
+        command.wait_held(hold)
+        numbers = descendants(command.process.pid)
+        assert any(b"java" in words_of(number) for number in numbers), "Spark runs"
+        for number in numbers:
+            assert SECRET.encode() not in words_of(number)
+            mode = Path(f"/proc/{number}/environ").stat().st_mode
+            assert not mode & stat.S_IROTH
+        ports = ports_of(numbers)
+        assert ports
+        assert [place for place in ports if not is_loopback(place[0])] == []
+        for _, port in ports:
+            assert SECRET.encode() not in answers(port)
+        for path, text in readable_by_others(own).items():
+            assert SECRET.encode() not in text, path
+        hold.release()
+        command.finish()
+    assert SECRET not in command.said
+    assert SECRET not in command.report_file.read_text()
+    assert_migrated(victim.db)

@@ -1,0 +1,271 @@
+"""A server that loses commits, or its binary log, under a run or between two (R25)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import MySQLdb
+import pytest
+
+from mysql_server import ServerOptions, running
+from spirit_py.binlog.position import GtidSet
+from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, SpiritError
+from spirit_py.events import EventName
+from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits.engine import ThreadEngine
+from tests.kits.reporter import RecordingReporter
+from tests.kits.resume import Interruption, make_table, once_at, start
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from mysql_server import MySQLServer
+    from spirit_py.events import Event
+    from tests.kits.migrate import Migrating
+
+#: Nothing is written to the redo log but by FLUSH ENGINE LOGS and DDL.
+FORGETFUL = (
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-flush-log-at-timeout=2700",
+    "--innodb-idle-flush-pct=0",
+)
+
+Lone = tuple["MySQLServer", Database]
+
+
+@contextlib.contextmanager
+def a_server(request: pytest.FixtureRequest, *extra: str, gtid: bool) -> Iterator[Lone]:
+    """Run a server of the test's own, with a table in a schema."""
+    options = ServerOptions(gtid=gtid, buffer_pool="64M", extra=extra)
+    with running(options, provider=request.config.stash[PROVIDER]) as server:
+        db = Database(server, "lone")
+        make_table(db)
+        yield server, db
+
+
+@pytest.fixture(params=[True, False], ids=["gtid", "file"])
+def gtid(request: pytest.FixtureRequest) -> bool:
+    """Return whether the server has GTIDs."""
+    return bool(request.param)
+
+
+@pytest.fixture
+def forgetful(request: pytest.FixtureRequest, gtid: bool) -> Iterator[Lone]:
+    """Return a server that forgets its commits when it is killed."""
+    with a_server(request, *FORGETFUL, gtid=gtid) as lone:
+        yield lone
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, gtid: bool) -> Iterator[Lone]:
+    """Return a server that forgets nothing."""
+    with a_server(request, gtid=gtid) as lone:
+        yield lone
+
+
+def crash(server: MySQLServer, db: Database) -> None:
+    """Kill the server, and bring it back."""
+    server.kill()
+    server.resume()
+    db.reconnect()
+
+
+def reset(db: Database) -> None:
+    """Begin the binary log anew."""
+    old = db.query("SELECT VERSION()")[0][0].startswith("8.0")
+    db.execute("RESET MASTER" if old else "RESET BINARY LOGS AND GTIDS")
+
+
+def when_compared(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Act when a migration has compared everything for the first time: the feed drains after it."""
+    left = [act]
+    report = RecordingReporter.event
+
+    def event(self: RecordingReporter, event: Event) -> None:
+        report(self, event)
+        if event.name is EventName.CHECKSUM_DONE and left:
+            left.pop()()
+
+    monkeypatch.setattr(RecordingReporter, "event", event)
+
+
+def begin(db: Database, **config: Any) -> Migrating:
+    """Begin the migration on threads."""
+    return start(cast("Any", ThreadEngine()), db, **config)
+
+
+def fails(run: Migrating) -> ErrorCode:
+    """Wait until a migration has failed cleanly, and can be carried on; return its code."""
+    with pytest.raises(SpiritError) as caught:
+        run.end()
+    assert caught.value.exit_code == 1, run.told.text
+    assert caught.value.resumable
+    return caught.value.error_code
+
+
+def rows(db: Database) -> list[tuple[Any, ...]]:
+    """Return the rows of the table as it was before the migration."""
+    db.reconnect()
+    return db.query("SELECT id, a, b FROM t ORDER BY id")
+
+
+def carry_on(db: Database) -> str:
+    """Run the same command to its end: it has the source's rows; return what it said."""
+    expected = rows(db)
+    run = begin(db)
+    run.end()
+    assert rows(db) == expected, run.told.text
+    assert not [name for name in tables(db) if name.startswith("_")]
+    return run.told.text
+
+
+def write(db: Database) -> None:
+    """Change some rows that were compared first, each in a transaction."""
+    for number in range(1, 10):
+        db.execute("UPDATE t SET b = 'later' WHERE id = %s", (number * 2,))
+
+
+def test_what_a_crash_took_back_of_the_copy_is_not_swapped_in(
+    forgetful: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: the source keeps changes whose copies are lost: the run ends, the next compares."""
+    server, db = forgetful
+
+    def lasting() -> None:
+        write(db)
+        db.execute("FLUSH ENGINE LOGS")
+
+    when_compared(monkeypatch, lasting)
+    once_at(monkeypatch, "cutover.lock", partial(crash, server, db))
+    assert fails(begin(db)) is ErrorCode.SERVER_RESTARTED
+    assert "the server was restarted since" in carry_on(db)
+
+
+def test_a_crash_while_rows_are_copied_ends_the_run(
+    forgetful: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: chunks may be lost, and so may what the feed has received; the next run carries on."""
+    server, db = forgetful
+    once_at(monkeypatch, "chunk.committed", partial(crash, server, db))
+    assert fails(begin(db, target_chunk_time=0.01)) is ErrorCode.SERVER_RESTARTED
+    carry_on(db)
+
+
+def test_a_crash_between_two_runs_has_everything_compared(
+    forgetful: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: the binary log keeps changes that the source lost, of rows that were compared before."""
+    server, db = forgetful
+    stop_while_comparing(db, monkeypatch)
+    db.execute("FLUSH ENGINE LOGS")
+    before = rows(db)
+    write(db)
+    crash(server, db)
+    assert rows(db) == before, "the server has lost nothing: nothing is tried here"
+    carry_on(db)
+
+
+def stop_while_comparing(db: Database, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Interrupt a migration whose checksum has compared a part, which the next run trusts.
+
+    Returns:
+        When the file of the binary log was created that the feed has read.
+    """
+    small: dict[str, Any] = {"checksum_yield_timeout": 1e-6, "threads": 1}
+    with monkeypatch.context() as patched:
+        defaults: Any = ChecksumOptions.__init__
+        patched.setitem(defaults.__kwdefaults__, "first_rows", 100)
+        engine: Any = ThreadEngine()
+        Interruption(patched).at(engine, db, "checksum.lock", 2, **small)
+    record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
+    assert record["tables"][0]["checked_up_to"]
+    assert record["settled_at"]
+    assert record["origin"]["created"]
+    return int(record["origin"]["created"])
+
+
+@pytest.fixture
+def breakable(
+    request: pytest.FixtureRequest, gtid: bool, tmp_path: Path
+) -> Iterator[tuple[MySQLServer, Database, Path]]:
+    """Return a server that goes on without its binary log, and the folder of that."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    extra = (f"--log-bin={folder}/binlog", "--binlog-error-action=IGNORE_ERROR")
+    with a_server(request, *extra, gtid=gtid) as (server, db):
+        yield server, db, folder
+
+
+def test_writes_without_a_binary_log_are_not_lost(
+    breakable: tuple[MySQLServer, Database, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: IGNORE_ERROR switches the log off, log_bin stays ON, and GTIDs prove nothing then."""
+    server, db, folder = breakable
+    db.execute("CREATE TABLE other LIKE t")
+
+    def lose_the_log() -> None:
+        away = folder.rename(folder.with_name("away"))
+        with pytest.raises(MySQLdb.Error):
+            db.execute("FLUSH BINARY LOGS")
+        away.rename(folder)
+        assert db.query("SELECT @@GLOBAL.log_bin") == [(1,)]
+        write(db)
+
+    when_compared(monkeypatch, lose_the_log)
+    assert fails(begin(db)) is ErrorCode.BINLOG_LOST
+    assert fails(begin(db)) is ErrorCode.BINLOG_LOST
+    with pytest.raises(Refusal, match="binary log is off"):
+        start(cast("Any", ThreadEngine()), db, table="other").end()
+    server.restart()
+    assert "the server was restarted since" in carry_on(db)
+
+
+def test_a_reset_before_the_swap_is_not_taken_for_a_feed_that_has_caught_up(
+    server: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: what is received must be executed too, and lie within the log."""
+    _, db = server
+
+    def begin_anew() -> None:
+        reset(db)
+        write(db)
+
+    when_compared(monkeypatch, begin_anew)
+    assert fails(begin(db)) is ErrorCode.BINLOG_LOST
+    carry_on(db)
+
+
+def test_a_reset_between_two_runs_is_noticed_where_the_log_has_grown_again(
+    server: Lone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R25: names of files and numbers of transactions are the same, and mean something else."""
+    _, db = server
+    created = stop_while_comparing(db, monkeypatch)
+    # The files tell their creation in whole seconds.
+    until(lambda: db.query("SELECT UNIX_TIMESTAMP()")[0][0] > created)
+    end, count = log_size(db), transactions(db)
+    reset(db)
+    write(db)
+    db.execute("CREATE TABLE other (a LONGTEXT)")
+    while log_size(db) <= end or transactions(db) < count:
+        db.execute("INSERT INTO other VALUES (REPEAT('x', 1000))")
+    assert "reset" in carry_on(db)
+
+
+def log_size(db: Database) -> int:
+    """Return the size of the newest file of the binary log."""
+    return int(db.query("SHOW BINARY LOGS")[-1][1])
+
+
+def transactions(db: Database) -> int:
+    """Return how many transactions the server has executed; 0 without GTIDs."""
+    executed = GtidSet.parse(db.query("SELECT @@GLOBAL.gtid_executed")[0][0])
+    return sum(stop - first for _, first, stop in executed.ranges())

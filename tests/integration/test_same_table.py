@@ -1,0 +1,247 @@
+"""The tables of the swap are those that were compared, whatever is not in the binlog (R25)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.config import FeedOptions
+from spirit_py.errors import SchemaChanged, SpiritError
+from spirit_py.migration import same_tables
+from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from tests.kits.migrate import Migrating, config_for
+from tests.kits.resume import Interruption, once_at
+from tests.kits.reverse import SwappedTable
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+if TYPE_CHECKING:
+    from tests.fixtures.mysql import Database
+
+PLAIN = "(id INT PRIMARY KEY, v INT NOT NULL)"
+PARTS = f"{PLAIN} PARTITION BY RANGE (id) (PARTITION low VALUES LESS THAN (50), PARTITION high"
+PARTS += " VALUES LESS THAN MAXVALUE)"
+ROWS = [(number, number) for number in range(100)]
+OTHER_ROWS = [(number, -number) for number in range(40)]
+#: As a dump of a server with GTIDs restores the table.
+RESTORE = f"DROP TABLE t; CREATE TABLE t {PLAIN}; INSERT INTO t VALUES " + ", ".join(
+    map(str, OTHER_ROWS)
+)
+
+
+def make(db: Database, definition: str = PLAIN, name: str = "t") -> None:
+    """Make a small table."""
+    db.execute(f"CREATE TABLE {name} {definition}")
+    db.execute(f"INSERT INTO {name} VALUES " + ", ".join(map(str, ROWS)))
+
+
+def unlogged(db: Database, *statements: str) -> None:
+    """Execute statements of which nothing is in the binlog."""
+    connection = db.connect()
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_log_bin = 0")
+        for statement in statements:
+            for one in statement.split("; "):
+                cursor.execute(one)
+
+
+def begin(engine: Any, db: Database, **more: Any) -> Migrating:
+    """Begin a migration that adds a column."""
+    given = {"table": "t", "alter": "ADD COLUMN z INT NOT NULL DEFAULT 5", "no_shortcut": True}
+    return Migrating(engine, config_for(db, **{**given, **more}))
+
+
+def refused(run: Migrating, what: str) -> None:
+    """The run ends because the table is another one, and the source stays as it is."""
+    with pytest.raises(SchemaChanged, match=what) as raised:
+        run.end()
+    assert raised.value.exit_code == 1
+    assert raised.value.hint
+
+
+SWAPS_OTHER_ROWS = (
+    "CREATE TABLE other LIKE t; ALTER TABLE other REMOVE PARTITIONING; INSERT INTO other VALUES"
+    " (3, 33); ALTER TABLE t EXCHANGE PARTITION low WITH TABLE other; DROP TABLE other"
+)
+LATER = """
+SELECT CREATE_TIME < NOW() FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 't'"""
+#: Number and definition are the same afterwards, and all values are 0.
+LOSES_VALUES = (
+    "ALTER TABLE t DROP COLUMN v, ALGORITHM=INSTANT;"
+    " ALTER TABLE t ADD COLUMN v INT NOT NULL, ALGORITHM=INSTANT"
+)
+
+
+@pytest.mark.parametrize("point", ["chunk.dispatched", "cutover.begin", "cutover.lock"])
+def test_a_restore_without_the_binlog_is_not_swapped_out(db, spark_engine, monkeypatch, point):
+    """A dump that is restored under sql_log_bin=0 makes another table, of the same definition."""
+    make(db)
+    once_at(monkeypatch, point, lambda: unlogged(db, RESTORE))
+    refused(begin(spark_engine, db), "another table")
+    assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
+    assert tables(db) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "statements"),
+    [
+        pytest.param(PLAIN, "ALTER TABLE t ADD COLUMN w INT", id="alter"),
+        pytest.param(PLAIN, LOSES_VALUES, id="a column that is made anew"),
+        pytest.param(PARTS, "ALTER TABLE t TRUNCATE PARTITION low", id="truncate"),
+        pytest.param(PARTS, SWAPS_OTHER_ROWS, id="exchange"),
+        pytest.param(PARTS, "ALTER TABLE _t_new TRUNCATE PARTITION low", id="new table"),
+    ],
+)
+def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
+    db, spark_engine, monkeypatch, definition, statements
+):
+    """One column, or one of several partitions, is enough, of the source and of the new table."""
+    make(db, definition)
+
+    def change() -> None:
+        # An ALTER is known by its second.
+        until(lambda: db.query(LATER) == [(1,)], "the second after that of the table")
+        unlogged(db, statements)
+
+    once_at(monkeypatch, "cutover.begin", change)
+    run = begin(spark_engine, db)
+    refused(run, "changed|another table")
+    assert [row[0] for row in db.query("SHOW COLUMNS FROM t")][-1] != "z"
+    assert "_t_old" not in tables(db)
+
+
+@pytest.mark.parametrize(
+    ("point", "statement"),
+    [
+        ("chunk.dispatched", "ALTER TABLE t ENGINE=InnoDB, ALGORITHM=INPLACE"),
+        ("cutover.begin", "OPTIMIZE TABLE t"),
+        ("cutover.lock", "OPTIMIZE TABLE _t_new"),
+    ],
+)
+def test_a_rebuild_that_the_feed_saw_is_taken_over(db, spark_engine, monkeypatch, point, statement):
+    """OPTIMIZE TABLE gives source or new table another number; the run compares, and swaps."""
+    make(db)
+    once_at(monkeypatch, point, lambda: db.query(statement))
+    run = begin(spark_engine, db)
+    assert run.end().outcome == "done"
+    assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
+    assert tables(db) == ["t"]
+    assert f"{db.name}.{statement.split()[2]} was rebuilt" in run.told.text
+
+
+def test_a_rebuild_of_several_tables_is_waited_for(db, spark_engine, monkeypatch):
+    """The binlog has OPTIMIZE TABLE t, u when u is done, which may be hours after t."""
+    make(db)
+    make(db, name="u")
+    holder, optimizing = db.connect(), db.connect()
+    rebuild = threading.Thread(target=optimizing.query, args=("OPTIMIZE TABLE t, u",))
+
+    def numbers() -> Any:
+        return db.query(
+            "SELECT TABLE_ID FROM information_schema.INNODB_TABLES WHERE NAME = %s",
+            (f"{db.name}/t",),
+        )
+
+    def optimize() -> None:
+        before = numbers()
+        rebuild.start()
+        until(lambda: numbers() not in ([], before), "the first table to be built again")
+
+    holder.query("LOCK TABLES u READ")
+    monkeypatch.setattr(same_tables, "_LOGGED_WITHIN", 0.0)
+    once_at(monkeypatch, "cutover.begin", optimize)
+    run = begin(spark_engine, db)
+    until(lambda: "OPTIMIZE" in str([one.waiting_for for one in run.told.snapshots]), "it to wait")
+    holder.query("UNLOCK TABLES")
+    assert run.end().outcome == "done"
+    rebuild.join()
+    assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
+
+
+def test_one_of_several_tables_is_enough(db, spark_engine, monkeypatch):
+    """A table that was restored keeps the others from being swapped."""
+    make(db)
+    make(db, name="u")
+    once_at(monkeypatch, "cutover.begin", lambda: unlogged(db, RESTORE))
+    clause = "ADD COLUMN z INT NOT NULL DEFAULT 5"
+    both = f"ALTER TABLE t {clause}; ALTER TABLE u {clause}"
+    run = begin(spark_engine, db, table="", alter="", statement=both)
+    refused(run, "another table")
+    assert tables(db) == ["t", "u"]
+    assert db.query("SELECT id, v FROM u ORDER BY id") == ROWS
+
+
+def interrupted(monkeypatch: Any, engine: Any, db: Database, **more: Any) -> None:
+    """Leave a run behind whose copy is under way."""
+    given = {"alter": "ADD COLUMN z INT NOT NULL DEFAULT 5", **more}
+    Interruption(monkeypatch).at(engine, db, "drain.begun", **given)
+    assert "_t_new" in tables(db)
+
+
+def test_a_restore_between_two_runs_is_noticed(db, spark_engine, monkeypatch):
+    """The next run drops the copy, which is of another table, and says to begin again."""
+    make(db)
+    interrupted(monkeypatch, spark_engine, db)
+    unlogged(db, RESTORE)
+    refused(begin(spark_engine, db), "another table")
+    assert tables(db) == ["t"]
+    assert begin(spark_engine, db).end().outcome == "done"
+    assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
+
+
+@pytest.mark.parametrize("seen_by", ["the next run", "the first run"])
+def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, spark_engine, monkeypatch, seen_by):
+    """The binlog has it: either run reads that, and the later one compares all rows."""
+    make(db)
+
+    def rebuild() -> bool:
+        db.query("OPTIMIZE TABLE t")
+        db.execute("INSERT INTO t VALUES (1000, 1000)")
+        return True
+
+    def rebuild_and_follow() -> bool:
+        rebuild()
+        until(lambda: db.query("SELECT 1 FROM _t_new WHERE id = 1000"), "the row to be applied")
+        return True
+
+    often = FeedOptions(flush_interval=0.1)
+    first = seen_by == "the first run"
+    when = {"when": rebuild_and_follow} if first else {}
+    interrupted(monkeypatch, spark_engine, db, feed=often, **when)
+    if not first:
+        rebuild()
+    assert begin(spark_engine, db).end().outcome == "done"
+    assert db.query("SELECT id, v, z FROM t ORDER BY id") == [
+        *((*row, 5) for row in ROWS),
+        (1000, 1000, 5),
+    ]
+
+
+def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, spark_engine):
+    """Its rows are no changes of those that the old table has, so the way back is lost."""
+    make(db)
+    changed = SwappedTable(db, "MODIFY v INT NOT NULL", engine=spark_engine)
+    following = changed.keep()
+    db.execute("UPDATE t SET v = 7 WHERE id = 1")
+    until(lambda: (1, 7) in db.query("SELECT id, v FROM _t_old"), "the old table to follow")
+    unlogged(db, RESTORE)
+    with pytest.raises(SpiritError, match="is another table"):
+        changed.revert()
+    with pytest.raises(ReverseReplicationLost, match="is another table"):
+        following.result()
+    assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
+
+
+def test_a_table_that_was_rebuilt_since_the_swap_is_swapped_back(db, spark_engine):
+    """The feed has seen it; no process needs to have followed meanwhile."""
+    make(db)
+    changed = SwappedTable(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
+    db.query("OPTIMIZE TABLE t")
+    db.execute("UPDATE t SET v = 7 WHERE id = 1")
+    said = changed.revert()
+    assert said.said("was rebuilt")
+    assert db.query("SELECT id, v FROM t ORDER BY id") == [ROWS[0], (1, 7), *ROWS[2:]]
+    assert changed.tables() == {"t"}
