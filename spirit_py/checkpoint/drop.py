@@ -45,7 +45,6 @@ def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
         return f"what the earlier migration left beside {name} stays: {busy}"
     try:
         kept = drop_auxiliary(session, *table)
-        RequestQueue(*table).drop(session)
     finally:
         session.query("SELECT RELEASE_LOCK(%s)", (lock_name("migration", *table),))
     done = f"dropped what the earlier migration left beside {name}, which was to change with it"
@@ -95,5 +94,11 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
             " and drop it when it is not needed"
         )
     drop_sentinel(session, schema, names.sentinel)
-    checkpoint.drop(session)
+    drop_checkpoint(session, (schema, table))
     return kept
+
+
+def drop_checkpoint(session: SqlSession, table: tuple[str, str]) -> None:
+    """Drop the requests beside a table, then its checkpoint: nothing else leads to the requests."""
+    RequestQueue(*table).drop(session)
+    CheckpointTable(*table).drop(session)

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.beginning import create_checkpoint_tables
-from spirit_py.checkpoint.drop import drop_auxiliary, drop_left_behind
+from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritError
 from spirit_py.events import EventName
 from spirit_py.migration.attachments import try_triggers
 from spirit_py.migration.throttling import search_throttled
@@ -157,22 +157,32 @@ def leave(
         run.report.resumable = True
         return
     run.answers_read()
-    left = [table for table in tables if not _dropped(run, table)]
+    patiently = error is None
+    left = [table for table in tables if not _dropped(run, table, patiently=patiently)]
     if left and isinstance(error, Refusal):
         raise _not_as_it_was(error) from error
 
 
-def _dropped(run: Run, table: Name) -> bool:
-    """Drop what is beside a table; report that it could not be done."""
-    try:
+def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
+    """Drop what is beside a table; report that it could not be done.
+
+    Args:
+        patiently: the run has ended well: a server that takes no writes for a moment is waited for.
+    """
+
+    def drop() -> None:
         with run.session("cleanup") as session:
             # Another server may answer at the same address by now (R14).
             _drop(run, session, table)
-    except ServerFault as fault:
+
+    once_more = retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)
+    try:
+        (partial(once_more, drop) if patiently else drop)()
+    except MigrationFailure as fault:
         names = AuxiliaryNames.of(table[1])
         run.warn(
             f"the tables {names.new} and {names.checkpoint} could not be dropped:"
-            f" {fault.text}; the next run drops them"
+            f" {fault.message}; the next run drops them"
         )
         return False
     return True
@@ -214,7 +224,7 @@ def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
         def drop(schema: str = schema, table: str = table, sentinel: str = names.sentinel) -> None:
             with run.session("cleanup") as session:
                 drop_sentinel(session, schema, sentinel)
-                CheckpointTable(schema, table).drop(session)
+                drop_checkpoint(session, (schema, table))
 
         try:
             retrying(run.stop, attempts=_PATIENCE, passing=takes_no_writes)(drop)

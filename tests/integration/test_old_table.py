@@ -17,6 +17,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import cleanup, old_tables, swapped_out, throttling
+from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.gentle_drop import free_partitions
@@ -436,9 +437,17 @@ def test_the_old_tables_of_several_stay_and_go_together(db, change):
     assert tables(db) == ["t", "u"]
 
 
-@pytest.mark.parametrize("point", ["cleanup.old_table", "cleanup.checkpoint"])
-def test_a_server_that_is_read_only_for_a_moment_after_the_swap_keeps_nothing(
-    change, db, monkeypatch, point
+@pytest.mark.parametrize(
+    ("point", "more"),
+    [
+        ("cleanup.old_table", {}),
+        ("cleanup.checkpoint", {}),
+        ("cleanup.checkpoint", {"dry_run": True}),
+    ],
+    ids=["old table", "checkpoint", "rehearsal"],
+)
+def test_a_server_that_is_read_only_for_a_moment_after_the_change_keeps_nothing(
+    change, db, monkeypatch, point, more
 ):
     """The drops are tried again: the change is done, and its exit code promises that all is."""
     refusals = (
@@ -449,15 +458,36 @@ def test_a_server_that_is_read_only_for_a_moment_after_the_swap_keeps_nothing(
     with contextlib.closing(db.connect()) as operator:
         switch = operator.cursor()
         once_at(monkeypatch, point, lambda: switch.execute("SET GLOBAL super_read_only = ON"))
-        running = change()
+        running = change(**more)
         try:
             until(lambda: db.query(refusals) != before, "a drop that was refused")
         finally:
             db.execute("SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF")
         report = running.end()
-    assert report.outcome == "done"
+    assert report.outcome == ("rehearsed" if more else "done")
     assert tables(db) == ["t"]
     assert not any("could not be dropped" in line for line in report.warnings)
+
+
+def test_the_requests_go_with_the_checkpoint_though_the_session_that_reads_them_was_lost(
+    change, db, monkeypatch
+):
+    """Without the checkpoint no later run looks for them."""
+    # The listener does not look again before its end: it does not see that its session is lost.
+    monkeypatch.setattr(listener, "_LOOK_SECONDS", HOUR)
+    monkeypatch.setattr(listener, "_SETTLING_SECONDS", HOUR)
+
+    def lose() -> None:
+        ((session,),) = db.query(
+            "SELECT t.processlist_id FROM performance_schema.user_variables_by_thread v"
+            " JOIN performance_schema.threads t USING (thread_id)"
+            " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'control'"
+        )
+        db.execute(f"KILL {session}")
+
+    once_at(monkeypatch, "cleanup.old_table", lose)
+    change().end()
+    assert tables(db) == ["t"]
 
 
 def test_a_drop_that_nothing_can_be_looked_at_for_says_that_the_change_is_done(

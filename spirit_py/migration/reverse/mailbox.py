@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import DONE, REVERT, WORKING, Answer
@@ -104,7 +106,7 @@ class RevertMailbox:
         self._process.answers_read()
         for table in self.record.tables:
             self._try(
-                CheckpointTable(*table.source).drop,
+                partial(drop_checkpoint, table=table.source),
                 f"the checkpoint table of {table.name} could not be dropped; drop it by hand",
                 self._process.warn,
                 tries=_LAST_TRIES,

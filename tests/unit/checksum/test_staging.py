@@ -32,7 +32,7 @@ def test_a_note_is_no_error_but_of_text_it_may_be():
     "said",
     [
         [("Warning", 1292, "Truncated incorrect DOUBLE value: 'abc'")],
-        [("Warning", 1300, "Cannot convert string for column '_spirit_py_c0' at row 1")],
+        [("Warning", 1478, "Cannot convert string for column '_spirit_py_c0' at row 1")],
         [("Warning", 1265, "Data truncated for column '_spirit_py_c0' at row 1")] * 65_535,
     ],
     ids=["no row", "not an error", "perhaps not all"],

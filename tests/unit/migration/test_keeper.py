@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.checkpoint.queue import Asked
+from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
@@ -90,6 +90,7 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
 
     dropped: list[object] = []
     monkeypatch.setattr(CheckpointTable, "drop", drop)
+    monkeypatch.setattr(RequestQueue, "drop", lambda *_: None)
     process: Any = SimpleNamespace(
         stop=_Quick(),
         tell=untold,
