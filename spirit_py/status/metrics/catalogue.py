@@ -91,7 +91,7 @@ LOCK_HELD: Final = MetricSpec(
 OUTCOME: Final = MetricSpec(
     name=PREFIX + "outcome", kind="gauge", labels=("outcome",),
     help="1 once the table's run has ended, by how: done, rehearsed, failed, refused, unknown,"
-    " interrupted; of checksum also equal, repaired, different.",
+    " interrupted, reverse replication lost; of checksum also equal, repaired, different.",
 )  # fmt: skip
 RUN_OUTCOME: Final = MetricSpec(
     name=PREFIX + "run_outcome", kind="gauge", labels=("outcome",), of_process=True,

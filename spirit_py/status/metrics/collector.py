@@ -79,6 +79,8 @@ class StatusCollector(Collector):
         self._began = clock()
         self._tables: dict[str, _Table] = {}
         self._ended: dict[str, tuple[str, float]] = {}
+        #: Tries and lock of a table of which no snapshot was taken yet.
+        self._tried: dict[str, tuple[int, float | None]] = {}
         self._batch: dict[str, int] | None = None
         self._outcome = ""
         self._revision = 0
@@ -104,7 +106,12 @@ class StatusCollector(Collector):
                 self._update(name, one)
 
     def _update(self, name: str, seen: MigrationStatus) -> None:
-        table = self._tables.setdefault(name, _Table(seen))
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = _Table(seen)
+            if self._tried:
+                tried = next(iter(self._tried)) if self._batch is None else name
+                table.tries, table.lock_held = self._tried.pop(tried, (None, None))
         table.seen = seen
         self._ended.pop(name, None)
         counters = {
@@ -129,7 +136,9 @@ class StatusCollector(Collector):
             self._revision += 1
             alone = next(iter(self._tables.values()), None) if self._batch is None else None
             found = self._tables.get(table, alone)
-            if found is not None:
+            if found is None:
+                self._tried[table] = (tries, lock_held)
+            else:
                 found.tries = tries
                 found.lock_held = lock_held
 
@@ -137,6 +146,7 @@ class StatusCollector(Collector):
         """Note how a table's migration has ended."""
         with self._lock:
             self._revision += 1
+            self._tried.pop(table, None)
             self._ended.pop(table, None)
             self._ended[table] = (outcome, self._clock())
             if len(self._ended) > ENDED_TABLES:

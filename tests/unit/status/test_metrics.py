@@ -183,6 +183,27 @@ def test_a_finished_run_keeps_its_figures_and_its_outcome(collector):
     assert named(found, "spirit_py_copied_rows_total")
 
 
+def test_a_swap_before_the_first_snapshot_is_counted(collector):
+    """A run may be shorter than the pause between two snapshots."""
+    collector.tried("shop.orders", 1, 0.02)
+    collector.update(everything())
+    collector.run_ended("done")
+    found = samples(collector)
+    table = (("table", "shop.orders"),)
+    assert named(found, "spirit_py_cutover_tries_total") == {table: 1.0}
+    assert named(found, "spirit_py_lock_held_seconds") == {table: 0.02}
+
+
+def test_a_swap_before_the_first_snapshot_of_a_batch_counts_for_its_table_alone(collector):
+    """Its neighbour has not tried."""
+    collector.update(BatchStatus(described="", elapsed=1.0))
+    collector.tried("shop.b", 2, None)
+    both = (status("shop.a"), status("shop.b"))
+    collector.update(BatchStatus(described="", elapsed=1.0, tables=both))
+    tries = named(samples(collector), "spirit_py_cutover_tries_total")
+    assert tries == {(("table", "shop.b"),): 2.0}
+
+
 def test_a_run_without_a_known_table_has_an_outcome_and_no_empty_label(collector):
     """As when a statement or a batch is refused before anything is looked at."""
     collector.run_ended("refused")
