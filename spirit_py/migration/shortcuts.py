@@ -73,7 +73,8 @@ def change_in_place(
         _tell_algorithm(run, "copy", f"copying, because {found.reason}")
         return False
     run.report.algorithm = found.algorithm
-    _tell_algorithm(run, found.algorithm, f"the server can change the table {found.algorithm}")
+    how = {"instant": "instantly", "inplace": "in place"}[found.algorithm]
+    _tell_algorithm(run, found.algorithm, f"the server can change the table {how}")
     return True
 
 
