@@ -1,0 +1,69 @@
+"""Outputs keep their names and their meaning: what runs of every kind leave is as recorded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from mysql_words import version_number
+from spirit_py.cli import main
+from spirit_py.migration import deferral
+from spirit_py.migration.control import listener
+from spirit_py.migration.reverse import keeper
+from spirit_py.spark import choice
+from spirit_py.status.metrics.catalogue import METRICS
+from spirit_py.throttle import adaptive
+from tests.golden.recordings import FOLDER, as_text, compare
+from tests.golden.runner import Runs
+from tests.golden.scenarios import SCENARIOS
+
+RECORDED_ON = (9, 7)
+
+
+def exit_codes(runs):
+    """Return the exit code of each command of a recording."""
+    return {name: run["exit_code"] for name, run in runs.items()}
+
+
+@pytest.fixture
+def runs(db, tmp_path, monkeypatch):
+    """The runner of one scenario; Spark is not started, however slow the machine is."""
+    monkeypatch.setattr(choice, "_START_ANYWAY_SECONDS", 3600.0)
+    monkeypatch.setattr(adaptive, "_LONGEST_MEASURE", 0.1)
+    for module in (deferral, keeper, listener):
+        monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(listener, "_WRITE_SECONDS", 0.1)
+    return Runs(db, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
+def test_a_run_leaves_what_is_recorded(runs, scenario, db):
+    """Report, log lines, metrics, plans, status and answers of ctl, but for what varies.
+
+    A server of another series has other words for its errors and other shortcuts: there the runs
+    have to end with the same exit codes.
+    """
+    seen, name = runs.play(scenario), f"{scenario.name}.json"
+    if version_number(db.server.version())[:2] == RECORDED_ON:
+        compare(name, as_text(seen) + "\n")
+    else:
+        assert exit_codes(seen) == exit_codes(json.loads((FOLDER / name).read_text()))
+
+
+def test_every_metric_is_as_recorded():
+    """Name, kind, labels and help, also of those that a run has only sometimes."""
+    seen = {
+        one.name: {"type": one.kind, "labels": list(one.labels), "help": one.help}
+        for one in METRICS
+    }
+    compare("metrics.json", as_text(seen) + "\n")
+
+
+@pytest.mark.parametrize("command", ["", *sorted(main.commands)])
+def test_help_is_as_recorded(command):
+    """All texts of all options, at one width."""
+    words = [command, "--help"] if command else ["--help"]
+    shown = CliRunner().invoke(main, words, terminal_width=80).output
+    compare(f"help/{command or 'spirit-py'}.txt", shown)
