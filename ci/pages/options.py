@@ -27,7 +27,7 @@ def commands() -> str:
 def described(name: str) -> str:
     """Return usage and options of a command, section by section, in the order of its ``--help``."""
     command = COMMANDS[name]
-    context = click.Context(command, info_name=f"spirit-py {name}")
+    context = click.Context(command, click.Context(main, **main.context_settings), info_name=name)
     usage = " ".join(command.collect_usage_pieces(context))
     lines = ["```", f"spirit-py {name} {usage}", "```", ""]
     left = {

@@ -38,17 +38,19 @@ _ENVIRONMENT: Final = (
 
 def manual_pages(group: click.Group, version: str) -> dict[str, str]:
     """Return the pages by the names of their files."""
-    pages = {f"{_NAME}.1": _page(group, _NAME, version, group.commands)}
+    whole = click.Context(group, info_name=_NAME, **group.context_settings)
+    pages = {f"{_NAME}.1": _page(whole, _NAME, version, group.commands)}
     for name, command in group.commands.items():
         full = f"{_NAME}-{name}"
-        pages[f"{full}.1"] = _page(command, full, version, {})
+        context = click.Context(command, whole, info_name=f"{_NAME} {name}")
+        pages[f"{full}.1"] = _page(context, full, version, {})
     return pages
 
 
 def _page(
-    command: click.Command, name: str, version: str, commands: Mapping[str, click.Command]
+    context: click.Context, name: str, version: str, commands: Mapping[str, click.Command]
 ) -> str:
-    context = click.Context(command, info_name=name.replace(f"{_NAME}-", f"{_NAME} ", 1))
+    command = context.command
     about, example = _help_of(command)
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [

@@ -105,7 +105,8 @@ def test_the_script_for_bash_is_one_that_bash_reads(tmp_path):
 def test_options_are_completed():
     """The names of options come from the commands themselves."""
     command = main.commands["migrate"]
-    found = command.shell_complete(click.Context(command, info_name="migrate"), "--max-l")
+    context = click.Context(command, click.Context(main, **main.context_settings))
+    found = command.shell_complete(context, "--max-l")
     assert {item.value for item in found} == {"--max-load", "--max-lag"}
 
 

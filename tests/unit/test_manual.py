@@ -53,6 +53,7 @@ def test_the_page_of_migrate_has_every_option_the_example_and_the_exit_codes(tmp
     for parameter in main.commands["migrate"].params:
         if isinstance(parameter, click.Option) and not parameter.hidden:
             assert max(parameter.opts, key=len) in text
+    assert "-h, --help" in text
     assert "To begin" in text
     assert '--alter "ADD COLUMN note VARCHAR(200)"' in text
     assert re.search(r"^EXIT CODES$", text, re.MULTILINE)
