@@ -18,10 +18,11 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import is_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Identity, Name
 
 
 class Where(enum.Enum):
@@ -64,26 +65,36 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
     return record if known else None
 
 
-def where_is(session: SqlSession, record: ReverseRecord) -> Where:
+def old_tables(session: SqlSession, record: ReverseRecord) -> dict[Name, Identity]:
+    """Return what proves the old table of each source; the checkpoints may go after this."""
+    return {one.source: read_proofs(session, *one.source).source for one in record.tables}
+
+
+def where_is(
+    session: SqlSession, record: ReverseRecord, known: Mapping[Name, Identity] | None = None
+) -> Where:
     """Look at the tables, while no process swaps them.
 
     If no revert was begun, an old table that is gone was dropped. The definitions alone do not
     show that, because a migration may leave the definition unchanged.
+
+    Args:
+        known: what proves the old tables, where the checkpoints may be gone; otherwise they tell.
     """
-    seen = {_where(session, table) for table in record.tables}
+    proofs = old_tables(session, record) if known is None else known
+    seen = {_where(session, table, proofs[table.source]) for table in record.tables}
     where = seen.pop() if len(seen) == 1 else Where.UNCLEAR
     return Where.UNCLEAR if where is Where.BACK and record.state != REVERTING else where
 
 
-def _where(session: SqlSession, table: ReverseTable) -> Where:
+def _where(session: SqlSession, table: ReverseTable, proof: Identity) -> Where:
     now, old = (shape_here(session, table.schema, name) for name in (table.table, table.old))
     if old:
         return Where.FORWARD
     if now != table.old_shape:
         return Where.UNCLEAR
     # By hand the definition may have been changed back, and the old table dropped (R24).
-    source = read_proofs(session, table.schema, table.table).source
-    back = is_one_of(session, table.schema, table.table, source)
+    back = is_one_of(session, table.schema, table.table, proof)
     return Where.BACK if back else Where.UNCLEAR
 
 

@@ -217,6 +217,28 @@ def test_an_abort_behind_the_rename_of_the_process_that_reverts(db, monkeypatch)
     assert tables(db) == ["t"]
 
 
+def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch):
+    """Its tables and their checkpoints are gone: the revert knows the old table by its number."""
+    reading, pause = threading.Event(), Revert._pause
+    reading.set()
+
+    def slow(self, begun):
+        assert reading.wait(DEADLINE)
+        pause(self, begun)
+
+    monkeypatch.setattr(Revert, "_pause", slow)
+    held = HeldKeeper(db, monkeypatch)
+    reading.clear()
+    held.ask("abort")
+    with contextlib.suppress(Aborted):
+        held.run.end()
+    reading.set()
+    held.asked.result()
+    assert held.told.said("going on in its place")
+    assert held.columns() == ["id", "v"]
+    assert tables(db) == ["t"]
+
+
 def test_an_abort_meets_a_failed_rename_of_the_process_that_reverts(db, monkeypatch):
     """The process ends without a swap back; the revert that asked for it makes that itself."""
     held = HeldKeeper(db, monkeypatch)

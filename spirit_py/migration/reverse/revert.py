@@ -12,7 +12,7 @@ from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
-from spirit_py.checkpoint.reverse_look import Where, find_reverse, where_is
+from spirit_py.checkpoint.reverse_look import Where, find_reverse, old_tables, where_is
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.events import EventName
@@ -40,12 +40,13 @@ from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spirit_py.checkpoint.reverse import ReverseRecord
     from spirit_py.config import RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.spark.gang import GangEngine
 
 _READ_SECONDS: Final = 30
@@ -144,6 +145,7 @@ class Revert(Process):
             with self.first_session("revert", read_timeout=_READ_SECONDS) as session:
                 require_one_server(session, self.config.connection)
                 found = self._find(session)
+                known = old_tables(session, found)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
                     self.tell(
@@ -157,7 +159,7 @@ class Revert(Process):
                 EventName.REVERT_TAKEN_OVER,
                 "no process runs reverse replication any more: going on in its place",
             )
-            self._take_over(found)
+            self._take_over(found, known)
 
     def _find(self, session: Session) -> ReverseRecord:
         """Find the reverse replication, which must not have ended for good."""
@@ -233,8 +235,12 @@ class Revert(Process):
 
     # -- in its place
 
-    def _take_over(self, found: ReverseRecord) -> None:
-        """Go on where the process that ran reverse replication has ended."""
+    def _take_over(self, found: ReverseRecord, known: Mapping[Name, Identity]) -> None:
+        """Go on where the process that ran reverse replication has ended.
+
+        Args:
+            known: what proved the old tables when it was found.
+        """
         names = [table.source for table in found.tables]
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
             facts = under_modes(session, read_facts(session), found.modes)
@@ -248,7 +254,7 @@ class Revert(Process):
             latest = find_reverse(session, self.config.database, self.config.table)
             # Where the record is gone, its process has ended, and the tables tell how.
             record = latest or replace(found, state=REVERTING)
-            where = where_is(session, record)
+            where = where_is(session, record, None if latest else known)
         back = where is Where.BACK
         self._keeper = keeper = Keeper(self, replace(record, state=FOLLOWING), back=back)
         begin_revert_control(self, keeper, record.home, self.status)
