@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 # PySpark keeps one gateway in a process, so engines that are stopped live in processes of
 # their own.
 PROLOGUE = """
-import json, os, sys, threading, time
+import contextlib, json, os, sys, threading, time
 from pathlib import Path
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import SpiritError
@@ -346,7 +346,8 @@ engine = SparkEngine(SparkConfig(threads=2))
 engine.start()
 run(engine, lambda n: n)
 for pid in engine._spark._process._members():
-    os.kill(pid, 9)
+    with contextlib.suppress(ProcessLookupError):  # Python's workers end with the JVM.
+        os.kill(pid, 9)
 engine._spark._process._popen.wait()
 engine.stop()
 """)
