@@ -34,6 +34,8 @@ START_SECONDS = 300
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: Markers of tests about what servers before 9.0 and before 9.6 have not.
 NEWER = ("vector", "logged_cascades")
+#: Has Spark run the tasks that are threads of the tests' process in the usual run.
+ON_SPARK = {"SPIRIT_PY_TEST_ENGINE": "spark"}
 #: Files with tests of which the usual run draws some.
 DRAWN = (
     "after_checksum",
@@ -116,8 +118,9 @@ class Lane:
         return self.tests(*selection, **{IMAGE_VARIABLE: image, "SPIRIT_PY_LANE_MYSQL": series})
 
     def file_position(self) -> int:
-        """Run the usual integration tests without GTIDs: positions are file and offset."""
-        return self.tests("tests/integration", "-m", "not gtid", SPIRIT_PY_LANE_GTID="OFF")
+        """Run the usual integration tests on Spark without GTIDs: positions are file, offset."""
+        variables = {"SPIRIT_PY_LANE_GTID": "OFF", **ON_SPARK}
+        return self.tests("tests/integration", "-m", "not gtid", **variables)
 
     def cases_after(self) -> int:
         """Run every case, all writes after the last checksum (R21); a fifth without GTIDs too."""
@@ -133,9 +136,9 @@ class Lane:
         )
 
     def gentle(self) -> int:
-        """Run every test of the files of which the usual run draws a few."""
+        """Run every test of the files of which the usual run draws a few, on Spark."""
         files = [f"tests/integration/test_{name}.py" for name in DRAWN]
-        return self.tests(*files, SPIRIT_PY_GENTLE="all")
+        return self.tests(*files, SPIRIT_PY_GENTLE="all", **ON_SPARK)
 
     def semisync(self) -> int:
         """Run the tests of visibility with a replica whose acknowledgements are delayed.

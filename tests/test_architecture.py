@@ -27,6 +27,8 @@ LINES = 600
 PUBLIC_METHODS = 15
 #: How the docstring of a larger class begins the sentence with its reason.
 REASON = re.compile(r"\bOne (class|interface)\s+because\b")
+#: So many tests may ask for a real Spark.
+SPARK_TESTS = 40
 #: The rules of docs/rules.md that keep data safe.
 RULES = range(1, 27)
 
@@ -132,6 +134,12 @@ def test_every_reference_of_a_docstring_leads_to_code():
 def test_the_process_keeps_its_umask():
     """R26: it is of all threads, and a file that another one makes meanwhile would be anybody's."""
     assert not [path for path in (ROOT / "spirit_py").rglob("*.py") if "umask(" in path.read_text()]
+
+
+def test_few_tests_start_spark(request):
+    """Spark is for promises about Spark, and all others ask for ``engine``."""
+    asking = [each.nodeid for each in request.session.items if "spark_engine" in each.fixturenames]
+    assert len(asking) <= SPARK_TESTS, asking
 
 
 def test_threads_are_started_in_one_place():

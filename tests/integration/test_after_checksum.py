@@ -64,7 +64,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def deferred(spark_engine: Any, db: Any, alter: str, feed: FeedOptions, **more: Any) -> Migrating:
+def deferred(engine: Any, db: Any, alter: str, feed: FeedOptions, **more: Any) -> Migrating:
     """Begin a migration of ``t``, and return when it waits for its sentinel."""
     config = config_for(
         db,
@@ -76,7 +76,7 @@ def deferred(spark_engine: Any, db: Any, alter: str, feed: FeedOptions, **more: 
         feed=feed,
         **more,
     )
-    migrating = Migrating(spark_engine, config)
+    migrating = Migrating(engine, config)
     migrating.wait_until(
         lambda: (
             bool(migrating.told.snapshots)
@@ -127,12 +127,12 @@ def quick_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", KEYS)
-def test_a_duplicate_is_named_and_nothing_is_lost(db, spark_engine, name, feed):
+def test_a_duplicate_is_named_and_nothing_is_lost(db, engine, name, feed):
     """Two rows that the new key takes for one end the run, whatever kind of key it is."""
     key = KEYS[name]
     db.execute(f"CREATE TABLE t ({key.columns})")
     db.execute(key.rows)
-    migrating = deferred(spark_engine, db, key.alter, feed)
+    migrating = deferred(engine, db, key.alter, feed)
     one, other = key.equal
     write(db, f"INSERT INTO t (id, v) VALUES (1001, {one}), (1002, {other})")
     error = check_refused(db, migrating, ROWS)
@@ -141,23 +141,23 @@ def test_a_duplicate_is_named_and_nothing_is_lost(db, spark_engine, name, feed):
 
 
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
-def test_an_update_of_two_rows_to_one_value_is_found(db, spark_engine, feed):
+def test_an_update_of_two_rows_to_one_value_is_found(db, engine, feed):
     """The duplicate is as real where no row is new."""
     db.execute(f"CREATE TABLE t ({INTS})")
     db.execute(TEN_INTS)
-    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", feed)
+    migrating = deferred(engine, db, "ADD UNIQUE u (v)", feed)
     write(db, "UPDATE t SET v = 77777 WHERE id IN (1, 2)")
     check_refused(db, migrating, ROWS)
 
 
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("name", KEYS)
-def test_two_inserts_some_time_apart_are_found(db, spark_engine, name):
+def test_two_inserts_some_time_apart_are_found(db, engine, name):
     """The first one was applied when the second one comes."""
     key = KEYS[name]
     db.execute(f"CREATE TABLE t ({key.columns})")
     db.execute(key.rows)
-    migrating = deferred(spark_engine, db, key.alter, AT_ONCE)
+    migrating = deferred(engine, db, key.alter, AT_ONCE)
     write(db, f"INSERT INTO t (id, v) VALUES (1001, {key.equal[0]})")
     migrating.wait_until(
         lambda: db.query("SELECT COUNT(*) FROM _t_new WHERE id = 1001") == [(1,)], "the first row"
@@ -166,18 +166,16 @@ def test_two_inserts_some_time_apart_are_found(db, spark_engine, name):
     check_refused(db, migrating, ROWS)
 
 
-def test_the_same_command_goes_on_when_the_duplicate_is_gone(db, spark_engine):
+def test_the_same_command_goes_on_when_the_duplicate_is_gone(db, engine):
     """The copy and its place stay; with the duplicate removed the run ends well."""
     db.execute(f"CREATE TABLE t ({INTS})")
     db.execute(TEN_INTS)
-    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", TOGETHER)
+    migrating = deferred(engine, db, "ADD UNIQUE u (v)", TOGETHER)
     write(db, "INSERT INTO t VALUES (1001, 5), (1002, 5)")
     check_refused(db, migrating, ROWS)
     assert db.query("SHOW TABLES LIKE '\\_t\\_new'")
     write(db, "UPDATE t SET v = 6 WHERE id = 1002")
-    again = Migrating(
-        spark_engine, config_for(db, table="t", alter="ADD UNIQUE u (v)", no_shortcut=True)
-    )
+    again = Migrating(engine, config_for(db, table="t", alter="ADD UNIQUE u (v)", no_shortcut=True))
     again.end()
     assert db.query("SELECT id, v FROM t WHERE id > 1000 ORDER BY id") == [(1001, 5), (1002, 6)]
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
@@ -186,12 +184,12 @@ def test_the_same_command_goes_on_when_the_duplicate_is_gone(db, spark_engine):
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", KEYS)
-def test_values_that_move_are_no_duplicates(db, spark_engine, name, feed):
+def test_values_that_move_are_no_duplicates(db, engine, name, feed):
     """Values are exchanged between rows, in one transaction or one after the other."""
     key = KEYS[name]
     db.execute(f"CREATE TABLE t ({key.columns})")
     db.execute(key.rows)
-    migrating = deferred(spark_engine, db, key.alter, feed)
+    migrating = deferred(engine, db, key.alter, feed)
     write(
         db,
         "BEGIN",
@@ -235,10 +233,10 @@ SMALL = FeedOptions(flush_interval=0.05, soft_limit_bytes=3 << 20)
     ["UPDATE t SET v = v + 1", "UPDATE t SET v = 30001 - v", "UPDATE t SET v = v * 7919 % 30011"],
     ids=["shift", "turn", "mix"],
 )
-def test_a_transaction_beyond_the_memory_is_applied_in_parts(db, spark_engine, statement):
+def test_a_transaction_beyond_the_memory_is_applied_in_parts(db, engine, statement):
     """A transaction that must be applied in parts, whose parts stand in each other's way."""
     many(db, 30_000)
-    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", SMALL)
+    migrating = deferred(engine, db, "ADD UNIQUE u (v)", SMALL)
     write(db, statement)
     expected = db.query(ROWS)
     swap(db, migrating)
@@ -252,22 +250,22 @@ def test_a_transaction_beyond_the_memory_is_applied_in_parts(db, spark_engine, s
     ["IF(id = 29999, 3 + 1, v + 1)", "IF(id = 5, 77777, -v)"],
     ids=["with an earlier part", "with a row that stays"],
 )
-def test_a_duplicate_in_a_transaction_beyond_the_memory_is_found(db, spark_engine, value):
+def test_a_duplicate_in_a_transaction_beyond_the_memory_is_found(db, engine, value):
     """It is found where one of the two rows was written in an earlier part, over the other."""
     many(db, 30_000)
     db.execute("INSERT INTO t (id, v) VALUES (40000, 77777)")
-    migrating = deferred(spark_engine, db, "ADD UNIQUE u (v)", SMALL)
+    migrating = deferred(engine, db, "ADD UNIQUE u (v)", SMALL)
     write(db, f"UPDATE t SET v = {value} WHERE id < 40000")
     check_refused(db, migrating, ROWS)
 
 
-def test_staged_and_direct_images_of_a_text_key_keep_their_order(db, spark_engine):
+def test_staged_and_direct_images_of_a_text_key_keep_their_order(db, engine):
     """An ENUM's 0 takes another path into the table than the image that follows it."""
     db.execute(
         "CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, e ENUM('a','b')) COLLATE utf8mb4_0900_ai_ci"
     )
     db.execute("INSERT INTO t VALUES ('there', 'a')")
-    migrating = deferred(spark_engine, db, "ADD x INT", TOGETHER)
+    migrating = deferred(engine, db, "ADD x INT", TOGETHER)
     write(
         db,
         "SET SESSION sql_mode = ''",
@@ -285,11 +283,11 @@ def test_staged_and_direct_images_of_a_text_key_keep_their_order(db, spark_engin
 
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("collation", ["utf8mb4_0900_ai_ci", "utf8mb4_general_ci", "utf8mb4_bin"])
-def test_a_text_key_that_is_spelled_anew(db, spark_engine, collation, feed):
+def test_a_text_key_that_is_spelled_anew(db, engine, collation, feed):
     """R6: the server's weights say which changes are of one row; the last of them is swapped in."""
     db.execute(f"CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, v INT) COLLATE {collation}")
     db.execute("INSERT INTO t VALUES ('one', 1), ('two', 2), ('three', 3), ('four', 4)")
-    migrating = deferred(spark_engine, db, "ADD x INT", feed)
+    migrating = deferred(engine, db, "ADD x INT", feed)
     write(
         db,
         "UPDATE t SET k = 'One' WHERE k = 'one'",
@@ -329,12 +327,12 @@ NARROWER = {
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", NARROWER)
-def test_a_key_that_is_padded_or_coarser(db, spark_engine, name, feed):
+def test_a_key_that_is_padded_or_coarser(db, engine, name, feed):
     """A delete and a change of the key find their row, and rows that follow each other stay."""
     kind = NARROWER[name]
     db.execute(f"CREATE TABLE t (k {kind.old} NOT NULL PRIMARY KEY, n INT)")
     db.execute("INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 4), ('e', 5), ('f ', 7)")
-    migrating = deferred(spark_engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
+    migrating = deferred(engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
     write(
         db,
         "DELETE FROM t WHERE k = 'a'",
@@ -354,12 +352,12 @@ def test_a_key_that_is_padded_or_coarser(db, spark_engine, name, feed):
     ]  # fmt: skip
 
 
-def test_rows_that_become_one_by_a_coarser_key(db, spark_engine):
+def test_rows_that_become_one_by_a_coarser_key(db, engine):
     """Two source rows that the new primary key takes for one end the run."""
     db.execute("CREATE TABLE t (k VARCHAR(16) COLLATE utf8mb4_0900_bin PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES ('a', 1), ('b', 2)")
     alter = "MODIFY k VARCHAR(16) COLLATE utf8mb4_0900_ai_ci NOT NULL"
-    migrating = deferred(spark_engine, db, alter, AT_ONCE)
+    migrating = deferred(engine, db, alter, AT_ONCE)
     write(db, "INSERT INTO t VALUES ('A', 3)")
     error = check_refused(db, migrating, "SELECT k, v FROM t ORDER BY k")
     assert any("PRIMARY" in line for line in error.details)
@@ -391,19 +389,19 @@ RECOMPUTED = {
 
 
 @pytest.mark.parametrize("name", RECOMPUTED)
-def test_a_key_that_is_computed_otherwise(db, spark_engine, name):
+def test_a_key_that_is_computed_otherwise(db, engine, name):
     """A key that both tables have is no guarantee where the new table computes other values."""
     columns, alter, writes = RECOMPUTED[name]
     db.execute(_COMPUTED.format(columns))
     db.execute("INSERT INTO t (id, v) VALUES (1, 10), (2, 20), (3, 30)")
-    migrating = deferred(spark_engine, db, alter, TOGETHER)
+    migrating = deferred(engine, db, alter, TOGETHER)
     write(db, *writes)
     with pytest.raises(DuplicateForUnique, match="duplicates"):
         swap(db, migrating)
     assert db.query("SELECT COUNT(*) FROM t WHERE id > 1000") == [(2,)]
 
 
-def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, spark_engine):
+def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, engine):
     """The copy reads another spelling than the first change that waits; the row is one row."""
     db.execute(
         "CREATE TABLE t (k VARCHAR(16) CHARACTER SET latin1 COLLATE latin1_swedish_ci PRIMARY KEY,"
@@ -428,7 +426,7 @@ def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, spark_engine
     writer.start()
     alter = "MODIFY k VARCHAR(16) CHARACTER SET latin1 COLLATE latin1_general_cs NOT NULL"
     try:
-        migrating = deferred(spark_engine, db, alter, TOGETHER)
+        migrating = deferred(engine, db, alter, TOGETHER)
     finally:
         writer.stop()
         writer.wait(None)
@@ -437,12 +435,12 @@ def test_a_finer_key_that_is_spelled_anew_while_rows_are_copied(db, spark_engine
     assert db.query("SELECT HEX(k), v FROM t ORDER BY v") == expected
 
 
-def test_a_key_that_does_not_fit_came_and_went(db, spark_engine):
+def test_a_key_that_does_not_fit_came_and_went(db, engine):
     """A native ALTER of what is left succeeds, and so does the run."""
     db.execute(f"CREATE TABLE t ({INTS})")
     db.execute(TEN_INTS)
     alter = "MODIFY id SMALLINT UNSIGNED NOT NULL, ADD UNIQUE u (v)"
-    migrating = deferred(spark_engine, db, alter, TOGETHER)
+    migrating = deferred(engine, db, alter, TOGETHER)
     write(
         db,
         "BEGIN",
@@ -456,11 +454,11 @@ def test_a_key_that_does_not_fit_came_and_went(db, spark_engine):
 
 
 @pytest.mark.parametrize("new", ["BINARY(8)", "VARBINARY(8)"])
-def test_a_binary_key_is_found_in_its_new_column(db, spark_engine, new):
+def test_a_binary_key_is_found_in_its_new_column(db, engine, new):
     """A wider BINARY adds zeros to the key: a delete and a move find the row all the same."""
     db.execute("CREATE TABLE t (k BINARY(4) PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), ('dddd', 4)")
-    migrating = deferred(spark_engine, db, f"MODIFY k {new} NOT NULL", AT_ONCE)
+    migrating = deferred(engine, db, f"MODIFY k {new} NOT NULL", AT_ONCE)
     write(
         db,
         "DELETE FROM t WHERE v = 1",
@@ -500,22 +498,22 @@ NARROWED = {
 }  # fmt: skip
 
 
-def narrowing(db: Any, spark_engine: Any, kind: Narrowed, feed: FeedOptions) -> Migrating:
+def narrowing(db: Any, engine: Any, kind: Narrowed, feed: FeedOptions) -> Migrating:
     """Migrate a table of the first five keys, whose values are their places."""
     db.execute(f"CREATE TABLE t (k {kind.old} PRIMARY KEY, n INT)")
     rows = ", ".join(f"({key}, {place})" for place, key in enumerate(kind.fitting[:5]))
     db.execute(f"INSERT INTO t VALUES {rows}")
-    return deferred(spark_engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
+    return deferred(engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
 
 
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", NARROWED)
-def test_a_key_that_is_narrowed(db, spark_engine, name, feed):
+def test_a_key_that_is_narrowed(db, engine, name, feed):
     """Rows are found, moved and removed by keys that fit; one that does not came and went."""
     kind = NARROWED[name]
     one, two, three, four, _, six = kind.fitting
-    migrating = narrowing(db, spark_engine, kind, feed)
+    migrating = narrowing(db, engine, kind, feed)
     write(
         db,
         f"DELETE FROM t WHERE k = {one}",
@@ -536,10 +534,10 @@ def test_a_key_that_is_narrowed(db, spark_engine, name, feed):
 
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("name", NARROWED)
-def test_a_key_that_does_not_fit_is_never_another_one(db, spark_engine, name):
+def test_a_key_that_does_not_fit_is_never_another_one(db, engine, name):
     """It ends the run, and neither it nor a value cut from it is in the new table."""
     kind = NARROWED[name]
-    migrating = narrowing(db, spark_engine, kind, AT_ONCE)
+    migrating = narrowing(db, engine, kind, AT_ONCE)
     write(db, f"INSERT INTO t VALUES ({kind.unfit}, 77)")
     with pytest.raises(ValueLost, match="'k'"):
         migrating.end()
@@ -560,13 +558,13 @@ IMPOSSIBLE = {
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_an_impossible_date_is_no_date(db, spark_engine, name, feed):
+def test_an_impossible_date_is_no_date(db, engine, name, feed):
     """What the server refuses as a date ends the run; it is never computed with, nor stored."""
     columns, alter = IMPOSSIBLE[name]
     db.set_global("sql_mode", "NO_ENGINE_SUBSTITUTION")
     db.execute(f"CREATE TABLE t ({columns})")
     db.execute("INSERT INTO t (id, v) VALUES (1,'2024-02-10'),(2,'2024-02-11'),(3,'2024-02-12')")
-    migrating = deferred(spark_engine, db, alter, feed)
+    migrating = deferred(engine, db, alter, feed)
     write(db, "SET sql_mode=''", "INSERT INTO t (id, v) VALUES (7,'2024-02-31'),(8,'2024-02-28')")
     with pytest.raises(ValueLost, match=r"2024-02-31|functional index 'k'"):
         swap(db, migrating)

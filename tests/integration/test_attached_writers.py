@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mysql_server import MySQLServer
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
 
 LOG = logging.getLogger(__name__)
 SWAPS = int(os.environ.get("SPIRIT_PY_ATTACHED_SWAPS", "3"))
@@ -96,7 +96,7 @@ def drawn(count: int) -> Iterator[Change]:
 class Swaps:
     """Makes one change after the other, and checks what must hold between them."""
 
-    def __init__(self, db: Database, engine: SparkEngine, folder: Path) -> None:
+    def __init__(self, db: Database, engine: GangEngine, folder: Path) -> None:
         self.db, self.engine, self.folder = db, engine, folder
         self.server: MySQLServer = db.server
         self.number = 0
@@ -213,7 +213,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Database]:
 @pytest.mark.timeout(300 + 60 * SWAPS)
 def test_every_trigger_fires_once_and_no_row_is_orphaned_through_many_swaps(
     place: Database,
-    spark_engine: SparkEngine,
+    engine: GangEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -221,7 +221,7 @@ def test_every_trigger_fires_once_and_no_row_is_orphaned_through_many_swaps(
     LOG.info("SPIRIT_PY_ATTACHED_SEED=%d repeats the draw", SEED)
     print(f"SPIRIT_PY_ATTACHED_SEED={SEED} repeats the draw")  # noqa: T201 -- shown on failure
     make_relatives(place)
-    swaps = Swaps(place, spark_engine, tmp_path)
+    swaps = Swaps(place, engine, tmp_path)
     with Writers(place, SEED) as writers:
         for change in drawn(SWAPS):
             print(f"swap {swaps.number + 1}: {change}")  # noqa: T201 -- shown on failure

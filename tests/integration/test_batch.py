@@ -106,7 +106,7 @@ def test_the_plan_names_the_table_whose_definition_differs(four):
     assert "4 to change" in text
 
 
-def test_the_plan_writes_nothing_and_refuses_all_together(two, spark_engine):
+def test_the_plan_writes_nothing_and_refuses_all_together(two, engine):
     """Each table that cannot be changed is named before the first one is; the tables stay."""
     for schema in two.schemas:
         two.db.execute(f"DROP TABLE {schema}.orders; CREATE TABLE {schema}.orders (v INT)")
@@ -115,7 +115,7 @@ def test_the_plan_writes_nothing_and_refuses_all_together(two, spark_engine):
     plan = planned(config)
     assert len(plan.refused) == 2
     with pytest.raises(Refusal, match="2 of 2 tables") as refused:
-        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
+        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: engine)
     text = "\n".join(refused.value.details)
     assert all(name in text for name in two.names)
     assert two.tables() == before
@@ -170,7 +170,7 @@ def test_errors_of_a_file_name_their_lines(two):
     assert "without a schema" in six
 
 
-def test_a_file_changes_tables_of_all_kinds(two, spark_engine):
+def test_a_file_changes_tables_of_all_kinds(two, engine):
     """USE, another delimiter, CREATE INDEX: each statement by a migration of its own."""
     one, other = two.schemas
     script = (
@@ -178,7 +178,7 @@ def test_a_file_changes_tables_of_all_kinds(two, spark_engine):
         f"CREATE INDEX i ON {other}.orders (a)//\n"
     )
     config = batch_config(two.db, statements=script, file="f.sql")
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     assert [one["report"]["algorithm"] for one in report.tables] == ["instant", "copy"]
     assert two.type_of("z") == ["int", ""]
@@ -190,7 +190,7 @@ def test_a_file_changes_tables_of_all_kinds(two, spark_engine):
 
 
 @pytest.mark.parametrize("parallel", [1, 2])
-def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel):
+def test_all_shards_change_under_writers(four, engine, tmp_path, parallel):
     """One after another, and two side by side: nothing is lost, repaired, or left behind."""
     file = tmp_path / "report.json"
     config = batch_config(
@@ -202,7 +202,7 @@ def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel)
         spark_master="x",
     )
     with ShardWriters(four) as writers:
-        report, told = batch_here(spark_engine, config)
+        report, told = batch_here(engine, config)
     assert (report.outcome, report.exit_code) == ("done", 0), told.text
     writers.assert_kept()
     assert four.type_of("a") == ["bigint"] * 4
@@ -222,14 +222,14 @@ def test_all_shards_change_under_writers(four, spark_engine, tmp_path, parallel)
     assert sorted(ended) == sorted(four.names)
 
 
-def test_two_that_run_side_by_side_are_both_shown(four, spark_engine):
+def test_two_that_run_side_by_side_are_both_shown(four, engine):
     """A snapshot has each table that is under way."""
     # However fast they are copied, the first two wait here for each other.
     sentinels = [f"{schema}._orders_snt" for schema in four.schemas[:2]]
     for name in sentinels:
         four.db.execute(f"CREATE TABLE {name} (id INT)")
     config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, recheck_interval=3600.0)
-    batching = Batching(spark_engine, config)
+    batching = Batching(engine, config)
 
     def shown():
         return [{one.table for one in status.tables} for status in batching.told.snapshots]
@@ -242,14 +242,14 @@ def test_two_that_run_side_by_side_are_both_shown(four, spark_engine):
 
 
 @pytest.mark.parametrize("on_failure", ["stop", "continue"])
-def test_a_table_that_fails_stops_the_batch_or_not(four, spark_engine, on_failure):
+def test_a_table_that_fails_stops_the_batch_or_not(four, engine, on_failure):
     """Duplicates for a unique key in the second of four shards; the same command goes on."""
     bad = four.schemas[1]
     four.db.execute(f"UPDATE {bad}.orders SET a = 6 WHERE a = 9")
     config = batch_config(
         four.db, four.pattern, alter="ADD UNIQUE KEY u (a)", on_failure=on_failure
     )
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 1, told.text
     failed = [one for one in report.tables if one["failed"]]
     assert [one["schema"] for one in failed] == [bad]
@@ -257,19 +257,19 @@ def test_a_table_that_fails_stops_the_batch_or_not(four, spark_engine, on_failur
     left = ["done", "done"] if on_failure == "continue" else ["pending", "pending"]
     assert [found[0], *found[2:]] == ["done", *left]
     four.db.execute(f"UPDATE {bad}.orders SET a = 9 WHERE id = 6")
-    again, told = batch_here(spark_engine, config)
+    again, told = batch_here(engine, config)
     assert (again.exit_code, again.runs) == (0, 2), told.text
     assert set(states(again).values()) == {"done"}
     assert not told.said(f"{four.schemas[0]}.orders: ALTER TABLE")
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
-def test_tables_that_are_refused_are_reported_while_the_others_change(two, spark_engine):
+def test_tables_that_are_refused_are_reported_while_the_others_change(two, engine):
     """With ``--on-failure continue`` one that preflight refuses keeps no other back."""
     bad = two.schemas[0]
     two.db.execute(f"DROP TABLE {bad}.orders; CREATE TABLE {bad}.orders (a INT)")
     config = batch_config(two.db, two.pattern, alter="MODIFY a BIGINT", on_failure="continue")
-    report, _ = batch_here(spark_engine, config)
+    report, _ = batch_here(engine, config)
     assert report.exit_code == 1
     assert [one["outcome"] for one in report.tables] == ["refused", "done"]
     assert two.type_of("a") == ["int", "bigint"]
@@ -293,7 +293,7 @@ def test_tables_that_reference_each_other_are_known_as_related(two):
     two.db.execute(f"DROP TABLE {child}.c")
 
 
-def test_related_tables_are_never_migrated_at_once(four, spark_engine, monkeypatch):
+def test_related_tables_are_never_migrated_at_once(four, engine, monkeypatch):
     """The first two of four: each waits for the other, and another table goes first."""
     first, second = ((schema, "orders") for schema in four.schemas[:2])
     pairs = {first: frozenset({second}), second: frozenset({first})}
@@ -302,7 +302,7 @@ def test_related_tables_are_never_migrated_at_once(four, spark_engine, monkeypat
     sentinel = f"{four.schemas[0]}._orders_snt"
     four.db.execute(f"CREATE TABLE {sentinel} (id INT)")
     config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2, recheck_interval=3600.0)
-    batching = Batching(spark_engine, config)
+    batching = Batching(engine, config)
 
     def ended():
         return {one.table for one in batching.told.named(EventName.TABLE_ENDED)}
@@ -320,7 +320,7 @@ def test_related_tables_are_never_migrated_at_once(four, spark_engine, monkeypat
     assert not any(set(four.names[:2]) <= names for names in together)
 
 
-def test_parents_and_children_keep_their_keys(two, spark_engine):
+def test_parents_and_children_keep_their_keys(two, engine):
     """Each schema has a table that references ``orders``; all four change, two at a time."""
     for schema in two.schemas:
         two.db.execute(
@@ -332,7 +332,7 @@ def test_parents_and_children_keep_their_keys(two, spark_engine):
     before = [two.db.query(f"SHOW CREATE TABLE {schema}.items")[0][1] for schema in two.schemas]
     both = (two.pattern, two.pattern.replace("orders", "items"))
     config = batch_config(two.db, *both, alter="ENGINE=InnoDB", parallel=2)
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     assert len(report.tables) == 4
     after = [two.db.query(f"SHOW CREATE TABLE {schema}.items")[0][1] for schema in two.schemas]
@@ -348,18 +348,18 @@ def test_parents_and_children_keep_their_keys(two, spark_engine):
     assert set(map(tuple, two.tables().values())) == {("items", "orders")}
 
 
-def test_a_dry_run_rehearses_each_and_leaves_nothing(two, spark_engine):
+def test_a_dry_run_rehearses_each_and_leaves_nothing(two, engine):
     """Each table is rehearsed; neither a record nor anything else stays."""
     before = two.tables()
     config = batch_config(two.db, two.pattern, alter=WIDER, dry_run=True)
-    report, _ = batch_here(spark_engine, config)
+    report, _ = batch_here(engine, config)
     assert (report.outcome, report.exit_code, report.record) == ("rehearsed", 0, "")
     assert all(one["report"]["rehearsal"] for one in report.tables)
     assert two.tables() == before
     assert two.type_of("z") == ["", ""]
 
 
-def test_the_memory_is_that_of_the_tables_under_way(db, spark_engine, monkeypatch):
+def test_the_memory_is_that_of_the_tables_under_way(db, engine, monkeypatch):
     """What a migration held is gone when it has ended: of many tables only the reports are kept."""
     with shards(db, 12, rows=10) as made:
         alive = []
@@ -375,20 +375,18 @@ def test_the_memory_is_that_of_the_tables_under_way(db, spark_engine, monkeypatc
                 alive.append(sum(type(one) is Run for one in gc.get_objects()))
 
         monkeypatch.setattr(TableRun, "execute", counted)
-        report, told = batch_here(
-            spark_engine, batch_config(db, made.pattern, alter="ADD COLUMN z INT")
-        )
+        report, told = batch_here(engine, batch_config(db, made.pattern, alter="ADD COLUMN z INT"))
         assert report.exit_code == 0, told.text
         assert len(executed) == 12
         assert max(alive) <= 2, alive
 
 
-def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, spark_engine):
+def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, engine):
     """Which tables the first one has changed would be forgotten."""
     bad = two.schemas[1]
     two.db.execute(f"UPDATE {bad}.orders SET a = 6 WHERE a = 9")
     config = batch_config(two.db, two.pattern, alter="ADD UNIQUE KEY u (a)")
-    report, _ = batch_here(spark_engine, config)
+    report, _ = batch_here(engine, config)
     assert report.record
     other = batch_config(two.db, two.pattern, alter="ENGINE=InnoDB")
     with pytest.raises(Refusal, match="belong to another batch") as refused:
@@ -398,7 +396,7 @@ def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, 
     assert len(planned(other).left) == 2
 
 
-def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, spark_engine):
+def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, engine):
     """The second one looks again once its own record is there, and takes that back."""
     first = batch_config(two.db, two.pattern, alter="ENGINE=InnoDB")
     second = batch_config(two.db, two.pattern, alter="FORCE")
@@ -406,39 +404,37 @@ def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, spark_engi
     with entry._opened(first, planned(first), BatchReport(versions={}), StopSwitch()) as (store, _):
         before = two.tables()
         with pytest.raises(Refusal, match="another batch"):
-            run_batch(
-                second, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine
-            )
+            run_batch(second, plan, reporter=RecordingReporter(), engine_factory=lambda _: engine)
         assert two.tables() == before
         assert store is not None
         with open_session(two.db) as session:
             store.drop(session)
 
 
-def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, spark_engine, monkeypatch):
+def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, engine, monkeypatch):
     """As by SIGINT: what is under way is kept, what is done is done, the rest is left."""
     config = batch_config(four.db, four.pattern, alter=WIDER, parallel=2)
     with ShardWriters(four) as writers:
         stop = StopSwitch()
         once_at(monkeypatch, "chunk.committed", lambda: stop.request(Interrupted(2)))
-        report = Batching(spark_engine, config, stop).end()
+        report = Batching(engine, config, stop).end()
         assert (report.outcome, report.exit_code) == ("interrupted", 130)
         assert report.record
-        again, told = batch_here(spark_engine, config)
+        again, told = batch_here(engine, config)
     assert again.exit_code == 0, told.text
     assert any(one["report"]["resumed"] for one in again.tables), told.text
     writers.assert_kept()
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
-def test_an_operator_ends_one_table_and_the_others_go_on(two, spark_engine):
+def test_an_operator_ends_one_table_and_the_others_go_on(two, engine):
     """``ctl abort`` reaches the migration of one table; that one is carried on later."""
     first, second = two.schemas
     two.db.execute(f"CREATE TABLE {first}._orders_snt (id INT)")
     config = batch_config(
         two.db, two.pattern, alter=WIDER, parallel=2, on_failure="continue", recheck_interval=3600.0
     )
-    batching = Batching(spark_engine, config)
+    batching = Batching(engine, config)
 
     def waits():
         seen = batching.told.snapshots[-1:]
@@ -452,13 +448,13 @@ def test_an_operator_ends_one_table_and_the_others_go_on(two, spark_engine):
     assert [one["outcome"] for one in report.tables] == ["interrupted", "done"]
     assert two.tables()[second] == ["orders"]
     two.db.execute(f"DROP TABLE {first}._orders_snt")
-    again, told = batch_here(spark_engine, config)
+    again, told = batch_here(engine, config)
     assert again.exit_code == 0, told.text
     assert again.tables[0]["report"]["resumed"], told.text
     assert set(map(tuple, two.tables().values())) == {("orders",)}
 
 
-def test_what_every_table_would_meet_stops_the_batch(four, spark_engine):
+def test_what_every_table_would_meet_stops_the_batch(four, engine):
     """A critical load ends one migration; the next one is not begun to meet it too."""
     # However fast the first table is copied, its migration waits here until the load is looked at.
     sentinel = f"{four.schemas[0]}._orders_snt"
@@ -471,11 +467,11 @@ def test_what_every_table_would_meet_stops_the_batch(four, spark_engine):
         critical_load=(("Threads_connected", 1.0),),
         recheck_interval=3600.0,
     )
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 1, told.text
     assert "Threads_connected" in report.tables[0]["error"]
     assert [one["outcome"] for one in report.tables[1:]] == ["", "", ""]
     four.db.execute(f"DROP TABLE {sentinel}")
     config = batch_config(four.db, four.pattern, alter=WIDER)
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text

@@ -103,9 +103,7 @@ def states(made):
 @pytest.mark.parametrize(
     ("point", "nth"), kills.chosen(kills.FEW_OF_A_BATCH, kills.MORE_OF_A_BATCH)
 )
-def test_killed_anywhere_the_same_command_changes_what_is_left(
-    four, spark_engine, listener, point, nth
-):
+def test_killed_anywhere_the_same_command_changes_what_is_left(four, engine, listener, point, nth):
     """A rebuild of each table, once: those that were done before the kill keep their number (R16).
 
     The change leaves no trace in a definition, so the proof is the record's (R17).
@@ -115,7 +113,7 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(
         kill_at(four, listener, REBUILD, point, nth)
         before = states(four)
         killed = table_numbers(four)
-        report, told = batch_here(spark_engine, batch_config(four.db, four.pattern, alter=REBUILD))
+        report, told = batch_here(engine, batch_config(four.db, four.pattern, alter=REBUILD))
     assert report.exit_code == 0, told.text
     last = table_numbers(four)
     assert all(last[name] != first[name] for name in first), told.text
@@ -141,7 +139,7 @@ def test_killed_anywhere_the_same_command_changes_what_is_left(
     ],
 )
 def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
-    four, spark_engine, listener, point, nth, keys
+    four, engine, listener, point, nth, keys
 ):
     """Killed before the server has changed the first table, and after it, unknown to the record.
 
@@ -156,14 +154,14 @@ def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
     kill_at(four, listener, alter, f"batch.{point}", nth)
     assert states(four)[0] == {6: "running", 7: "changed"}.get(nth, "running")
     assert four.type_of("n")[0] == ("int" if point == "noting" else "")
-    report, told = batch_here(spark_engine, batch_config(four.db, four.pattern, alter=alter))
+    report, told = batch_here(engine, batch_config(four.db, four.pattern, alter=alter))
     assert report.exit_code == 0, told.text
     assert four.type_of("n") == ["int"] * 4
     assert four.type_of("bb") == ["varchar(50)"] * 4
 
 
 def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
-    four, spark_engine, monkeypatch
+    four, engine, monkeypatch
 ):
     """Neither the definition from before, nor what the statement makes of it."""
 
@@ -175,50 +173,50 @@ def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
         # Before a migration has begun, and so that no state is put back.
         patched.setattr(TableRun, "execute", killed)
         patched.setattr("spirit_py.batch.batch.Batch._failed", lambda *_: {})
-        batch_here(spark_engine, config)
+        batch_here(engine, config)
     first = four.names[0]
     assert states(four)[0] == TableState.RUNNING
     four.db.execute(f"ALTER TABLE {first} ADD COLUMN other INT")
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 1, told.text
     assert "was changed since" in report.tables[0]["error"]
     assert four.type_of("n") == [""] * 4
     four.db.execute(f"ALTER TABLE {first} DROP COLUMN other")
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     assert four.type_of("n") == ["int"] * 4
 
 
-def test_a_table_that_failed_may_be_altered_before_the_same_command(four, spark_engine):
+def test_a_table_that_failed_may_be_altered_before_the_same_command(four, engine):
     """A refusal or a failure that ended in order leaves no doubt about who changed the table."""
     bad = four.names[0]
     four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
     config = batch_config(
         four.db, four.pattern, alter="ADD UNIQUE KEY u (a)", on_failure="continue"
     )
-    report, _ = batch_here(spark_engine, config)
+    report, _ = batch_here(engine, config)
     assert report.exit_code == 1
     four.db.execute(f"DELETE FROM {bad} WHERE a = 6 LIMIT 1; ALTER TABLE {bad} ADD COLUMN q INT")
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
 
 
-def test_a_table_that_is_gone_before_its_turn_is_named(four, spark_engine):
+def test_a_table_that_is_gone_before_its_turn_is_named(four, engine):
     """Somebody dropped it between two runs; what is done may be gone without a word."""
     first, second, third, _ = four.names
     four.db.execute(f"INSERT INTO {second} (a) VALUES (NULL)")
     config = batch_config(four.db, four.pattern, alter="MODIFY a BIGINT NOT NULL")
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 1, told.text
     four.db.execute(f"DROP TABLE {first}, {third}; UPDATE {second} SET a = 1 WHERE a IS NULL")
     plan = plan_batch(config)
     (warning,) = (line for line in plan.lines() if "goes on without it" in line)
     assert third in warning
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
 
 
-def test_a_second_process_of_the_same_batch_is_refused(four, spark_engine):
+def test_a_second_process_of_the_same_batch_is_refused(four, engine):
     """The first one holds the named lock of the batch."""
     config = batch_config(four.db, four.pattern, alter=REBUILD)
     plan = plan_batch(config)
@@ -228,16 +226,16 @@ def test_a_second_process_of_the_same_batch_is_refused(four, spark_engine):
         AdvisoryLock(options, name, stop=StopSwitch(), purpose="run of this batch"),
         pytest.raises(Refusal, match="another run of this batch"),
     ):
-        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
+        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: engine)
     assert states(four) == []
 
 
-def test_status_shows_the_batch_until_it_is_done(four, spark_engine):
+def test_status_shows_the_batch_until_it_is_done(four, engine):
     """Each table with its state, and the cause where one has failed."""
     bad = four.names[1]
     four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
     config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
-    batch_here(spark_engine, config)
+    batch_here(engine, config)
     options = connection_options(four.db)
 
     def shown(database="", table=""):
@@ -253,7 +251,7 @@ def test_status_shows_the_batch_until_it_is_done(four, spark_engine):
     assert len(shown(four.schemas[2], "orders")) == 1
     assert shown(four.schemas[2], "other") == []
     four.db.execute(f"UPDATE {bad} SET a = 9 WHERE id = 6")
-    batch_here(spark_engine, config)
+    batch_here(engine, config)
     assert shown() == []
 
 
@@ -291,12 +289,12 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
-def test_a_record_that_another_server_has_written_proves_nothing(four, spark_engine):
+def test_a_record_that_another_server_has_written_proves_nothing(four, engine):
     """A copied schema brings the record, and not the changes of other schemas' tables (R14)."""
     bad = four.names[1]
     four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
     config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
-    report, _ = batch_here(spark_engine, config)
+    report, _ = batch_here(engine, config)
     four.db.execute(
         f"UPDATE {report.record} SET record = JSON_SET(record, '$.server_uuid',"
         " '11111111-2222-3333-4444-555555555555') WHERE id = 1"
@@ -305,12 +303,12 @@ def test_a_record_that_another_server_has_written_proves_nothing(four, spark_eng
         plan_batch(config)
 
 
-def test_a_record_that_cannot_be_read_hides_nothing_else(four, spark_engine):
+def test_a_record_that_cannot_be_read_hides_nothing_else(four, engine):
     """``status`` names it; a batch of the same tables is refused."""
     bad = four.names[1]
     four.db.execute(f"UPDATE {bad} SET a = 6 WHERE a = 9")
     config = batch_config(four.db, four.pattern, alter="ADD UNIQUE KEY u (a)")
-    report, _ = batch_here(spark_engine, config)
+    report, _ = batch_here(engine, config)
     four.db.execute(f"UPDATE {report.record} SET record = '{{}}' WHERE id = 1")
     found = batches(connection_options(four.db), database="", table="")
     assert any(f"{report.record} cannot be read" in "".join(one.lines()) for one in found)
@@ -318,7 +316,7 @@ def test_a_record_that_cannot_be_read_hides_nothing_else(four, spark_engine):
         plan_batch(config)
 
 
-def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine, monkeypatch):
+def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monkeypatch):
     """One of another statement is refused before any table is changed; one of this is carried on.
 
     Neither was begun by a batch.
@@ -327,7 +325,7 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine
     alter = "MODIFY a BIGINT, FORCE"
     for schema, clauses in ((same, alter), (other, "ENGINE=InnoDB")):
         one = Interruption(monkeypatch)
-        one.at(spark_engine, four.db, "drain.begun", database=schema, table="orders", alter=clauses)
+        one.at(engine, four.db, "drain.begun", database=schema, table="orders", alter=clauses)
     config = batch_config(four.db, four.pattern, alter=alter)
     plan = plan_batch(config)
     assert plan.tables[0].action.startswith("carried on: stopped in")
@@ -335,7 +333,7 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine
     assert len(plan.refused) == 1
     afresh = batch_config(four.db, four.pattern, alter=alter, start_afresh=True)
     assert plan_batch(afresh).refused == ()
-    report, told = batch_here(spark_engine, afresh)
+    report, told = batch_here(engine, afresh)
     assert report.exit_code == 0, told.text
     assert report.tables[0]["report"]["resumed"].startswith("carrying on")
 
@@ -345,7 +343,7 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, spark_engine
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("alter", ["DROP COLUMN b", "RENAME COLUMN a TO c", "ADD COLUMN c INT"])
 def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again(
-    four, spark_engine, listener, alter
+    four, engine, listener, alter
 ):
     """The statement does not apply to the new definition; the plan says what is known (R17)."""
     # Four notes of the plan, then running, changed and done.
@@ -355,16 +353,16 @@ def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again
     plan = plan_batch(config)
     assert plan.refused == (), plan.lines()
     assert f"{four.names[0]}: changed by an earlier run" in plan.lines()[1]
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     assert states(four) == []
 
 
-def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, spark_engine):
+def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, engine):
     """Its record goes, after a question that says what it knows; nothing else does."""
     four.db.execute(f"INSERT INTO {four.names[1]} (a) VALUES (NULL)")
     config = batch_config(four.db, four.pattern, alter="MODIFY a BIGINT NOT NULL")
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 1, told.text
     changed = batch_config(
         four.db,
@@ -400,30 +398,30 @@ def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, s
 
 
 @pytest.mark.kills
-def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, spark_engine, listener):
+def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, engine, listener):
     """A second operator, asked before the first one's run has ended, rebuilds nothing (R17)."""
     config = batch_config(four.db, four.pattern, alter=REBUILD)
     kill_at(four, listener, REBUILD, "batch.noted", 7)
     plan = plan_batch(config)
-    report, told = batch_here(spark_engine, config)
+    report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     numbers = table_numbers(four)
     with pytest.raises(Refusal, match="since it was looked at"):
-        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: spark_engine)
+        run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: engine)
     assert table_numbers(four) == numbers
     assert states(four) == []
 
 
-def test_a_batch_is_done_without_a_table_that_is_left_out(db, spark_engine):
+def test_a_batch_is_done_without_a_table_that_is_left_out(db, engine):
     """The same command with --exclude ends a batch of which nothing else is left."""
     with shards(db, 2) as two:
         second = two.names[1]
         db.execute(f"ALTER TABLE {second} MODIFY id BIGINT NOT NULL, DROP PRIMARY KEY")
         config = batch_config(db, two.pattern, alter=REBUILD, on_failure="continue")
-        report, _ = batch_here(spark_engine, config)
+        report, _ = batch_here(engine, config)
         assert (report.exit_code, states(two)) == (1, [TableState.DONE, TableState.PENDING])
         numbers = table_numbers(two)
         left_out = batch_config(db, two.pattern, alter=REBUILD, exclude=(second,))
-        report, _ = batch_here(spark_engine, left_out)
+        report, _ = batch_here(engine, left_out)
         assert (report.exit_code, states(two)) == (0, [])
         assert table_numbers(two) == numbers

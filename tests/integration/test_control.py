@@ -529,14 +529,14 @@ def role_sessions(db, role):
     )
 
 
-def test_several_tables_are_controlled_by_any_of_them(db, spark_engine):
+def test_several_tables_are_controlled_by_any_of_them(db, engine):
     """The request goes to the table that has the record."""
     for name in "tu":
         db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)")
         db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
     both = "ALTER TABLE t MODIFY a BIGINT; ALTER TABLE u MODIFY a BIGINT"
     running = Migrating(
-        spark_engine, config_for(db, statement=both, defer_cutover=True, recheck_interval=3600.0)
+        engine, config_for(db, statement=both, defer_cutover=True, recheck_interval=3600.0)
     )
     said: list[str] = []
     running.wait_until(

@@ -87,7 +87,7 @@ def test_each_task_copies_a_range_of_its_own(db):
         assert run.feed.copied().finished
 
 
-def test_a_text_key_without_gtids_waits_for_nothing(db_file, spark_engine):
+def test_a_text_key_without_gtids_waits_for_nothing(db_file, engine):
     """A key that Python cannot order, on a server without GTIDs: nothing to wait for."""
     db_file.execute("CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, n INT)")
     db_file.execute("SET SESSION cte_max_recursion_depth = 1000000")
@@ -96,22 +96,22 @@ def test_a_text_key_without_gtids_waits_for_nothing(db_file, spark_engine):
         " WHERE n < 3000) SELECT CONCAT(CHAR(97 + n % 26), n), n FROM r"
     )
     mapping = map_table(db_file)
-    with copying(db_file, mapping, spark_engine) as run:
+    with copying(db_file, mapping, engine) as run:
         run.copier.run()
         assert run.feed.tracker.settled == len(run.feed.dispatched)
     assert differences(db_file) == 0
 
 
-def test_an_empty_table_is_one_chunk(db, spark_engine):
+def test_an_empty_table_is_one_chunk(db, engine):
     """One chunk over everything, no rows."""
     db.execute("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)")
-    with copying(db, map_table(db), spark_engine) as run:
+    with copying(db, map_table(db), engine) as run:
         run.copier.run()
         assert run.copier.statistics().chunks == 1
     assert copied(db) == 0
 
 
-def test_the_source_is_read_without_locks(db, spark_engine):
+def test_the_source_is_read_without_locks(db, engine):
     """Writers' open transactions do not hold a chunk up, and a chunk locks no row (R1)."""
     fill(db, 100)
     mapping = map_table(db)
@@ -125,7 +125,7 @@ def test_the_source_is_read_without_locks(db, spark_engine):
     blocker = other.cursor()
     blocker.execute("BEGIN")
     blocker.execute("INSERT INTO _t_new VALUES (50, 'mine')")
-    with copying(db, mapping, spark_engine) as run:
+    with copying(db, mapping, engine) as run:
         run.start()
         # The chunk is in the middle of its statement: it waits for row 50 of the new table.
         waiting = until(
@@ -152,12 +152,12 @@ def test_the_source_is_read_without_locks(db, spark_engine):
 
 
 @pytest.mark.gtid
-def test_a_chunk_waits_until_a_transaction_is_visible(db, spark_engine):
+def test_a_chunk_waits_until_a_transaction_is_visible(db, engine):
     """A chunk reads only when the transactions dropped before it can be read (R3)."""
     fill(db, 100)
     mapping = map_table(db)
     future = str(uuid.uuid4())
-    with copying(db, mapping, spark_engine) as run:
+    with copying(db, mapping, engine) as run:
         run.feed.visibility = f"{future}:1"
         run.start()
         until(
@@ -246,11 +246,11 @@ def test_an_interrupted_release_of_a_lock_is_tried_again(db, monkeypatch):
 
 
 @pytest.mark.gtid
-def test_a_transaction_that_never_becomes_visible_stops_the_copy(db, spark_engine):
+def test_a_transaction_that_never_becomes_visible_stops_the_copy(db, engine):
     """The wait of R3 is bounded, and its end is an error, never a read without it."""
     fill(db, 100)
     mapping = map_table(db)
-    with copying(db, mapping, spark_engine, visibility_timeout=0.3) as run:
+    with copying(db, mapping, engine, visibility_timeout=0.3) as run:
         run.feed.visibility = f"{uuid.uuid4()}:1"
         with pytest.raises(CopyFailure, match="are not visible after"):
             run.copier.run()
@@ -317,12 +317,12 @@ def kill_python_workers(engine) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_chunks_that_still_run_are_ended_first(db, spark_engine):
+def test_chunks_that_still_run_are_ended_first(db, engine):
     """A chunk of a lost task must not write into what is copied anew (R18)."""
     fill(db, 100)
     mapping = map_table(db)
     with (
-        copying(db, mapping, spark_engine) as run,
+        copying(db, mapping, engine) as run,
         connect(run.connection, database=db.name, role="chunk") as stale,
     ):
         take_slot(stale.query, stale.id, copying_slots(mapping, run.connection.origin))
@@ -331,13 +331,13 @@ def test_chunks_that_still_run_are_ended_first(db, spark_engine):
     assert differences(db) == 0
 
 
-def test_a_killed_session_is_a_transient_fault(db, spark_engine):
+def test_a_killed_session_is_a_transient_fault(db, engine):
     """A chunk whose session is killed is repeated on another one, and counted."""
     fill(db, 100)
     mapping = map_table(db)
     gate = db.connect().cursor()
     gate.execute("LOCK TABLES _t_new WRITE")
-    with copying(db, mapping, spark_engine) as run:
+    with copying(db, mapping, engine) as run:
         run.start()
         (victim,) = until(
             lambda: [k for k, s in chunk_sessions(db).items() if "REPLACE" in s],
@@ -376,15 +376,13 @@ def test_a_killed_session_is_a_transient_fault(db, spark_engine):
     ],
     ids=["long", "range", "null", "scale", "charset", "number"],
 )
-def test_a_value_that_would_be_lost_stops_the_copy(
-    db, spark_engine, definition, value, alter, text
-):
+def test_a_value_that_would_be_lost_stops_the_copy(db, engine, definition, value, alter, text):
     """Truncation, range, NULL, rounding and unknown characters are errors that name the row."""
     db.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
     fill(db, 100, definition, value)
     mapping = map_table(db, alter)
     before = db.query("CHECKSUM TABLE t")
-    with copying(db, mapping, spark_engine) as run, pytest.raises(ValueLost) as lost:
+    with copying(db, mapping, engine) as run, pytest.raises(ValueLost) as lost:
         run.copier.run()
     assert text in str(lost.value)
     assert "'v'" in str(lost.value)
@@ -392,21 +390,21 @@ def test_a_value_that_would_be_lost_stops_the_copy(
     assert db.query("CHECKSUM TABLE t") == before
 
 
-def test_a_check_constraint_stops_the_copy(db, spark_engine):
+def test_a_check_constraint_stops_the_copy(db, engine):
     """A row that a new CHECK refuses stops the copy with the constraint's name."""
     fill(db, 100, "v INT", "n")
     mapping = map_table(db, "ADD CONSTRAINT small CHECK (v < 50)")
-    with copying(db, mapping, spark_engine) as run, pytest.raises(ValueLost, match="small"):
+    with copying(db, mapping, engine) as run, pytest.raises(ValueLost, match="small"):
         run.copier.run()
 
 
-def test_a_missing_table_stops_the_copy(db, spark_engine):
+def test_a_missing_table_stops_the_copy(db, engine):
     """A fault that repeating does not cure is raised at once, in one line, with the chunk."""
     fill(db, 100)
     mapping = map_table(db)
     db.execute("DROP TABLE _t_new")
     with (
-        copying(db, mapping, spark_engine) as run,
+        copying(db, mapping, engine) as run,
         pytest.raises(CopyFailure, match=r"chunk \d+ of .* could not be copied: .*doesn't exist"),
     ):
         run.copier.run()
@@ -439,13 +437,11 @@ def test_a_stop_ends_running_chunks_on_the_server(db, spark_engine):
     assert handed_out < 12
 
 
-def test_a_stop_lets_quick_chunks_commit(db, spark_engine, monkeypatch):
+def test_a_stop_lets_quick_chunks_commit(db, engine, monkeypatch):
     """Stopped in full swing: what was handed out commits, nothing more is handed out."""
     fill(db, 50_000)
     mapping = map_table(db)
-    with copying(
-        db, mapping, spark_engine, first_rows=100, target_chunk_time=0.01, grace=20.0
-    ) as run:
+    with copying(db, mapping, engine, first_rows=100, target_chunk_time=0.01, grace=20.0) as run:
         # Not by a thread beside it, which might look when all is copied.
         once_at(monkeypatch, "chunk.committed", lambda: run.stop.request(Interrupted(2)))
         run.start()
@@ -470,11 +466,11 @@ def test_a_lost_boundary_session_is_opened_again(db):
         reader.close()
 
 
-def test_a_throttled_copy_waits(db, spark_engine):
+def test_a_throttled_copy_waits(db, engine):
     """While there is a reason to wait nothing is handed out, and the reason is shown."""
     fill(db, 3000)
     mapping = map_table(db)
-    with copying(db, mapping, spark_engine) as run:
+    with copying(db, mapping, engine) as run:
         run.throttle.why = "the replica lags"
         run.start()
         until(lambda: run.throttle.asked >= 3, "the throttle to be asked again")
@@ -488,7 +484,7 @@ def test_a_throttled_copy_waits(db, spark_engine):
     assert differences(db) == 0
 
 
-def test_timestamps_convert_in_the_servers_zone(db, spark_engine):
+def test_timestamps_convert_in_the_servers_zone(db, engine):
     """TIMESTAMP to DATETIME becomes what a native ALTER in that zone would make of it."""
     fill(
         db,
@@ -498,7 +494,7 @@ def test_timestamps_convert_in_the_servers_zone(db, spark_engine):
     )
     mapping = map_table(db, "MODIFY v DATETIME(2)", time_zone="+05:30")
     assert mapping.time_zone == "+05:30"
-    with copying(db, mapping, spark_engine) as run:
+    with copying(db, mapping, engine) as run:
         run.copier.run()
         assert run.copier.statistics().rows == 2000
     db.execute("CREATE TABLE native LIKE t; INSERT INTO native TABLE t")
@@ -508,7 +504,7 @@ def test_timestamps_convert_in_the_servers_zone(db, spark_engine):
     assert copied(db) == 2000
 
 
-def test_the_value_zero_stays_zero(db, spark_engine):
+def test_the_value_zero_stays_zero(db, engine):
     """0 in an AUTO_INCREMENT column, zero dates and ENUM ordinal 0 are copied as they are (R10)."""
     db.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'")
     db.execute(
@@ -517,7 +513,7 @@ def test_the_value_zero_stays_zero(db, spark_engine):
     db.execute("INSERT IGNORE INTO t VALUES (0, '0000-00-00', 'nonsense', 0)")
     db.execute("INSERT INTO t VALUES (-5, '2023-02-31', 'a', 2024)")
     mapping = map_table(db, "ADD COLUMN n INT NULL")
-    with copying(db, mapping, spark_engine) as run:
+    with copying(db, mapping, engine) as run:
         run.copier.run()
     assert db.query("SELECT id, CAST(d AS CHAR), e + 0, y + 0 FROM _t_new ORDER BY id") == [
         (-5, "2023-02-31", 1.0, 2024),

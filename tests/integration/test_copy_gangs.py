@@ -203,9 +203,9 @@ def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeyp
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_a_copy_does_not_wait_for_spark(filled, spark_engine, posted, failed):
+def test_a_copy_does_not_wait_for_spark(filled, engine, posted, failed):
     """Spark that never starts, and Spark whose start failed, hold nothing up."""
-    late = LateEngine(spark_engine)
+    late = LateEngine(engine)
     late.failure = MigrationFailure("no Java") if failed else None
     copy(filled, late)
     assert {engine for engine, _, _ in posted} & {late} == set()
@@ -213,24 +213,24 @@ def test_a_copy_does_not_wait_for_spark(filled, spark_engine, posted, failed):
     filled.assert_equal()
 
 
-def test_a_short_copy_is_not_handed_over(filled, spark_engine, monkeypatch, posted):
+def test_a_short_copy_is_not_handed_over(filled, engine, monkeypatch, posted):
     """A table that the driver copies within the limit never sees Spark, ready or not."""
     # Seconds of a loaded machine are longer.
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 1000.0)
-    shared = SharedEngine(spark_engine)
+    shared = SharedEngine(engine)
     copier = copy(filled, shared)
     assert {engine for engine, _, _ in posted} & {shared} == set()
     assert copier.statistics().spark_rows == 0
 
 
-def test_spark_whose_job_ends_at_once_is_done_without(filled, spark_engine, monkeypatch, posted):
+def test_spark_whose_job_ends_at_once_is_done_without(filled, engine, monkeypatch, posted):
     """A JVM that is gone: its gang fails to come together, and the driver's tasks go on."""
     monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
 
     def gone(*_: Any, **__: Any) -> Any:
         raise MigrationFailure("Spark could not run a job: the JVM is gone")
 
-    late: Any = LateEngine(spark_engine)
+    late: Any = LateEngine(engine)
     late.ready = True
     late.run_gang = gone
     with writing(filled):

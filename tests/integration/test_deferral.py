@@ -43,10 +43,10 @@ def type_of_v(db):
     return db.query("SHOW COLUMNS FROM t LIKE 'v'")[0][1]
 
 
-def test_it_swaps_when_the_sentinel_is_dropped(table, spark_engine):
+def test_it_swaps_when_the_sentinel_is_dropped(table, engine):
     """It creates the sentinel, keeps applying and checking, and swaps when it is gone."""
     migrating = Migrating(
-        spark_engine,
+        engine,
         config_for(table, table="t", alter=ALTER, defer_cutover=True, recheck_interval=0.2),
     )
     try:
@@ -65,10 +65,10 @@ def test_it_swaps_when_the_sentinel_is_dropped(table, spark_engine):
     assert report.phases["sentinel"] > 0
 
 
-def test_a_difference_that_comes_while_waiting_is_found(table, spark_engine):
+def test_a_difference_that_comes_while_waiting_is_found(table, engine):
     """A row changed behind the feed's back is found and repaired before the swap."""
     migrating = Migrating(
-        spark_engine,
+        engine,
         config_for(table, table="t", alter=ALTER, defer_cutover=True, recheck_interval=0.2),
     )
     try:
@@ -87,29 +87,27 @@ def repaired(migrating):
     return any(" 1 chunks repaired" in line for line in migrating.told.lines)
 
 
-def test_the_wait_ends_with_its_time(table, spark_engine):
+def test_the_wait_ends_with_its_time(table, engine):
     """After the time limit the migration ends cleanly, and says that it can go on.
 
     The run that goes on reports the sentinel, which it has not created.
     """
     config = config_for(table, table="t", alter=ALTER, defer_cutover=True, defer_timeout=1.0)
     with pytest.raises(MigrationFailure, match="deferred") as failed:
-        Migrating(spark_engine, config).end()
+        Migrating(engine, config).end()
     assert failed.value.resumable
     assert "same command" in failed.value.hint
     assert type_of_v(table) == "int"
-    again = Migrating(spark_engine, config)
+    again = Migrating(engine, config)
     with pytest.raises(MigrationFailure, match="deferred"):
         again.end()
     (deferred,) = again.told.named(EventName.CUTOVER_DEFERRED)
     assert deferred.fields["sentinel"] == f"{table.name}._t_snt"
 
 
-def test_a_signal_ends_the_wait(table, spark_engine):
+def test_a_signal_ends_the_wait(table, engine):
     """SIGINT while it waits ends it as anywhere else."""
-    migrating = Migrating(
-        spark_engine, config_for(table, table="t", alter=ALTER, defer_cutover=True)
-    )
+    migrating = Migrating(engine, config_for(table, table="t", alter=ALTER, defer_cutover=True))
     migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
     migrating.stop.request(Interrupted(2))
     with pytest.raises(Interrupted):
@@ -155,11 +153,11 @@ class AtPoint:
             time.sleep(0.05)
 
 
-def dropped_during(spark_engine, db, monkeypatch, point, between=""):
+def dropped_during(engine, db, monkeypatch, point, between=""):
     """Run a migration whose sentinel is dropped at a point of a later comparison."""
     at = AtPoint(db, monkeypatch, point)
     at.migrating = Migrating(
-        spark_engine,
+        engine,
         config_for(db, table="t", alter=ALTER, defer_cutover=True, recheck_interval=0.2),
     )
     at.wait()
@@ -172,27 +170,27 @@ def dropped_during(spark_engine, db, monkeypatch, point, between=""):
     return at
 
 
-def test_a_clean_comparison_under_way_is_given_up(table, spark_engine, monkeypatch):
+def test_a_clean_comparison_under_way_is_given_up(table, engine, monkeypatch):
     """The sentinel goes while a comparison runs: it swaps on the proof of the earlier passes."""
-    at = dropped_during(spark_engine, table, monkeypatch, "checksum.compare")
+    at = dropped_during(engine, table, monkeypatch, "checksum.compare")
     assert at.shown.phase is Phase.SENTINEL
     assert "pass 1, 0 differences" in at.shown.note
     assert "anew" not in at.migrating.told.text
 
 
-def test_a_comparison_that_found_a_difference_is_made_anew(table, spark_engine, monkeypatch):
+def test_a_comparison_that_found_a_difference_is_made_anew(table, engine, monkeypatch):
     """The sentinel goes after a difference was found: nothing is swapped without a clean pass."""
     at = dropped_during(
-        spark_engine, table, monkeypatch, "checksum.repair", "UPDATE _t_new SET v = 99 WHERE id = 2"
+        engine, table, monkeypatch, "checksum.repair", "UPDATE _t_new SET v = 99 WHERE id = 2"
     )
     assert "pass 1, 1 differences" in at.shown.note
     assert "t again: a difference had been found" in at.migrating.told.text
 
 
-def test_an_instant_change_waits_for_the_operator_too(table, spark_engine):
+def test_an_instant_change_waits_for_the_operator_too(table, engine):
     """With --defer-cutover nothing changes before the sentinel goes, however fast it could."""
     migrating = Migrating(
-        spark_engine,
+        engine,
         config_for(
             table,
             table="t",
@@ -213,26 +211,26 @@ def test_an_instant_change_waits_for_the_operator_too(table, spark_engine):
 
 
 @pytest.mark.parametrize("how", ["dry run", "duplicates"])
-def test_a_sentinel_made_by_hand_is_never_dropped(table, spark_engine, how):
+def test_a_sentinel_made_by_hand_is_never_dropped(table, engine, how):
     """Whatever the end of a run: a table that this program has not made stays, with its rows."""
     table.execute("CREATE TABLE _t_snt (id INT PRIMARY KEY, v VARCHAR(20))")
     table.execute("INSERT INTO _t_snt VALUES (1, 'precious')")
     if how == "dry run":
         config = config_for(table, table="t", alter="ADD COLUMN z INT", dry_run=True)
-        assert Migrating(spark_engine, config).end().outcome == "rehearsed"
+        assert Migrating(engine, config).end().outcome == "rehearsed"
     else:
         table.execute("UPDATE t SET v = 7")
         config = config_for(table, table="t", alter="ADD UNIQUE KEY (v)")
         with pytest.raises(SpiritError, match="unique key v"):
-            Migrating(spark_engine, config).end()
+            Migrating(engine, config).end()
     assert table.query("SELECT v FROM _t_snt") == [("precious",)]
     assert tables(table) == ["_t_snt", "t"]
 
 
-def test_a_sentinel_while_the_swap_waits_for_its_lock_counts(table, spark_engine):
+def test_a_sentinel_while_the_swap_waits_for_its_lock_counts(table, engine):
     """A swap that waits for its lock is deferred like one that was not begun."""
     migrating = Migrating(
-        spark_engine,
+        engine,
         config_for(
             table,
             table="t",

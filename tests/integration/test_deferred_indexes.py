@@ -78,12 +78,12 @@ def definition(db):
         "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
     ],
 )
-def test_every_kind_of_index_comes_back_as_a_native_alter_leaves_it(db, spark_engine, options):
+def test_every_kind_of_index_comes_back_as_a_native_alter_leaves_it(db, engine, options):
     """The definition is the same text, and the indexes that stay are not touched."""
     fill_all_kinds(db, options)
     wanted = native(db, CHANGE)
     config = config_for(db, table="t", alter=CHANGE, no_shortcut=True, defer_indexes="on")
-    report, told = migrate_here(spark_engine, config)
+    report, told = migrate_here(engine, config)
     assert definition(db) == wanted
     assert report.indexes_deferred == [
         f"{db.name}.t.{name}"
@@ -99,7 +99,7 @@ def test_every_kind_of_index_comes_back_as_a_native_alter_leaves_it(db, spark_en
     assert_nothing_left(db)
 
 
-def test_indexes_of_a_partitioned_table_come_back(db, spark_engine):
+def test_indexes_of_a_partitioned_table_come_back(db, engine):
     """One ADD INDEX builds them in every partition."""
     db.execute(
         "CREATE TABLE t (id INT NOT NULL, n INT, c VARCHAR(30), PRIMARY KEY (id), KEY n (n),"
@@ -113,27 +113,27 @@ def test_indexes_of_a_partitioned_table_come_back(db, spark_engine):
     change = "ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX z (z)"
     wanted = native(db, change)
     config = config_for(db, table="t", alter=change, no_shortcut=True, defer_indexes="on")
-    report, _ = migrate_here(spark_engine, config)
+    report, _ = migrate_here(engine, config)
     assert definition(db) == wanted
     assert len(report.indexes_deferred) == 3
     assert report.differences_found == 0
 
 
-def test_nothing_is_deferred_where_it_is_not_asked_for(db, spark_engine):
+def test_nothing_is_deferred_where_it_is_not_asked_for(db, engine):
     """Off leaves all indexes in place, and auto those of a table that fits into memory."""
     for mode in ("off", "auto"):
         db.execute("DROP TABLE IF EXISTS t")
         make_table(db, 100)
-        report = start(spark_engine, db, defer_indexes=mode).end()
+        report = start(engine, db, defer_indexes=mode).end()
         assert report.indexes_deferred == []
         assert "index" not in report.phases
         assert len(report.indexes_plan) == 1
 
 
-def test_a_dry_run_builds_the_indexes_too(db, spark_engine):
+def test_a_dry_run_builds_the_indexes_too(db, engine):
     """The rehearsal is the migration but for the swap, and leaves nothing behind."""
     make_table(db, 500)
-    report = start(spark_engine, db, defer_indexes="on", dry_run=True).end()
+    report = start(engine, db, defer_indexes="on", dry_run=True).end()
     assert report.outcome == "rehearsed"
     assert report.indexes_deferred == [f"{db.name}.t.b"]
     assert_nothing_left(db)
@@ -144,13 +144,13 @@ def test_a_dry_run_builds_the_indexes_too(db, spark_engine):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("point", "nth"), kills.OF_AN_INDEX_BUILD)
-def test_killed_in_the_build_the_same_command_finishes(db, spark_engine, points, point, nth):
+def test_killed_in_the_build_the_same_command_finishes(db, engine, points, point, nth):
     """Kill -9 around and in the build, writers that go on: every row and every index is there."""
     make_table(db)
     wanted = native(db, "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b)")
     with Writers(db) as writers:
         kill_at(db, points, point, nth, "--defer-indexes", "on")
-        run = start(spark_engine, db, defer_indexes="on")
+        run = start(engine, db, defer_indexes="on")
         report = run.end(600)
     assert report.outcome == "done"
     assert report.resumed, run.told.text
@@ -160,20 +160,20 @@ def test_killed_in_the_build_the_same_command_finishes(db, spark_engine, points,
     assert_nothing_left(db)
 
 
-def test_a_stop_request_ends_the_build_and_the_next_run_does_it(db, spark_engine, monkeypatch):
+def test_a_stop_request_ends_the_build_and_the_next_run_does_it(db, engine, monkeypatch):
     """A build that waits for a lock ends at once, and the other mode does not matter afterwards."""
     make_table(db)
     with Writers(db) as writers:
-        Interruption(monkeypatch).at(spark_engine, db, "index.building", defer_indexes="on")
+        Interruption(monkeypatch).at(engine, db, "index.building", defer_indexes="on")
         assert "_t_new" in tables(db)
-        report = start(spark_engine, db, defer_indexes="off").end()
+        report = start(engine, db, defer_indexes="off").end()
     assert report.indexes_deferred == [f"{db.name}.t.b"]
     assert report.differences_found == 0
     writers.assert_kept()
     assert_nothing_left(db)
 
 
-def test_a_table_of_any_name_has_its_indexes_deferred(db, spark_engine):
+def test_a_table_of_any_name_has_its_indexes_deferred(db, engine):
     """The feed takes the program's own DDL on the new table for its own, whatever the names."""
     name = "Tä`ble é.x"
     quoted = "`" + name.replace("`", "``") + "`"
@@ -185,6 +185,6 @@ def test_a_table_of_any_name_has_its_indexes_deferred(db, spark_engine):
     config = config_for(
         db, table=name, alter="ADD COLUMN z INT", no_shortcut=True, defer_indexes="on"
     )
-    report, _ = migrate_here(spark_engine, config)
+    report, _ = migrate_here(engine, config)
     assert report.indexes_deferred == [f"{db.name}.{name}.ключ `t` x"]
     assert report.differences_found == 0

@@ -39,7 +39,7 @@ def assert_untouched(db, rows):
     assert db.query("SELECT COUNT(*) FROM t") == [(rows,)]
 
 
-def test_a_dry_run_does_everything_but_the_swap(table, spark_engine):
+def test_a_dry_run_does_everything_but_the_swap(table, engine):
     """Rows are copied and compared under writes, the cost is told, and nothing stays."""
     ended, written = threading.Event(), 0
 
@@ -55,7 +55,7 @@ def test_a_dry_run_does_everything_but_the_swap(table, spark_engine):
     writer.start()
     try:
         config = config_for(table, table="t", alter="MODIFY v BIGINT", dry_run=True)
-        report, _ = migrate_here(spark_engine, config)
+        report, _ = migrate_here(engine, config)
     finally:
         ended.set()
         writer.join()
@@ -74,18 +74,18 @@ def test_a_dry_run_does_everything_but_the_swap(table, spark_engine):
     assert "cutover " not in text
 
 
-def test_it_tells_that_a_change_would_be_instant(table, spark_engine):
+def test_it_tells_that_a_change_would_be_instant(table, engine):
     """An INSTANT change is tried on an empty copy; the table stays as it is."""
     config = config_for(table, table="t", alter="ADD COLUMN n INT", dry_run=True)
-    report, _ = migrate_here(spark_engine, config)
+    report, _ = migrate_here(engine, config)
     assert_untouched(table, ROWS)
     assert (report.outcome, report.algorithm) == ("rehearsed", "instant")
     assert report.rows_copied == 0
 
 
-def test_it_finds_what_would_fail(table, spark_engine):
+def test_it_finds_what_would_fail(table, engine):
     """A value that does not fit is found; nothing stays."""
     config = config_for(table, table="t", alter="MODIFY v TINYINT", dry_run=True)
     with pytest.raises(ValueLost):
-        migrate_here(spark_engine, config)
+        migrate_here(engine, config)
     assert_untouched(table, ROWS)

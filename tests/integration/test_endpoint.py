@@ -31,30 +31,28 @@ def never(_: str) -> NoReturn:
     raise AssertionError("asked")
 
 
-def test_a_proxy_that_passes_bytes_through_is_no_hindrance(db, proxy, spark_engine):
+def test_a_proxy_that_passes_bytes_through_is_no_hindrance(db, proxy, engine):
     """A tunnel or a TCP balancer in front of one server."""
     make_table(db)
     through = connection_options(db, proxy)
-    report, _ = migrate_here(
-        spark_engine, config_for(db, connection=through, table="t", alter=ALTER)
-    )
+    report, _ = migrate_here(engine, config_for(db, connection=through, table="t", alter=ALTER))
     assert report.outcome == "done"
 
 
-def test_a_proxy_that_speaks_the_protocol_itself_is_refused(db, proxy, spark_engine):
+def test_a_proxy_that_speaks_the_protocol_itself_is_refused(db, proxy, engine):
     """R24: its numbers of sessions are not the server's, by which sessions are killed."""
     make_table(db)
     proxy.renumbers = True
     through = connection_options(db, proxy)
     with pytest.raises(Refusal, match="so a proxy stands between") as refused:
-        migrate_here(spark_engine, config_for(db, connection=through, table="t", alter=ALTER))
+        migrate_here(engine, config_for(db, connection=through, table="t", alter=ALTER))
     assert "the address of the server itself" in refused.value.hint
     assert refused.value.exit_code == 2
     assert db.query("SHOW TABLES") == [("t",)]
 
 
 @pytest.mark.gtid
-def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, spark_engine):
+def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, engine):
     """R14: before anything is written, with both servers named; one server behind it is none."""
     with replicated_pair() as both:
         both.at.execute(f"GRANT ALL ON *.* TO {ACCOUNT}")
@@ -71,7 +69,7 @@ def test_a_balancer_between_a_source_and_its_replica_is_refused(proxy_to, spark_
         asked: dict[str, Any] = {"connection": through, "database": "r", "table": "t"}
         compared: dict[str, Any] = {"database": "r", "table": "t", "target_database": "r"}
         tried: list[Callable[[], object]] = [
-            lambda: migrate_here(spark_engine, MigrationConfig(**asked, alter="ADD c INT")),
+            lambda: migrate_here(engine, MigrationConfig(**asked, alter="ADD c INT")),
             lambda: Revert(
                 RevertConfig(**asked),
                 RecordingReporter(),

@@ -134,20 +134,18 @@ def test_without_a_spark_a_large_table_is_migrated_by_the_driver(
     assert scratch_left() == []
 
 
-def interrupted(db, spark_engine, monkeypatch):
+def interrupted(db, engine, monkeypatch):
     """Leave behind what an interrupted migration leaves; return the tables."""
     make_table(db)
-    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
     left = tables(db)
     assert "_t_new" in left
     return left
 
 
-def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(
-    db, spark_engine, java, large, monkeypatch
-):
+def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(db, engine, java, large, monkeypatch):
     """After an earlier copy another one was likely, so that Spark has begun to start."""
-    interrupted(db, spark_engine, monkeypatch)
+    interrupted(db, engine, monkeypatch)
     called = java("exec sleep 600")
     config = config_for(db, table="t", alter="ADD COLUMN z INT", start_afresh=True)
     began = time.monotonic()
@@ -158,10 +156,10 @@ def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(
 
 
 def test_a_missing_java_is_refused_before_an_abandoned_table_is_dropped(
-    db, spark_engine, monkeypatch, large
+    db, engine, monkeypatch, large
 ):
     """What is there may be all that the operator has of a long copy."""
-    left = interrupted(db, spark_engine, monkeypatch)
+    left = interrupted(db, engine, monkeypatch)
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
     config = config_for(db, table="t", alter="ADD INDEX (a)", start_afresh=True)
     with pytest.raises(Refusal, match="Spark needs Java"):

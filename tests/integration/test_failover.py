@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mysql_server import MySQLServer
     from spirit_py.config import MigrationConfig
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
 
 
 class Couple:
@@ -96,7 +96,7 @@ class Couple:
         )
         return replace(config, connection=connection)
 
-    def migrating(self, engine: SparkEngine) -> Migrating:
+    def migrating(self, engine: GangEngine) -> Migrating:
         """Begin, or carry on."""
         return Migrating(engine, self.config)
 
@@ -116,7 +116,7 @@ def couple(request: pytest.FixtureRequest) -> Iterator[Couple]:
 
 def fail_over_in_the_middle(
     couple: Couple,
-    engine: SparkEngine,
+    engine: GangEngine,
     monkeypatch: pytest.MonkeyPatch,
     stopped: str = "chunk.committed",
     killed: str = "chunk.committed",
@@ -139,7 +139,7 @@ def numbers(couple: Couple) -> tuple[int, int]:
 
 def fail_over_at(
     couple: Couple,
-    engine: SparkEngine,
+    engine: GangEngine,
     monkeypatch: pytest.MonkeyPatch,
     steps: list[tuple[str, Callable[[], None]]],
 ) -> None:
@@ -174,7 +174,7 @@ def fail_over_at(
 )
 def test_a_promoted_replica_carries_the_migration_on(
     couple: Couple,
-    spark_engine: SparkEngine,
+    engine: GangEngine,
     monkeypatch: pytest.MonkeyPatch,
     stopped: str,
     killed: str,
@@ -185,10 +185,10 @@ def test_a_promoted_replica_carries_the_migration_on(
     """
     make_table(couple.first, 20_000)
     rows = list(couple.first.query("SELECT id, a, b FROM t ORDER BY id"))
-    fail_over_in_the_middle(couple, spark_engine, monkeypatch, stopped, killed)
+    fail_over_in_the_middle(couple, engine, monkeypatch, stopped, killed)
     second = couple.second
     second.execute("UPDATE t SET a = -1 WHERE id = 2; DELETE FROM t WHERE id = 4")
-    run = couple.migrating(spark_engine)
+    run = couple.migrating(engine)
     report = run.end()
     assert "this is another server" in report.resumed
     assert (report.outcome, report.runs) == ("done", 2)
@@ -201,14 +201,14 @@ def test_a_promoted_replica_carries_the_migration_on(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_replica_that_lacks_a_transaction_is_refused(
-    couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+    couple: Couple, engine: GangEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R14, R17: what was copied may tell of a change that this server never had."""
     make_table(couple.first, 20_000)
     steps = [("chunk.committed", couple.leave_a_gap), ("chunk.committed", couple.fail_over)]
-    fail_over_at(couple, spark_engine, monkeypatch, steps)
+    fail_over_at(couple, engine, monkeypatch, steps)
     with pytest.raises(Refusal, match="there are gaps"):
-        couple.migrating(spark_engine).end()
+        couple.migrating(engine).end()
     couple.second.execute("USE lone")
     assert tables(couple.second) == ["_t_chkpnt", "_t_ctl", "_t_new", "t"]
     assert int(couple.second.query("SELECT COUNT(*) FROM t")[0][0]) == 20_000
@@ -218,16 +218,16 @@ def test_a_replica_that_lacks_a_transaction_is_refused(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("couple", [7], indirect=True)
 def test_numbers_of_another_server_prove_no_swap(
-    couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+    couple: Couple, engine: GangEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R24: the source has the number there that the new table had on the first server."""
     make_table(couple.first, 20_000)
-    fail_over_in_the_middle(couple, spark_engine, monkeypatch)
+    fail_over_in_the_middle(couple, engine, monkeypatch)
     second = couple.second
     new, source = numbers(couple)
     assert new == source
     second.execute("DROP TABLE _t_new")
-    run = couple.migrating(spark_engine)
+    run = couple.migrating(engine)
     report = run.end()
     assert "_t_new is gone" in report.resumed
     assert report.outcome == "done"
@@ -238,18 +238,18 @@ def test_numbers_of_another_server_prove_no_swap(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_only_the_new_table_that_was_replicated_is_taken_over(
-    couple: Couple, spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+    couple: Couple, engine: GangEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R24: another one of the same definition is refused; cleanup knows the one from the other."""
     make_table(couple.first, 20_000)
-    fail_over_in_the_middle(couple, spark_engine, monkeypatch)
+    fail_over_in_the_middle(couple, engine, monkeypatch)
     second = couple.second
     # Creation times are whole seconds: another table of the same second could not be told apart.
     later = "SELECT NOW() > CREATE_TIME FROM information_schema.TABLES WHERE TABLE_NAME = '_t_new'"
     until(lambda: second.query(later) == [(1,)])
     second.execute("RENAME TABLE _t_new TO aside; CREATE TABLE _t_new LIKE aside")
     with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
-        couple.migrating(spark_engine).end()
+        couple.migrating(engine).end()
     assert tables(second) == ["_t_chkpnt", "_t_ctl", "_t_new", "aside", "t"]
 
     second.execute("RENAME TABLE _t_new TO theirs, aside TO _t_new")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.feed import Scene
     from tests.fixtures.mysql import Database
 
@@ -235,13 +235,13 @@ def test_the_feed_goes_on_behind_a_write_whose_table_is_named_later(either: Scen
 
 
 def test_a_migration_carries_on_behind_a_write_to_a_named_table(
-    db: Database, spark_engine: SparkEngine
+    db: Database, engine: GangEngine
 ) -> None:
     """R13: copy and place are kept; the same command with the option ends it."""
     run(db, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     run(db, ELSEWHERE)
     asked = {"table": "t", "alter": "ADD x INT DEFAULT 7", "no_shortcut": True}
-    stopped = Migrating(spark_engine, config_for(db, **asked, defer_cutover=True))
+    stopped = Migrating(engine, config_for(db, **asked, defer_cutover=True))
     stopped.wait_until(lambda: "_t_snt" in stopped.told.text, "wait for the sentinel")
     run(db, IN_TEXT, "REPLACE INTO other VALUES (1, 1)")
     run(db, "INSERT INTO t VALUES (3, 3)", "DROP TABLE IF EXISTS _t_snt")
@@ -253,9 +253,9 @@ def test_a_migration_carries_on_behind_a_write_to_a_named_table(
     for name in ("t", "_t_new"):
         feed = FeedOptions(passable=((db.name, name),))
         with pytest.raises(Refusal, match="which is migrated"):
-            migrate_here(spark_engine, config_for(db, **asked, feed=feed))
+            migrate_here(engine, config_for(db, **asked, feed=feed))
     feed = FeedOptions(passable=((db.name, "other"),))
-    report, told = migrate_here(spark_engine, config_for(db, **asked, feed=feed))
+    report, told = migrate_here(engine, config_for(db, **asked, feed=feed))
     assert "0 rows" in told.text or report.resumed, told.text
     assert db.query("SELECT * FROM t ORDER BY id") == [(1, 1, 7), (2, 2, 7), (3, 3, 7)]
 

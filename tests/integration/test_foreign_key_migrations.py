@@ -75,22 +75,22 @@ def test_who_is_on_a_parent_is_waited_for_where_its_key_is_dropped(db, alter, lo
         ("DROP CONSTRAINT of_t", "inplace"),
     ],
 )
-def test_a_change_in_place_needs_no_swap_of_keys_and_triggers(db, spark_engine, alter, algorithm):
+def test_a_change_in_place_needs_no_swap_of_keys_and_triggers(db, engine, alter, algorithm):
     """The server keeps them by itself, on every version and with any account."""
     db.execute(TABLES)
     db.execute("ALTER TABLE t ADD up INT, ADD FOREIGN KEY (up) REFERENCES t (id) ON DELETE CASCADE")
     db.execute("CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 'tr'")
-    report = Migrating(spark_engine, config_for(db, table="t", alter=alter)).end()
+    report = Migrating(engine, config_for(db, table="t", alter=alter)).end()
     assert report.algorithm == algorithm
     assert definition(db, "t").count("FOREIGN KEY") == 2 - alter.startswith("DROP")
     assert db.query("SHOW TRIGGERS")
 
 
-def test_a_key_that_would_not_fit_is_refused_with_what_to_do(db, spark_engine):
+def test_a_key_that_would_not_fit_is_refused_with_what_to_do(db, engine):
     """INSTANT is tried first; its refusal is about the key, and no statement is to be corrected."""
     db.execute(TABLES)
     with pytest.raises(Refusal, match=r"to_t.*error 3780") as refused:
-        Migrating(spark_engine, config_for(db, table="t", alter="MODIFY id BIGINT")).end()
+        Migrating(engine, config_for(db, table="t", alter="MODIFY id BIGINT")).end()
     assert "both in one run" in refused.value.hint
 
 
@@ -99,7 +99,7 @@ def test_a_key_that_would_not_fit_is_refused_with_what_to_do(db, spark_engine):
     [("ADD z INT", "c"), ("DROP FOREIGN KEY of_t", "c"), ("DROP FOREIGN KEY of_t", "p")],
 )
 def test_a_change_in_place_is_not_sent_behind_users_of_a_child(
-    db, spark_engine, monkeypatch, alter, table
+    db, engine, monkeypatch, alter, table
 ):
     """R23: the server takes the lock of all children, and of a parent whose key is dropped."""
     monkeypatch.setattr(LockPolicy, "old_after", lambda *_: 0.0)
@@ -108,7 +108,7 @@ def test_a_change_in_place_is_not_sent_behind_users_of_a_child(
     other.query("BEGIN")
     other.query(f"SELECT * FROM {table}")
     other.store_result()
-    run = Migrating(spark_engine, config_for(db, table="t", alter=alter))
+    run = Migrating(engine, config_for(db, table="t", alter=alter))
     run.wait_until(lambda: "is not requested while" in run.told.text, "wait")
     waits = "SELECT 1 FROM performance_schema.metadata_locks WHERE LOCK_STATUS = 'PENDING'"
     assert not db.query(waits)
@@ -116,9 +116,7 @@ def test_a_change_in_place_is_not_sent_behind_users_of_a_child(
     assert run.end().algorithm in {"instant", "inplace"}
 
 
-def test_users_of_a_parent_are_not_waited_for_where_no_key_is_dropped(
-    db, spark_engine, monkeypatch
-):
+def test_users_of_a_parent_are_not_waited_for_where_no_key_is_dropped(db, engine, monkeypatch):
     """The server takes no exclusive lock on it."""
     monkeypatch.setattr(LockPolicy, "old_after", lambda *_: 0.0)
     db.execute(TABLES)
@@ -126,14 +124,14 @@ def test_users_of_a_parent_are_not_waited_for_where_no_key_is_dropped(
     other.query("BEGIN")
     other.query("SELECT * FROM p")
     other.store_result()
-    report = Migrating(spark_engine, config_for(db, table="t", alter="ADD z INT")).end()
+    report = Migrating(engine, config_for(db, table="t", alter="ADD z INT")).end()
     assert report.algorithm == "instant"
     other.commit()
 
 
 @pytest.mark.logged_cascades
 @pytest.mark.parametrize("name", ["cascade", "two levels", "part of the key", "to itself"])
-def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, spark_engine, name):
+def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, engine, name):
     """R21: nothing looks at these rows any more, and there is nothing that would repair them."""
     family = FAMILIES[name]
     if not logged(db):
@@ -141,7 +139,7 @@ def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, spark_engine, na
     db.execute(f"{family.parents}; CREATE TABLE t ({family.columns})")
     write(db, family, 7)
     run = Migrating(
-        spark_engine,
+        engine,
         config_for(
             db,
             table="t",
@@ -171,7 +169,7 @@ def test_what_keys_do_after_the_last_checksum_is_swapped_in(db, spark_engine, na
     assert db.query(orphans) == [(0,)]
 
 
-def test_neither_copy_nor_feed_waits_for_rows_of_a_parent(db, spark_engine):
+def test_neither_copy_nor_feed_waits_for_rows_of_a_parent(db, engine):
     """R1: the application may hold them locked until the swap."""
     db.execute(TABLES)
     other = db.connect()
@@ -179,7 +177,7 @@ def test_neither_copy_nor_feed_waits_for_rows_of_a_parent(db, spark_engine):
     other.query("SELECT * FROM p FOR UPDATE")
     other.store_result()
     run = Migrating(
-        spark_engine,
+        engine,
         config_for(
             db,
             table="t",
@@ -199,13 +197,11 @@ def test_neither_copy_nor_feed_waits_for_rows_of_a_parent(db, spark_engine):
     assert "REFERENCES `t`" in definition(db, "c")
 
 
-def test_a_refused_key_leaves_nothing_behind(db, spark_engine):
+def test_a_refused_key_leaves_nothing_behind(db, engine):
     """The new table and the trial's are dropped again."""
     db.execute(TABLES)
     before = db.query("SHOW TABLES")
-    run = Migrating(
-        spark_engine, config_for(db, table="t", alter="MODIFY a BIGINT", no_shortcut=True)
-    )
+    run = Migrating(engine, config_for(db, table="t", alter="MODIFY a BIGINT", no_shortcut=True))
     with pytest.raises(Refusal, match="foreign key of_t of"):
         run.end()
     assert db.query("SHOW TABLES") == before

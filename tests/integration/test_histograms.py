@@ -53,12 +53,12 @@ def histograms(db, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("alter", ALTERS)
-def test_what_a_native_alter_keeps(db, spark_engine, alter):
+def test_what_a_native_alter_keeps(db, engine, alter):
     """Untouched columns keep theirs, buckets and all; changed, renamed and dropped ones do not."""
     fill(db, "t", "twin")
     assert histograms(db, "t") == histograms(db, "twin")
     config = config_for(db, table="t", alter=alter, no_shortcut=True)
-    report, _ = migrate_here(spark_engine, config)
+    report, _ = migrate_here(engine, config)
     db.execute(f"ALTER TABLE twin {alter}")
     kept = histograms(db, "t")
     assert "d" in kept
@@ -66,14 +66,14 @@ def test_what_a_native_alter_keeps(db, spark_engine, alter):
     assert warnings_of(report) == []
 
 
-def test_a_histogram_renewed_while_the_swap_was_deferred_is_kept(db, spark_engine, monkeypatch):
+def test_a_histogram_renewed_while_the_swap_was_deferred_is_kept(db, engine, monkeypatch):
     """What somebody measures anew before the swap counts."""
     fill(db, "t")
     alter = "ADD COLUMN z INT"
-    Interruption(monkeypatch).at(spark_engine, db, "cutover.lock", alter=alter)
+    Interruption(monkeypatch).at(engine, db, "cutover.lock", alter=alter)
     db.query("ANALYZE TABLE t UPDATE HISTOGRAM ON a WITH 2 BUCKETS")
     renewed = histograms(db, "t")
-    start(spark_engine, db, alter=alter).end()
+    start(engine, db, alter=alter).end()
     assert renewed["a"]["number-of-buckets-specified"] == 2
     assert histograms(db, "t") == renewed
 

@@ -120,9 +120,7 @@ def test_a_log_that_nobody_reads_stops_no_run(table):
     assert table.query("SHOW COLUMNS FROM t LIKE 'y'")
 
 
-def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(
-    table, tmp_path, spark_engine
-):
+def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp_path, engine):
     """Ctrl-C in the terminal is not aimed at the hook; the same command carries on."""
     asked, ended = tmp_path / "asked", tmp_path / "ended"
     hook = (
@@ -137,7 +135,7 @@ def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(
     assert process.returncode == 130, errors
     assert "carries on from here" in errors
     assert ended.exists()
-    report = Gated(spark_engine, copying(table), None).end()
+    report = Gated(engine, copying(table), None).end()
     assert report.resumed
     assert_migrated(table)
 
@@ -172,12 +170,12 @@ def copying(db, **more):
     return config_for(db, table="t", alter=ALTER, no_shortcut=True, **more)
 
 
-def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, spark_engine, tmp_path):
+def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, engine, tmp_path):
     """It says why; meanwhile rows are written, and none is lost when it agrees (R15)."""
     allowed = tmp_path / "allowed"
     command = f"[ -e {allowed} ] || {{ echo the batch job runs; exit 1; }}"
     hook = Hook(command, seconds=30.0, tell=untold)
-    migrating = Gated(spark_engine, copying(table), hook.ask)
+    migrating = Gated(engine, copying(table), hook.ask)
     vetoed = EventName.CUTOVER_VETOED
     migrating.wait_until(lambda: migrating.told.named(vetoed), "the refusal")
     table.execute("INSERT INTO t VALUES (9001, 7, 'meanwhile')")
@@ -192,7 +190,7 @@ def test_a_hook_may_put_the_swap_off_and_then_allow_it(table, spark_engine, tmp_
 
 
 def test_an_answer_that_has_become_old_is_asked_for_again_and_never_under_the_lock(
-    table, spark_engine, monkeypatch
+    table, engine, monkeypatch
 ):
     """After the drain, and where the sessions for the lock took long; writers wait for no hook."""
     monkeypatch.setattr(veto, "_GOOD_SECONDS", -1.0)
@@ -207,7 +205,7 @@ def test_an_answer_that_has_become_old_is_asked_for_again_and_never_under_the_lo
             monkeypatch.setattr(veto, "_GOOD_SECONDS", 30.0)
         return ""
 
-    migrating = Gated(spark_engine, copying(table), gate)
+    migrating = Gated(engine, copying(table), gate)
     migrating.end()
     assert asked == [1, 2, 3]
     (held,) = migrating.told.named(EventName.CUTOVER_HELD_BACK)
@@ -215,7 +213,7 @@ def test_an_answer_that_has_become_old_is_asked_for_again_and_never_under_the_lo
     assert table.query("SELECT COUNT(*) FROM t WHERE b = 'meanwhile'") == [(3,)]
 
 
-def test_every_try_of_the_swap_needs_its_own_answer(table, spark_engine):
+def test_every_try_of_the_swap_needs_its_own_answer(table, engine):
     """A veto that comes between two tries holds: the table is not swapped until it ends."""
     blocker = table.connect(autocommit=False).cursor()
     asked: list[object] = []
@@ -229,7 +227,7 @@ def test_every_try_of_the_swap_needs_its_own_answer(table, spark_engine):
             return ""
         return "" if agreed else "not yet"
 
-    migrating = Gated(spark_engine, copying(table, lock_wait_timeout=1.0), gate)
+    migrating = Gated(engine, copying(table, lock_wait_timeout=1.0), gate)
     migrating.wait_until(lambda: len(asked) > 1 or len(blocks(migrating)), "another question")
     blocker.execute("COMMIT")
     migrating.wait_until(lambda: len(asked) > 3, "more questions")
@@ -244,16 +242,16 @@ def blocks(migrating):
     return migrating.told.named(EventName.CUTOVER_TRY_FAILED)
 
 
-def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, spark_engine):
+def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, engine):
     """--cutover-timeout counts for the hook as well."""
-    migrating = Gated(spark_engine, copying(table, cutover_timeout=0.5), lambda *_: "never")
+    migrating = Gated(engine, copying(table, cutover_timeout=0.5), lambda *_: "never")
     with pytest.raises(MigrationFailure, match=r"the hook has not agreed to the swap for 0\.5s"):
         migrating.end()
     assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
     assert migrating.told.said("the same command carries on from here")
 
 
-def test_a_change_in_place_is_asked_for_too(table, spark_engine, monkeypatch):
+def test_a_change_in_place_is_asked_for_too(table, engine, monkeypatch):
     """INSTANT changes the table as much as a swap does; an old answer is asked for again."""
     monkeypatch.setattr(veto, "_GOOD_SECONDS", -1.0)
     answers = ["wait", "", ""]
@@ -264,7 +262,7 @@ def test_a_change_in_place_is_asked_for_too(table, spark_engine, monkeypatch):
         return answers.pop(0)
 
     config = config_for(table, table="t", alter=INSTANT)
-    migrating = Gated(spark_engine, config, gate)
+    migrating = Gated(engine, config, gate)
     report = migrating.end()
     assert report.algorithm == "instant"
     assert answers == []
@@ -280,7 +278,7 @@ def ask(db, verb):
     return said[0]
 
 
-def test_an_operator_overrules_a_hook_that_is_being_asked(table, spark_engine):
+def test_an_operator_overrules_a_hook_that_is_being_asked(table, engine):
     """A call that would last for ever ends nothing, and has agreed to nothing."""
     asked: list[object] = []
 
@@ -290,7 +288,7 @@ def test_an_operator_overrules_a_hook_that_is_being_asked(table, spark_engine):
             check()
             threading.Event().wait(0.01)
 
-    migrating = Gated(spark_engine, copying(table), gate)
+    migrating = Gated(engine, copying(table), gate)
     migrating.wait_until(lambda: asked, "the question")
     assert "the hook is not asked any more: the swap is made" in ask(table, "cutover")
     migrating.end()
@@ -300,7 +298,7 @@ def test_an_operator_overrules_a_hook_that_is_being_asked(table, spark_engine):
 
 
 @pytest.mark.parametrize("verb", ["pause", "postpone"])
-def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, spark_engine, verb):
+def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, engine, verb):
     """The hook agrees, and the tables are not swapped; in a pause it is not asked again."""
     answer, asked = threading.Event(), []
 
@@ -310,7 +308,7 @@ def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, spark_en
             check()
         return ""
 
-    migrating = Gated(spark_engine, copying(table), gate)
+    migrating = Gated(engine, copying(table), gate)
     migrating.wait_until(lambda: asked, "the question")
     ask(table, verb)
     answer.set()
@@ -325,7 +323,7 @@ def test_what_an_operator_asks_for_while_the_hook_is_asked_holds(table, spark_en
     assert_migrated(table)
 
 
-def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(table, spark_engine):
+def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(table, engine):
     """Both must agree; a second run of the command asks again, and makes no second sentinel."""
     asked: list[object] = []
 
@@ -334,7 +332,7 @@ def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(tab
         return "not yet"
 
     deferred = copying(table, defer_cutover=True, recheck_interval=3600.0)
-    migrating = Gated(spark_engine, deferred, gate)
+    migrating = Gated(engine, deferred, gate)
     migrating.wait_until(lambda: migrating.told.named(EventName.CUTOVER_DEFERRED), "the sentinel")
     assert asked == []
     table.execute("DROP TABLE _t_snt")
@@ -344,13 +342,13 @@ def test_with_a_deferred_cutover_the_hook_is_asked_when_the_sentinel_is_gone(tab
         migrating.end()
     (shown,) = migrations(connection_options(table), database=table.name, table="t", max_age=3600)
     assert not shown.deferred
-    again = Gated(spark_engine, deferred, lambda *_: "")
+    again = Gated(engine, deferred, lambda *_: "")
     assert again.end().resumed
     assert not again.told.named(EventName.CUTOVER_DEFERRED)
     assert_migrated(table)
 
 
-def test_a_copy_begins_without_consent(table, spark_engine):
+def test_a_copy_begins_without_consent(table, engine):
     """Where the server cannot change the table in place, only the swap is asked for."""
     seen: list[bool] = []
 
@@ -359,7 +357,7 @@ def test_a_copy_begins_without_consent(table, spark_engine):
         return ""
 
     config = config_for(table, table="t", alter="MODIFY a BIGINT")
-    migrating = Gated(spark_engine, config, gate)
+    migrating = Gated(engine, config, gate)
     report = migrating.end()
     assert report.algorithm == "copy"
     assert seen == [True]

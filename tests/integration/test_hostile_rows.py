@@ -83,7 +83,7 @@ def hostile(db, row):
 
 @pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize("kind", list(ROWS))
-def test_a_marked_table_that_somebody_has_left_executes_nothing(db, spark_engine, kind, dry_run):
+def test_a_marked_table_that_somebody_has_left_executes_nothing(db, engine, kind, dry_run):
     """Before the first run, by an account with CREATE and INSERT; also in a dry run."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE canary (id INT)")
     db.execute("CREATE TABLE p (id INT PRIMARY KEY)")
@@ -98,19 +98,19 @@ def test_a_marked_table_that_somebody_has_left_executes_nothing(db, spark_engine
         )
     config = config_for(db, table="t", alter="ADD COLUMN n INT", dry_run=dry_run)
     with contextlib.suppress(Refusal):
-        migrate_here(spark_engine, config)
+        migrate_here(engine, config)
     names = {name for (name,) in db.query("SHOW TABLES")}
     assert {"t", "canary", "c", "p"} <= names
     assert [row[0] for row in db.query("SHOW TRIGGERS")] == ["guard"]
     assert "CONSTRAINT `k` FOREIGN KEY" in db.query("SHOW CREATE TABLE c")[0][1]
 
 
-def test_the_definition_of_a_deferred_index_is_the_servers(db, spark_engine, monkeypatch):
+def test_the_definition_of_a_deferred_index_is_the_servers(db, engine, monkeypatch):
     """A row says which indexes are left out; what they are the server says of the statement."""
     make_table(db, 3000)
     db.execute("ALTER TABLE t ADD INDEX late (b); CREATE TABLE canary (id INT)")
     Interruption(monkeypatch).at(
-        spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05, defer_indexes="on"
+        engine, db, "chunk.committed", 2, target_chunk_time=0.05, defer_indexes="on"
     )
     ((text,),) = db.query("SELECT record FROM _t_chkpnt WHERE id = 1")
     record = json.loads(text)
@@ -122,14 +122,14 @@ def test_the_definition_of_a_deferred_index_is_the_servers(db, spark_engine, mon
         db.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (json.dumps(record),))
         if forged != deferred:
             with pytest.raises(Refusal, match=r"makes none of that name|cannot be read"):
-                start(spark_engine, db, defer_indexes="on", start_afresh=False).end()
+                start(engine, db, defer_indexes="on", start_afresh=False).end()
     assert db.query("SHOW TABLES LIKE 'canary'")
-    assert start(spark_engine, db, defer_indexes="on").end().outcome == "done"
+    assert start(engine, db, defer_indexes="on").end().outcome == "done"
     assert "KEY `late` (`b`)" in db.query("SHOW CREATE TABLE t")[0][1]
     assert_nothing_left(db, "canary", "t")
 
 
-def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, spark_engine):
+def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, engine):
     """It would call a function of its maker with the rights of whoever reads it; in any command."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE canary (id INT)")
     db.set_global("log_bin_trust_function_creators", 1)
@@ -142,7 +142,7 @@ def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, spark_eng
         " SELECT 5 AS id, evil() AS record, evil() AS written_at"
     )
     with pytest.raises(Refusal, match="_t_chkpnt"):
-        migrate_here(spark_engine, config_for(db, table="t", alter="ADD COLUMN n INT"))
+        migrate_here(engine, config_for(db, table="t", alter="ADD COLUMN n INT"))
     with contextlib.suppress(Refusal):
         clean(db)
     migrations(config_for(db).connection, database=db.name, table="t", max_age=1e9)
@@ -154,16 +154,16 @@ def test_a_view_in_the_place_of_a_table_of_the_program_is_not_read(db, spark_eng
     assert db.query("SELECT COUNT(*) FROM canary") == [(0,)]
 
 
-def test_no_table_is_dropped_because_a_row_names_it(db, spark_engine, monkeypatch):
+def test_no_table_is_dropped_because_a_row_names_it(db, engine, monkeypatch):
     """The name to build and to try under is one that the program gives."""
     make_table(db, 3000)
     db.execute("ALTER TABLE t ADD INDEX late (b); CREATE TABLE canary (id INT)")
     Interruption(monkeypatch).at(
-        spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05, defer_indexes="off"
+        engine, db, "chunk.committed", 2, target_chunk_time=0.05, defer_indexes="off"
     )
     db.execute(
         "UPDATE _t_chkpnt SET record = JSON_SET(record, '$.building', 'canary') WHERE id = 5"
     )
     with contextlib.suppress(Refusal):
-        start(spark_engine, db, defer_indexes="on").end()
+        start(engine, db, defer_indexes="on").end()
     assert db.query("SHOW TABLES LIKE 'canary'")

@@ -128,7 +128,7 @@ def hostile(db, values):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_migration_survives_hostile_globals(db, spark_engine, group):
+def test_a_migration_survives_hostile_globals(db, engine, group):
     """Rows of all kinds arrive whole, also in wide and unusual keys, and nothing stays behind."""
     db.execute(
         "CREATE TABLE t (a INT, b VARCHAR(20), v INT, `sp ``ace` DECIMAL(9,3), ts TIMESTAMP NULL,"
@@ -147,7 +147,7 @@ def test_a_migration_survives_hostile_globals(db, spark_engine, group):
         config = config_for(
             db, table="t", alter="MODIFY v BIGINT, ADD UNIQUE (a, v)", no_shortcut=True
         )
-        report, _ = migrate_here(spark_engine, config)
+        report, _ = migrate_here(engine, config)
     assert db.query(digest) == want
     assert report.chunks_repaired == 0
     assert report.rows_copied == 3000

@@ -66,12 +66,12 @@ def builder(db):
     return int(found[0][0]) if found else 0
 
 
-def test_a_killed_build_is_repeated(db, spark_engine, monkeypatch):
+def test_a_killed_build_is_repeated(db, engine, monkeypatch):
     """Someone kills the session that builds: the run opens another one and builds again."""
     make_table(db)
     with in_use(db) as (begin, end), Writers(db) as writers:
         once_at(monkeypatch, "index.begin", begin)
-        run = start(spark_engine, db, defer_indexes="on")
+        run = start(engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         first = builder(db)
         db.execute(f"KILL {first}")
@@ -87,12 +87,12 @@ def test_a_killed_build_is_repeated(db, spark_engine, monkeypatch):
     assert_nothing_left(db)
 
 
-def test_a_stop_request_ends_a_build_that_waits(db, spark_engine, monkeypatch):
+def test_a_stop_request_ends_a_build_that_waits(db, engine, monkeypatch):
     """The session is killed at once, and the same command carries on with the build."""
     make_table(db)
     with in_use(db) as (begin, end), Writers(db) as writers:
         once_at(monkeypatch, "index.begin", begin)
-        run = start(spark_engine, db, defer_indexes="on")
+        run = start(engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         asked = time.monotonic()
         run.stop.request(Interrupted(signal.SIGINT))
@@ -102,7 +102,7 @@ def test_a_stop_request_ends_a_build_that_waits(db, spark_engine, monkeypatch):
         assert not builder(db)
         end()
         assert "_t_new" in tables(db)
-        again = start(spark_engine, db, defer_indexes="on")
+        again = start(engine, db, defer_indexes="on")
         report = again.end()
     assert "stopped in the index phase" in report.resumed
     assert report.differences_found == 0
@@ -111,20 +111,20 @@ def test_a_stop_request_ends_a_build_that_waits(db, spark_engine, monkeypatch):
     assert_nothing_left(db)
 
 
-def test_a_build_without_its_lock_says_who_may_hold_it(db, spark_engine, monkeypatch):
+def test_a_build_without_its_lock_says_who_may_hold_it(db, engine, monkeypatch):
     """After its tries the run ends, and carries on when the lock is free."""
     make_table(db, 500)
     with in_use(db) as (begin, end):
         once_at(monkeypatch, "index.begin", begin)
         with pytest.raises(MigrationFailure, match="could not be built: in front is") as failed:
-            start(spark_engine, db, defer_indexes="on", cutover_timeout=2.0).end()
+            start(engine, db, defer_indexes="on", cutover_timeout=2.0).end()
         assert "metadata_locks" in failed.value.hint
         end()
-    report = start(spark_engine, db).end()
+    report = start(engine, db).end()
     assert report.indexes_deferred == [f"{db.name}.t.b"]
 
 
-def test_a_build_is_not_begun_while_the_new_table_is_used(db, spark_engine, monkeypatch):
+def test_a_build_is_not_begun_while_the_new_table_is_used(db, engine, monkeypatch):
     """R23: the feed would wait behind the build's request; it goes on, and so does the build."""
     make_table(db, 500)
     with in_use(db) as (begin, end), Writers(db) as writers:
@@ -136,7 +136,7 @@ def test_a_build_is_not_begun_while_the_new_table_is_used(db, spark_engine, monk
             until(lambda: db.query(old, (now, OLD_SECONDS + 0.2)) == [(1,)], "its age")
 
         once_at(monkeypatch, "feed.started", begin_long_before)
-        run = start(spark_engine, db, defer_indexes="on", feed=QUICK)
+        run = start(engine, db, defer_indexes="on", feed=QUICK)
         said = "the build of b is not requested while this is in front: session"
         run.wait_until(lambda: said in run.told.text, "the wait")
         assert not builder(db)
@@ -148,12 +148,12 @@ def test_a_build_is_not_begun_while_the_new_table_is_used(db, spark_engine, monk
     assert_nothing_left(db)
 
 
-def test_a_session_on_the_new_table_costs_no_build(db, spark_engine, monkeypatch):
+def test_a_session_on_the_new_table_costs_no_build(db, engine, monkeypatch):
     """The build waits for it, however long, and is shown whom; changes wait in the buffers."""
     make_table(db, 500)
     with in_use(db) as (begin, end), Writers(db) as writers:
         once_at(monkeypatch, "index.begin", begin)
-        run = start(spark_engine, db, defer_indexes="on", feed=QUICK)
+        run = start(engine, db, defer_indexes="on", feed=QUICK)
         used = "changes wait); the new table is used by session"
         run.wait_until(
             lambda: any(used in seen.waiting_for for seen in run.told.snapshots), "display"
@@ -166,7 +166,7 @@ def test_a_session_on_the_new_table_costs_no_build(db, spark_engine, monkeypatch
     assert_nothing_left(db)
 
 
-def test_a_stranger_who_changes_the_new_table_is_noticed(db, spark_engine, monkeypatch):
+def test_a_stranger_who_changes_the_new_table_is_noticed(db, engine, monkeypatch):
     """The definition is one of the two that are ours, or the run ends (R14)."""
     make_table(db, 500)
 
@@ -177,11 +177,11 @@ def test_a_stranger_who_changes_the_new_table_is_noticed(db, spark_engine, monke
 
     once_at(monkeypatch, "index.built", alter)
     with pytest.raises(SchemaChanged, match="the new table"):
-        start(spark_engine, db, defer_indexes="on").end()
+        start(engine, db, defer_indexes="on").end()
 
 
 @pytest.mark.parametrize("change", ["DROP INDEX b", "ADD INDEX strange (a)"])
-def test_a_new_table_without_its_indexes_is_not_swapped_in(db, spark_engine, monkeypatch, change):
+def test_a_new_table_without_its_indexes_is_not_swapped_in(db, engine, monkeypatch, change):
     """Whoever changed its definition after the build: the application keeps its table."""
     make_table(db, 500)
 
@@ -192,31 +192,31 @@ def test_a_new_table_without_its_indexes_is_not_swapped_in(db, spark_engine, mon
 
     once_at(monkeypatch, "cutover.lock", alter)
     with pytest.raises(SchemaChanged, match="the new table"):
-        start(spark_engine, db, defer_indexes="on").end()
+        start(engine, db, defer_indexes="on").end()
     assert "`z`" not in db.query("SHOW CREATE TABLE t")[0][1]
     assert_nothing_left(db)
 
 
 @pytest.mark.parametrize("mode", ["on", "off"])
-def test_a_killed_trial_of_the_statements_is_cleared(db, spark_engine, monkeypatch, mode):
+def test_a_killed_trial_of_the_statements_is_cleared(db, engine, monkeypatch, mode):
     """A run that carries on drops the empty table, whether it tries the statements or not."""
     make_table(db)
     Interruption(monkeypatch).at(
-        spark_engine, db, "chunk.committed", defer_indexes="off", target_chunk_time=0.02
+        engine, db, "chunk.committed", defer_indexes="off", target_chunk_time=0.02
     )
     with open_session(db) as session:
         probe = read_proofs(session, db.name, "t").building
     db.execute(f"CREATE TABLE `{probe}` LIKE _t_new")
-    report = start(spark_engine, db, defer_indexes=mode).end()
+    report = start(engine, db, defer_indexes=mode).end()
     assert report.indexes_deferred == ([f"{db.name}.t.b"] if mode == "on" else [])
     assert_nothing_left(db)
 
 
-def test_a_run_after_the_build_says_that_it_built_nothing(db, spark_engine, monkeypatch):
+def test_a_run_after_the_build_says_that_it_built_nothing(db, engine, monkeypatch):
     """Indexes that an earlier run has built are there already."""
     make_table(db, 500)
-    Interruption(monkeypatch).at(spark_engine, db, "checksum.compare", defer_indexes="on")
-    run = start(spark_engine, db)
+    Interruption(monkeypatch).at(engine, db, "checksum.compare", defer_indexes="on")
+    run = start(engine, db)
     report = run.end()
     assert report.index_build_tries == 0
     assert "built already" in run.told.text
@@ -323,7 +323,7 @@ def batches_behind_the_build(db):
     return int(count)
 
 
-def test_a_log_that_is_too_small_is_overcome(heavy, spark_engine, monkeypatch):
+def test_a_log_that_is_too_small_is_overcome(heavy, engine, monkeypatch):
     """Error 1799 is met, changes wait for the next build, and not a row differs."""
     monkeypatch.setattr(index_build, "LOG_SHARE", 1e6)
     # Batches that were sent before anybody was seen on the new table wait behind the build.
@@ -333,7 +333,7 @@ def test_a_log_that_is_too_small_is_overcome(heavy, spark_engine, monkeypatch):
     with in_use(heavy) as (begin, end), HeavyWriters(heavy):
         once_at(monkeypatch, "index.begin", begin)
         run = start(
-            spark_engine,
+            engine,
             heavy,
             alter=HEAVY_ALTER,
             defer_indexes="on",
@@ -354,11 +354,11 @@ def test_a_log_that_is_too_small_is_overcome(heavy, spark_engine, monkeypatch):
     assert_nothing_left(heavy)
 
 
-def test_changes_are_bounded_by_the_log(heavy, spark_engine):
+def test_changes_are_bounded_by_the_log(heavy, engine):
     """Half of the log is used and the rest waits, so that the first build succeeds."""
     with HeavyWriters(heavy):
         run = start(
-            spark_engine, heavy, alter=HEAVY_ALTER, defer_indexes="on", feed=QUICK, no_repair=True
+            engine, heavy, alter=HEAVY_ALTER, defer_indexes="on", feed=QUICK, no_repair=True
         )
         run.wait_until(lambda: ".t built after the copy" in run.told.text, "build")
     report = run.end()
@@ -413,11 +413,11 @@ def slow(db, monkeypatch):
     return copy
 
 
-def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, spark_engine, slow):
+def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, engine, slow):
     """The rest is copied without them, and they are built in the end."""
     wanted = "KEY `b` (`b`)"
     with Writers(db) as writers:
-        run = start(spark_engine, db, target_chunk_time=0.02)
+        run = start(engine, db, target_chunk_time=0.02)
         report = run.end()
     assert slow.dropped
     assert "more slowly than before" in run.told.text
@@ -428,18 +428,18 @@ def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, spark_engine, slow
     assert_nothing_left(db)
 
 
-def test_a_run_after_the_drop_knows_what_is_missing(db, spark_engine, slow, monkeypatch):
+def test_a_run_after_the_drop_knows_what_is_missing(db, engine, slow, monkeypatch):
     """The record names both definitions before the drop: a run that stops then is carried on."""
     run: Migrating
     slow.then = lambda: run.stop.request(Interrupted(signal.SIGINT))
     with Writers(db) as writers:
-        run = start(spark_engine, db, target_chunk_time=0.02)
+        run = start(engine, db, target_chunk_time=0.02)
         with pytest.raises(Interrupted):
             run.end()
         assert "b" not in indexes_of_new_table(db)
         monkeypatch.undo()
         shown = run_command(db, "status").stdout
-        report = start(spark_engine, db, defer_indexes="off").end()
+        report = start(engine, db, defer_indexes="off").end()
     assert slow.dropped
     assert "to be built after the copy" in shown
     assert report.indexes_deferred == [f"{db.name}.t.b"]
@@ -448,7 +448,7 @@ def test_a_run_after_the_drop_knows_what_is_missing(db, spark_engine, slow, monk
     assert_nothing_left(db)
 
 
-def test_the_record_is_written_before_the_drop(db, spark_engine, slow, monkeypatch):
+def test_the_record_is_written_before_the_drop(db, engine, slow, monkeypatch):
     """A kill right after the drop leaves a record that knows the definition without the indexes."""
     known = []
     drop = DeferredIndexes.drop
@@ -460,13 +460,13 @@ def test_the_record_is_written_before_the_drop(db, spark_engine, slow, monkeypat
         drop(self, session)
 
     monkeypatch.setattr(DeferredIndexes, "drop", looked)
-    report = start(spark_engine, db, target_chunk_time=0.02).end()
+    report = start(engine, db, target_chunk_time=0.02).end()
     assert slow.dropped
     assert known == [True]
     assert report.differences_found == 0
 
 
-def test_the_build_is_shown(db, spark_engine, monkeypatch):
+def test_the_build_is_shown(db, engine, monkeypatch):
     """Status and display show that indexes are built."""
     make_table(db, 500)
     shown = []
@@ -477,7 +477,7 @@ def test_the_build_is_shown(db, spark_engine, monkeypatch):
             begin()
 
         once_at(monkeypatch, "index.begin", look)
-        run = start(spark_engine, db, defer_indexes="on")
+        run = start(engine, db, defer_indexes="on")
         run.wait_until(lambda: builder(db), "build")
         assert f"b of {db.name}.t: being built now (server session {builder(db)}" in shown[0]
         # The server's list of table numbers waits for the build, which waits for its lock.
@@ -491,17 +491,17 @@ def test_the_build_is_shown(db, spark_engine, monkeypatch):
         run.end()
 
 
-def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, spark_engine, monkeypatch):
+def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, engine, monkeypatch):
     """A replica would apply the build as one statement; ours is no replica."""
     make_table(db, 500)
     monkeypatch.setattr(plan, "expected_bytes", lambda *_: 1 << 60)
     with open_session(db) as session:
         assert readers_of_binlog(session) == 0
     monkeypatch.setattr(index_deferral, "readers_of_binlog", lambda _: 1)
-    report = start(spark_engine, db).end()
+    report = start(engine, db).end()
     assert not report.indexes_deferred
     assert "1 replica(s)" in report.indexes_plan[0]
     db.execute("DROP TABLE t")
     monkeypatch.setattr(index_deferral, "readers_of_binlog", readers_of_binlog)
     make_table(db, 500)
-    assert start(spark_engine, db).end().indexes_deferred == [f"{db.name}.t.b"]
+    assert start(engine, db).end().indexes_deferred == [f"{db.name}.t.b"]

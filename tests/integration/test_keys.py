@@ -22,7 +22,7 @@ from tests.kits.reverse import SwappedTable
 from tests.kits.tables import map_table, open_session, tables
 
 if TYPE_CHECKING:
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.mysql import Database
 
 ROWS = 6000
@@ -46,7 +46,7 @@ def fill(db: Database, rows: int = ROWS) -> None:
     ids=["longer", "found by a plain index"],
 )
 def test_versions_that_changed_between_two_runs_are_there_once(
-    db: Database, spark_engine: SparkEngine, monkeypatch: Any, alter: str
+    db: Database, engine: GangEngine, monkeypatch: Any, alter: str
 ) -> None:
     """R17: copied rows whose i changed while no run was there are found, with no checksum's help.
 
@@ -57,7 +57,7 @@ def test_versions_that_changed_between_two_runs_are_there_once(
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, i INT NOT NULL, v INT)")
     fill(db)
     config: Any = {"alter": alter, "target_chunk_time": 0.02}
-    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed", 12, **config)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 12, **config)
     ((copied,),) = db.query("SELECT COUNT(*) FROM _t_new")
     assert 4 * CHUNK_ROWS < int(copied) < ROWS
     db.execute("UPDATE t SET i = i + 10 WHERE v MOD 7 = 1")
@@ -65,7 +65,7 @@ def test_versions_that_changed_between_two_runs_are_there_once(
     db.execute("UPDATE t SET id = id + 1, i = i - 1 WHERE v MOD 7 = 3")
     db.execute("UPDATE t SET id = 50000 + id WHERE v MOD 49 = 4")
     expected = set(db.query("SELECT id, i, v FROM t"))
-    report = start(spark_engine, db, no_repair=True, **config).end()
+    report = start(engine, db, no_repair=True, **config).end()
     assert (report.runs, report.differences_found) == (2, 0)
     rows = db.query("SELECT id, i, v FROM t")
     assert len(rows) == len(expected)
@@ -78,13 +78,11 @@ def test_versions_that_changed_between_two_runs_are_there_once(
     [("id", LONGER), ("id, i", "DROP PRIMARY KEY, ADD PRIMARY KEY (id)")],
     ids=["longer", "shorter"],
 )
-def test_a_changed_key_goes_back(
-    db: Database, spark_engine: SparkEngine, before: str, alter: str
-) -> None:
+def test_a_changed_key_goes_back(db: Database, engine: GangEngine, before: str, alter: str) -> None:
     """Reverse replication finds rows by the key the other way round; nothing is repaired."""
     db.execute(f"CREATE TABLE t (id INT, i INT NOT NULL, v INT, PRIMARY KEY ({before}))")
     fill(db, 300)
-    changed = SwappedTable(db, alter, engine=spark_engine)
+    changed = SwappedTable(db, alter, engine=engine)
     following = changed.keep()
     db.execute("UPDATE t SET i = i + 10 WHERE v MOD 7 = 1")
     db.execute("UPDATE t SET i = i + 100, id = id + 1 WHERE v MOD 7 < 3")
@@ -97,13 +95,11 @@ def test_a_changed_key_goes_back(
     assert said.said(" 0 chunks repaired")
 
 
-def test_two_rows_of_an_old_key_end_the_way_back_by_name(
-    db: Database, spark_engine: SparkEngine
-) -> None:
+def test_two_rows_of_an_old_key_end_the_way_back_by_name(db: Database, engine: GangEngine) -> None:
     """The new key allows what the old one does not: the revert names the rows, keeps both."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, i INT NOT NULL, v INT)")
     db.execute("INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)")
-    changed = SwappedTable(db, LONGER, engine=spark_engine)
+    changed = SwappedTable(db, LONGER, engine=engine)
     following = changed.keep()
     db.execute("INSERT INTO t VALUES (2, 3, 3)")
     with pytest.raises(SpiritError, match=r"duplicates|cannot hold together"):
@@ -115,14 +111,12 @@ def test_two_rows_of_an_old_key_end_the_way_back_by_name(
 
 
 def test_a_dropped_column_and_a_shortened_key_have_no_way_back(
-    db: Database, spark_engine: SparkEngine
+    db: Database, engine: GangEngine
 ) -> None:
     """A row of the old table that is written anew would lose what its dropped column had."""
     db.execute("CREATE TABLE t (id INT, i INT NOT NULL, v INT, PRIMARY KEY (id, i))")
     with pytest.raises(Refusal, match="would be written anew"):
-        SwappedTable(
-            db, "DROP PRIMARY KEY, ADD PRIMARY KEY (id), DROP COLUMN v", engine=spark_engine
-        )
+        SwappedTable(db, "DROP PRIMARY KEY, ADD PRIMARY KEY (id), DROP COLUMN v", engine=engine)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +234,7 @@ def test_an_earlier_version_stays_where_the_later_one_does_not_fit(db: Database)
 
 
 def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
-    db: Database, spark_engine: SparkEngine
+    db: Database, engine: GangEngine
 ) -> None:
     """The copy stays; once the row has a key again the same command compares every row."""
     db.execute("CREATE TABLE t (id INT, i INT NOT NULL, v INT, UNIQUE KEY id (id))")
@@ -251,7 +245,7 @@ def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
         "no_shortcut": True,
         "allow_nullable_unique_key": True,
     }
-    run = Migrating(spark_engine, config_for(db, **given, defer_cutover=True))
+    run = Migrating(engine, config_for(db, **given, defer_cutover=True))
     run.wait_until(lambda: "_t_snt" in tables(db), "sentinel")
     db.execute("UPDATE t SET id = NULL, v = -1 WHERE id = 10")
     with pytest.raises(NullInKey, match=r"NULL in id, of the key by which its rows are told apart"):
@@ -259,17 +253,17 @@ def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
     assert tables(db) == ["_t_chkpnt", "_t_new", "_t_snt", "t"]
     db.execute("DROP TABLE _t_snt")
     with pytest.raises(NullInKey, match=r"a row of .* has NULL in id"):
-        Migrating(spark_engine, config_for(db, **given)).end()
+        Migrating(engine, config_for(db, **given)).end()
     db.execute("UPDATE t SET id = 11 WHERE id IS NULL")
     rows = db.query("SELECT id, i, v FROM t ORDER BY id")
-    report = Migrating(spark_engine, config_for(db, **given)).end()
+    report = Migrating(engine, config_for(db, **given)).end()
     assert (report.outcome, report.rows_copied_before) == ("done", 3000)
     assert db.query("SELECT id, i, v FROM t ORDER BY id") == rows
     assert_nothing_left(db)
 
 
 def test_a_null_that_no_binlog_has_is_seen_before_the_comparison(
-    db: Database, spark_engine: SparkEngine
+    db: Database, engine: GangEngine
 ) -> None:
     """A write with sql_log_bin=0 leaves no trace for the feed: the look finds it (R13)."""
     db.execute("CREATE TABLE t (id INT, i INT NOT NULL, v INT, UNIQUE KEY id (id))")
@@ -281,7 +275,7 @@ def test_a_null_that_no_binlog_has_is_seen_before_the_comparison(
         "allow_nullable_unique_key": True,
         "recheck_interval": 1.0,
     }
-    run = Migrating(spark_engine, config_for(db, **given, defer_cutover=True))
+    run = Migrating(engine, config_for(db, **given, defer_cutover=True))
     run.wait_until(lambda: "_t_snt" in tables(db), "sentinel")
     session = db.connect()
     with session.cursor() as cursor:

@@ -98,12 +98,12 @@ def stop_in_packet(db: Any, number: int) -> None:
 @pytest.mark.draws(6)
 @pytest.mark.parametrize("number", range(8))
 def test_a_run_that_died_within_its_packet_is_carried_on_by_the_same_command(
-    family, spark_engine, number
+    family, engine, number
 ):
     """After each statement: the next run settles the keys first, and ends as a native ALTER."""
     before = definitions(family, TABLES)
     stop_in_packet(family, number)
-    report, told = migrate_here(spark_engine, config_for(family, table="t", alter=ADD))
+    report, told = migrate_here(engine, config_for(family, table="t", alter=ADD))
     assert report.resumed, told.text
     assert definitions(family, TABLES) == before
     assert loose_ends(family) == []
@@ -129,13 +129,13 @@ def test_cleanup_settles_the_keys_before_it_drops_a_table(family, number):
 @pytest.mark.draws(6)
 @pytest.mark.parametrize("number", range(8))
 def test_a_session_killed_within_its_packet_costs_at_most_a_try(
-    family, spark_engine, monkeypatch, number
+    family, engine, monkeypatch, number
 ):
     """After each statement: the migration ends as a native ALTER, and no key is lost or loose."""
     before = definitions(family, TABLES)
     killed = KilledAfter(family, number)
     monkeypatch.setattr(Session, "execute_packet", killed.method())
-    report, told = migrate_here(spark_engine, config_for(family, table="t", alter=ADD))
+    report, told = migrate_here(engine, config_for(family, table="t", alter=ADD))
     assert 0 <= number <= killed.length, told.text
     assert report.outcome == "done"
     assert definitions(family, TABLES, added="extra") == before
@@ -145,10 +145,10 @@ def test_a_session_killed_within_its_packet_costs_at_most_a_try(
 
 
 @pytest.mark.timeout(600)
-def test_a_revert_brings_the_keys_back(family, spark_engine):
+def test_a_revert_brings_the_keys_back(family, engine):
     """To the old table, with those of its children; meanwhile it has none of its own."""
     before = definitions(family, TABLES)
-    with kept(family, spark_engine) as migrating:
+    with kept(family, engine) as migrating:
         assert loose_ends(family) == []
         assert definitions(family, TABLES) == before
         family.execute("INSERT INTO t (id, p, extra) VALUES (5, 1, 7)")
@@ -158,7 +158,7 @@ def test_a_revert_brings_the_keys_back(family, spark_engine):
         revert(
             RevertConfig(connection=connection_options(family), database=family.name, table="t"),
             reporter=RecordingReporter(),
-            engine_factory=lambda _: SharedEngine(spark_engine),
+            engine_factory=lambda _: SharedEngine(engine),
         )
         migrating.end()
     assert definitions(family, TABLES) == before
@@ -172,17 +172,17 @@ def test_a_revert_brings_the_keys_back(family, spark_engine):
 @pytest.mark.draws(6)
 @pytest.mark.parametrize("number", range(8))
 def test_a_revert_whose_session_is_killed_within_its_packet_still_brings_them_back(
-    family, spark_engine, monkeypatch, number
+    family, engine, monkeypatch, number
 ):
     """After each statement: the same as for the swap."""
     before = definitions(family, TABLES)
-    with kept(family, spark_engine) as migrating:
+    with kept(family, engine) as migrating:
         killed = KilledAfter(family, number)
         monkeypatch.setattr(Session, "execute_packet", killed.method())
         revert(
             RevertConfig(connection=connection_options(family), database=family.name, table="t"),
             reporter=RecordingReporter(),
-            engine_factory=lambda _: SharedEngine(spark_engine),
+            engine_factory=lambda _: SharedEngine(engine),
         )
         migrating.end()
     assert killed.killed
@@ -249,7 +249,7 @@ ODD_ALTER = (
 
 
 @pytest.mark.timeout(600)
-def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, spark_engine):
+def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, engine):
     """In two schemas, of 64 letters, to an index that is not unique, renamed, dropped."""
     schemas = [f"{db.name}{end}" for end in ("", "_c", "_n", "_nc")]
     for schema in schemas[1:]:
@@ -258,7 +258,7 @@ def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, spark_eng
         for pair in (schemas[:2], schemas[2:]):
             db.execute(ODD.format(*(f"`{schema}`" for schema in pair), LONG))
         db.execute(f"ALTER TABLE `{schemas[2]}`.`t``é` {ODD_ALTER}")
-        report, _ = migrate_here(spark_engine, config_for(db, table="t`é", alter=ODD_ALTER))
+        report, _ = migrate_here(engine, config_for(db, table="t`é", alter=ODD_ALTER))
         assert report.outcome == "done"
         assert len(report.attached) == 5
         places = (("", "p"), ("", "t``é"), ("_c", "c``é"), ("_c", "d"))
@@ -273,7 +273,7 @@ def test_keys_of_odd_names_and_columns_end_as_after_a_native_alter(db, spark_eng
 
 
 @pytest.mark.timeout(600)
-def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, spark_engine):
+def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, engine):
     """A cycle of two, with a child beside: no key is left at an old table."""
     db.execute(
         "CREATE TABLE a (id INT PRIMARY KEY, b INT);"
@@ -286,7 +286,7 @@ def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, spa
     )
     before = definitions(db, "abc")
     statement = "; ".join(f"ALTER TABLE {table} {ADD}" for table in "ab")
-    report, _ = migrate_here(spark_engine, config_for(db, statement=statement))
+    report, _ = migrate_here(engine, config_for(db, statement=statement))
     assert report.outcome == "done"
     assert definitions(db, "abc") == before
     assert loose_ends(db) == []
@@ -298,11 +298,11 @@ def test_tables_of_one_run_that_refer_to_each_other_are_swapped_together(db, spa
 
 
 @pytest.mark.parametrize("other", ["c", "p"])
-def test_a_run_on_a_child_or_a_parent_refuses_this_one(family, spark_engine, other):
+def test_a_run_on_a_child_or_a_parent_refuses_this_one(family, engine, other):
     """The swap of either would be DDL on a table that the other run follows (R14)."""
     with contextlib.closing(family.connect()) as holding:
         with contextlib.closing(holding.cursor()) as cursor:
             cursor.execute("SELECT GET_LOCK(%s, 0)", (lock_name("migration", family.name, other),))
         with pytest.raises(Refusal, match=f"another run works on .*{other}"):
-            migrate_here(spark_engine, config_for(family, table="t", alter=ADD))
+            migrate_here(engine, config_for(family, table="t", alter=ADD))
     assert set(tables(family)) == set(TABLES)

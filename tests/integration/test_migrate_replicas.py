@@ -119,54 +119,54 @@ def assert_migrated(pair, report):
     until(lambda: pair.rows() == ROWS, "the rows on the replica")
 
 
-def test_the_copy_waits_for_a_stopped_replica_and_goes_on(table, spark_engine):
+def test_the_copy_waits_for_a_stopped_replica_and_goes_on(table, engine):
     """Its applier is stopped before the first chunk: nothing is copied until it runs again."""
     table.of.execute("STOP REPLICA SQL_THREAD")
-    migrating = Migrating(spark_engine, config(table))
+    migrating = Migrating(engine, config(table))
     assert_waiting(table, migrating, "is OFF")
     table.of.execute("START REPLICA SQL_THREAD")
     assert_migrated(table, migrating.end())
 
 
-def test_the_copy_waits_for_a_replica_that_applies_nothing(table, spark_engine, monkeypatch):
+def test_the_copy_waits_for_a_replica_that_applies_nothing(table, engine, monkeypatch):
     """A lock on the replica, as a backup takes it: by default, without --max-lag."""
     table.of.execute("FLUSH TABLES WITH READ LOCK")
     hold_copy(monkeypatch)
-    migrating = Migrating(spark_engine, config(table, max_lag=None))
+    migrating = Migrating(engine, config(table, max_lag=None))
     assert_waiting(table, migrating, "(--max-lag 1.5s)")
     table.of.execute("UNLOCK TABLES")
     assert_migrated(table, migrating.end())
 
 
-def test_replicas_without_an_address_are_refused_with_max_lag(table, spark_engine):
+def test_replicas_without_an_address_are_refused_with_max_lag(table, engine):
     """They cannot be watched; without the option the run warns of it and goes on."""
-    migrating = Migrating(spark_engine, config(table, replicas=()))
+    migrating = Migrating(engine, config(table, replicas=()))
     with pytest.raises(Refusal, match=r"report no address \(server_id 12\)") as caught:
         migrating.end()
     assert "--replica" in caught.value.hint
     table.at.execute("SHOW TABLES FROM r LIKE '\\_t\\_%'")
     assert not table.at.fetchall(), "something was made before the refusal"
-    migrating = Migrating(spark_engine, config(table, replicas=(), max_lag=None))
+    migrating = Migrating(engine, config(table, replicas=(), max_lag=None))
     report = migrating.end()
     assert any("reports no address" in text for text in report.warnings)
 
 
-def test_a_replica_that_is_lost_is_waited_for_until_it_is_back(table, spark_engine, monkeypatch):
+def test_a_replica_that_is_lost_is_waited_for_until_it_is_back(table, engine, monkeypatch):
     """Killed in the middle of the copy: it is named, nothing begins, and the copy ends well."""
     hold_copy(monkeypatch, table.replica.kill)
-    migrating = Migrating(spark_engine, config(table))
+    migrating = Migrating(engine, config(table))
     assert_waiting(table, migrating, f"{table.named}, which cannot be relied on")
     table.replica.resume()
     table.of = connect(table.replica).cursor()
     assert_migrated(table, migrating.end())
 
 
-def test_a_query_of_the_operator_holds_copy_and_swap_back(table, spark_engine):
+def test_a_query_of_the_operator_holds_copy_and_swap_back(table, engine):
     """While its row is there nothing is copied; it is shown, and the copy goes on without it."""
     table.at.execute("CREATE TABLE r.brake (why VARCHAR(50))")
     table.at.execute("INSERT INTO r.brake VALUES ('the billing run')")
     query = "SELECT MAX(why) FROM brake"
-    migrating = Migrating(spark_engine, config(table, throttle_query=query))
+    migrating = Migrating(engine, config(table, throttle_query=query))
     migrating.wait_until(
         lambda: migrating.told.said("waiting for the billing run (--throttle-query)"), "a wait"
     )
@@ -177,7 +177,7 @@ def test_a_query_of_the_operator_holds_copy_and_swap_back(table, spark_engine):
     assert report.throttled_seconds["query"] > 0
 
 
-def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, spark_engine):
+def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, engine):
     """A transaction keeps the lock away, then the operator's query: the swap comes after both."""
     table.at.execute("CREATE TABLE r.brake (why VARCHAR(50))")
     with connect(table.source) as session:
@@ -185,7 +185,7 @@ def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, spark_e
         blocker.execute("BEGIN")
         blocker.execute("SELECT COUNT(*) FROM r.t")
         more = {"throttle_query": "SELECT MAX(why) FROM brake", "replicas": (), "max_lag": 0.0}
-        migrating = Migrating(spark_engine, config(table, lock_wait_timeout=1.0, **more))
+        migrating = Migrating(engine, config(table, lock_wait_timeout=1.0, **more))
         migrating.wait_until(lambda: phase(migrating) == "cutover", "the swap")
         table.at.execute("INSERT INTO r.brake VALUES ('the billing run')")
         migrating.wait_until(

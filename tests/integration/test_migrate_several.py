@@ -38,7 +38,7 @@ def waits(migrating):
     return bool(seen) and "to be dropped" in seen[-1].waiting_for
 
 
-def test_two_tables_change_in_one_rename(two, spark_engine):
+def test_two_tables_change_in_one_rename(two, engine):
     """Both are copied, checked and swapped by one RENAME while writers go on."""
     ended = threading.Event()
     written = {"a": 0, "b": 0}
@@ -56,7 +56,7 @@ def test_two_tables_change_in_one_rename(two, spark_engine):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        report, told = migrate_here(spark_engine, config_for(two, statement=BOTH))
+        report, told = migrate_here(engine, config_for(two, statement=BOTH))
     finally:
         ended.set()
         writer.join()
@@ -74,33 +74,33 @@ def test_two_tables_change_in_one_rename(two, spark_engine):
     assert report.cutover_attempts == 1, told.text
 
 
-def test_one_that_cannot_change_keeps_all_as_they_are(two, spark_engine):
+def test_one_that_cannot_change_keeps_all_as_they_are(two, engine):
     """A value that the second table's new type cannot hold leaves the first unchanged too."""
     statement = "ALTER TABLE a MODIFY v BIGINT; ALTER TABLE b MODIFY v TINYINT"
     with pytest.raises(ValueLost):
-        migrate_here(spark_engine, config_for(two, statement=statement))
+        migrate_here(engine, config_for(two, statement=statement))
     assert columns(two, "a") == columns(two, "b") == [("id", "int"), ("v", "int")]
     # The copies stay: once the value is changed the same command goes on.
     assert tables(two) == ["_a_chkpnt", "_a_new", "_b_chkpnt", "_b_new", "a", "b"]
 
 
-def test_refusals_of_all_tables_are_told_together(two, spark_engine):
+def test_refusals_of_all_tables_are_told_together(two, engine):
     """What stands in the way of each table is said in one answer; nothing is written."""
     two.execute("CREATE TRIGGER g BEFORE INSERT ON a FOR EACH ROW SET NEW.v = 1")
     two.execute("CREATE TABLE keyless (v INT)")
     statement = "ALTER TABLE a MODIFY v BIGINT; ALTER TABLE keyless MODIFY v BIGINT"
     with pytest.raises(Refusal) as refused:
-        migrate_here(spark_engine, config_for(two, statement=statement, triggers="refuse"))
+        migrate_here(engine, config_for(two, statement=statement, triggers="refuse"))
     text = "\n".join(refused.value.details)
     assert "trigger g" in text
     assert "keyless" in text
     assert tables(two) == ["a", "b", "keyless"]
 
 
-def test_instant_changes_of_several_are_copied_too(two, spark_engine):
+def test_instant_changes_of_several_are_copied_too(two, engine):
     """In place the tables would change one after the other: only the copy has one moment."""
     statement = "ALTER TABLE a ADD COLUMN n INT; ALTER TABLE b ADD COLUMN n INT"
-    report, _ = migrate_here(spark_engine, config_for(two, statement=statement))
+    report, _ = migrate_here(engine, config_for(two, statement=statement))
     assert report.algorithm == "copy"
     assert "a command of its own" in report.reason
     assert report.rows_copied == 2 * ROWS
@@ -108,13 +108,11 @@ def test_instant_changes_of_several_are_copied_too(two, spark_engine):
     assert tables(two) == ["a", "b"]
 
 
-def test_one_that_must_be_copied_makes_all_wait_for_it(two, spark_engine):
+def test_one_that_must_be_copied_makes_all_wait_for_it(two, engine):
     """An INSTANT change of one table is not made before the other one's copy is swapped in."""
     statement = "ALTER TABLE a ADD COLUMN n INT; ALTER TABLE b MODIFY v BIGINT"
     two.execute("CREATE TABLE _b_snt (id INT)")
-    migrating = Migrating(
-        spark_engine, config_for(two, statement=statement, recheck_interval=3600.0)
-    )
+    migrating = Migrating(engine, config_for(two, statement=statement, recheck_interval=3600.0))
     try:
         migrating.wait_until(lambda: waits(migrating), "the wait for the operator")
         assert columns(two, "a") == [("id", "int"), ("v", "int")]

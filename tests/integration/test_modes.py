@@ -47,79 +47,79 @@ def interrupt(monkeypatch):
 
 
 @pytest.mark.parametrize("alter", ["ADD COLUMN z INT", "MODIFY a BIGINT"])
-def test_a_refused_definition_names_the_option(db, spark_engine, alter):
+def test_a_refused_definition_names_the_option(db, engine, alter):
     """In place or by copying: what the server refuses under its modes is refused, with the way."""
     make_table(db, rows=3)
     with pytest.raises(Refusal, match="Invalid default value for 'd'") as refused:
-        changed(spark_engine, db, alter=alter)
+        changed(engine, db, alter=alter)
     assert "--allow-zero-dates" in refused.value.hint
     assert tables(db) == ["t"]
 
 
-def test_a_statement_that_no_mode_accepts_names_none(db, spark_engine):
+def test_a_statement_that_no_mode_accepts_names_none(db, engine):
     """A wrong default of the statement itself is a mistake under any mode."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     with pytest.raises(Refusal, match="Invalid default value") as refused:
-        changed(spark_engine, db, alter="MODIFY a BIGINT DEFAULT 'x'")
+        changed(engine, db, alter="MODIFY a BIGINT DEFAULT 'x'")
     assert "--sql-mode" not in refused.value.hint
     assert "correct the statement" in refused.value.hint
 
 
-def test_the_shortcut_is_taken_under_the_chosen_modes(db, spark_engine):
+def test_the_shortcut_is_taken_under_the_chosen_modes(db, engine):
     """An instant change of such a table is instant."""
     make_table(db, rows=3)
-    report = changed(spark_engine, db, alter="ADD COLUMN z INT", modes=ZEROS)
+    report = changed(engine, db, alter="ADD COLUMN z INT", modes=ZEROS)
     assert report.algorithm == "instant"
     assert any("--allow-zero-dates" in line for line in report.summary())
 
 
-def test_other_modes_do_not_carry_on(db, spark_engine, interrupt):
+def test_other_modes_do_not_carry_on(db, engine, interrupt):
     """The choice is in the checkpoint; a run with another one is refused by name, R17."""
     make_table(db)
     config = {"alter": "MODIFY a BIGINT", "target_chunk_time": 0.05}
-    interrupt.at(spark_engine, db, "chunk.committed", 2, **config, modes=ZEROS)
+    interrupt.at(engine, db, "chunk.committed", 2, **config, modes=ZEROS)
     kept = tables(db)
     (shown,) = migrations(config_for(db).connection, database=db.name, table="t", max_age=9999.0)
     assert "  modes      --allow-zero-dates" in shown.lines()
     assert shown.to_dict()["modes"] == "--allow-zero-dates"
     for other, said in ((SessionModes(), "add --allow-zero-dates"), (OLD, "--allow-zero-dates")):
         with pytest.raises(Refusal, match="begun with --allow-zero-dates") as refused:
-            start(spark_engine, db, **config, modes=other).end()
+            start(engine, db, **config, modes=other).end()
         assert said in refused.value.hint
         assert tables(db) == kept
-    report = start(spark_engine, db, **config, modes=ZEROS).end()
+    report = start(engine, db, **config, modes=ZEROS).end()
     assert "carrying on" in report.resumed
     assert_nothing_left(db)
 
 
-def test_a_choice_does_not_carry_on_without_it(db, spark_engine, interrupt):
+def test_a_choice_does_not_carry_on_without_it(db, engine, interrupt):
     """A migration that was begun under the server's modes goes on under them alone."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     make_table(db, "SET SESSION sql_mode = ''")
     config = {"alter": "MODIFY a BIGINT", "target_chunk_time": 0.05}
-    interrupt.at(spark_engine, db, "chunk.committed", 2, **config)
+    interrupt.at(engine, db, "chunk.committed", 2, **config)
     with pytest.raises(Refusal, match="begun under the server's modes"):
-        start(spark_engine, db, **config, modes=ZEROS).end()
-    assert "carrying on" in start(spark_engine, db, **config).end().resumed
+        start(engine, db, **config, modes=ZEROS).end()
+    assert "carrying on" in start(engine, db, **config).end().resumed
 
 
-def test_a_servers_own_innodb_strict_mode_needs_no_option(db, spark_engine):
+def test_a_servers_own_innodb_strict_mode_needs_no_option(db, engine):
     """Where the server does not check the length of rows, a native ALTER does not either."""
     long = ", ".join(f"c{number} VARCHAR(250) NOT NULL DEFAULT ''" for number in range(40))
     made = f"CREATE TABLE t (id INT PRIMARY KEY, a INT, {long}) CHARSET=latin1 ROW_FORMAT=COMPACT"
     make_table(db, f"SET SESSION innodb_strict_mode = 0; {made}", rows=5)
     db.set_global("innodb_strict_mode", 0)
-    report = changed(spark_engine, db, alter="MODIFY a BIGINT")
+    report = changed(engine, db, alter="MODIFY a BIGINT")
     assert report.algorithm == "copy"
     assert not any("innodb_strict_mode" in line for line in report.warnings)
 
 
-def test_a_mode_that_the_server_does_not_know_is_refused(db, spark_engine):
+def test_a_mode_that_the_server_does_not_know_is_refused(db, engine):
     """NO_AUTO_CREATE_USER is gone since 8.0; nothing is written before."""
     make_table(db, rows=3)
     gone = SessionModes(sql_mode="NO_AUTO_CREATE_USER")
     with pytest.raises(Refusal, match="sql_mode cannot be 'NO_AUTO_CREATE_USER'"):
-        changed(spark_engine, db, alter="MODIFY a BIGINT", modes=gone)
+        changed(engine, db, alter="MODIFY a BIGINT", modes=gone)
     assert tables(db) == ["t"]
 
 
@@ -138,14 +138,14 @@ def test_modes_are_spelled_by_the_server(db):
     }
 
 
-def test_a_revert_goes_on_under_the_modes_of_the_migration(db, spark_engine):
+def test_a_revert_goes_on_under_the_modes_of_the_migration(db, engine):
     """The old table computes a date that only these modes accept; the record names them."""
     db.execute(f"SET SESSION sql_mode = '{OLD.sql_mode}'")
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20), f DATE AS (CAST(s AS DATE)) STORED)"
     )
     db.execute("INSERT INTO t (id, s) VALUES (1, '2021-02-30'), (2, '2021-03-01')")
-    swapped = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine, modes=OLD)
+    swapped = SwappedTable(db, "ADD COLUMN extra INT", engine=engine, modes=OLD)
     db.execute("INSERT INTO t (id, s) VALUES (3, '2021-02-31')")
     swapped.revert()
     assert swapped.columns() == ["id", "s", "f"]
@@ -157,13 +157,13 @@ def test_a_revert_goes_on_under_the_modes_of_the_migration(db, spark_engine):
 
 
 @pytest.mark.parametrize("zeros", ["NO_AUTO_VALUE_ON_ZERO", ""])
-def test_a_zero_in_a_column_that_becomes_auto_increment_is_named(db, spark_engine, zeros):
+def test_a_zero_in_a_column_that_becomes_auto_increment_is_named(db, engine, zeros):
     """It is kept; a native ALTER numbers it afresh unless the mode says otherwise."""
     db.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES (0, 1), (5, 2)")
     modes = SessionModes(sql_mode=zeros)
-    report = changed(spark_engine, db, alter="MODIFY id INT NOT NULL AUTO_INCREMENT", modes=modes)
+    report = changed(engine, db, alter="MODIFY id INT NOT NULL AUTO_INCREMENT", modes=modes)
     assert db.query("SELECT id FROM t ORDER BY id") == [(0,), (5,)]
     warned = any("keeps its 0" in line for line in report.warnings)
     assert warned is (zeros == "")
@@ -192,15 +192,13 @@ TWICE = "e ENUM('a', 'a') DEFAULT 'a', d DATE NOT NULL DEFAULT '0000-00-00'"
     ],
     ids=["the old table", "a child"],
 )
-def test_keys_are_moved_between_tables_that_only_older_modes_accept(
-    db, spark_engine, tables_made, alter
-):
+def test_keys_are_moved_between_tables_that_only_older_modes_accept(db, engine, tables_made, alter):
     """The statements beside the RENAME are refused for no definition that is there already."""
     db.execute("SET SESSION sql_mode = ''")
     for made in tables_made:
         db.execute(f"CREATE TABLE {made}")
         db.execute(f"INSERT INTO {made.split()[0]} (id) VALUES (1)")
-    changed(spark_engine, db, alter=alter, modes=ZEROS)
+    changed(engine, db, alter=alter, modes=ZEROS)
     assert tables(db) == ["p", "t"]
     assert db.query(
         "SELECT TABLE_NAME, REFERENCED_TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"

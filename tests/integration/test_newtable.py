@@ -403,7 +403,7 @@ LITERAL = (
 )
 
 
-def test_a_definition_whose_bytes_are_no_text_is_read(db, spark_engine):
+def test_a_definition_whose_bytes_are_no_text_is_read(db, engine):
     r"""After CONVERT TO the server writes a literal of a CHECK in the character set of before.
 
     Measured on 9.7.4: ``_latin1'n\xf6'`` in the middle of UTF-8.
@@ -411,16 +411,16 @@ def test_a_definition_whose_bytes_are_no_text_is_read(db, spark_engine):
     db.execute(LITERAL.format(""))
     db.execute("INSERT INTO t VALUES (1, 1, 'ä'), (2, 2, 'x')")
     for alter in ("CONVERT TO CHARACTER SET utf8mb4", "MODIFY a BIGINT"):
-        report, told = migrate_here(spark_engine, config_for(db, table="t", alter=alter))
+        report, told = migrate_here(engine, config_for(db, table="t", alter=alter))
         assert report.algorithm == "copy"
         assert told.said("plan: ")
     assert db.query("SELECT id, a, s FROM t ORDER BY id") == [(1, 1, "ä"), (2, 2, "x")]
 
 
-def test_a_constraint_whose_bytes_are_no_text_is_refused_by_name(db, spark_engine):
+def test_a_constraint_whose_bytes_are_no_text_is_refused_by_name(db, engine):
     """One with a name of its own has to be written anew from its text, which cannot be sent."""
     db.execute(LITERAL.format("CONSTRAINT mine"))
     db.execute("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4")
     with pytest.raises(Refusal, match="a CHECK constraint has a literal whose bytes"):
-        migrate_here(spark_engine, config_for(db, table="t", alter="MODIFY a BIGINT"))
+        migrate_here(engine, config_for(db, table="t", alter="MODIFY a BIGINT"))
     assert tables(db) == ["t"]

@@ -40,12 +40,12 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def change(db, spark_engine) -> Callable[..., Migrating]:
+def change(db, engine) -> Callable[..., Migrating]:
     """Make a small table; return what begins to change it."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
     given = {"table": "t", "alter": ALTER, "no_shortcut": True}
-    return lambda **more: start(spark_engine, db, **{**given, **more})
+    return lambda **more: start(engine, db, **{**given, **more})
 
 
 def in_grace(running: Migrating) -> bool:
@@ -343,7 +343,7 @@ def test_a_large_partitioned_table_is_emptied_partition_by_partition(db):
     assert tables(db) == []
 
 
-def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, spark_engine, monkeypatch):
+def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monkeypatch):
     """Nobody is told that a table is kept whose partitions are emptied already; how it ends."""
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, a INT)"
@@ -353,7 +353,7 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, spark_engine
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
     monkeypatch.setattr(swapped_out, "free_partitions", partial(free_partitions, large=0))
     monkeypatch.setattr(swapped_out, "_REST_SECONDS", 0.0)
-    change = partial(start, spark_engine, db, table="t", alter=ALTER, no_shortcut=True)
+    change = partial(start, engine, db, table="t", alter=ALTER, no_shortcut=True)
     interrupted_in_grace(change)
     assert "_t_old is kept until" in shown(db)
     running: list[Migrating] = []
@@ -375,11 +375,11 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, spark_engine
     assert tables(db) == ["t"]
 
 
-def test_cleanup_drops_a_large_partitioned_table_as_gently(db, spark_engine, monkeypatch):
+def test_cleanup_drops_a_large_partitioned_table_as_gently(db, engine, monkeypatch):
     """Partition by partition, with a rest before each; what was emptied before is said."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT) PARTITION BY HASH (id) PARTITIONS 4")
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
-    start(spark_engine, db, table="t", alter=ALTER, no_shortcut=True, drop_old_after=math.inf).end()
+    start(engine, db, table="t", alter=ALTER, no_shortcut=True, drop_old_after=math.inf).end()
     db.execute("ALTER TABLE _t_old TRUNCATE PARTITION p3")
     emptied: list[int] = []
 

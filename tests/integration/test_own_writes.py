@@ -53,7 +53,7 @@ def task(scene: Scene) -> Iterator[ChunkWriter]:
     """Yield a task of a gang that the driver has not given up."""
     licence = f"spirit-test-{scene.db.name}"
     with connect(scene.options(), role="test") as driver:
-        assert take_named_lock(driver, licence)
+        until(lambda: take_named_lock(driver, licence), "the end of the session before")
         join = JoinCopy(connection=scene.options(), mapping=scene.mapping, licence=licence)
         writer = join(0)
         try:
@@ -119,7 +119,7 @@ def writing(scene: Scene) -> Iterator[None]:
         thread.join()
 
 
-def test_nothing_of_the_copy_is_received(scene: Scene, spark_engine: Any) -> None:
+def test_nothing_of_the_copy_is_received(scene: Scene, engine: Any) -> None:
     """The server sends the application's changes alone, and the new table is right all the same."""
     run = new_run()
     scene.tables()
@@ -127,7 +127,7 @@ def test_nothing_of_the_copy_is_received(scene: Scene, spark_engine: Any) -> Non
     scene.db.execute("ANALYZE TABLE t")
     feed = scene.open(copying=True, own_writes=run)
     with writing(scene):
-        copy(scene, spark_engine, own_writes=run)
+        copy(scene, engine, own_writes=run)
     scene.drain()
     scene.assert_equal()
     found = feed.statistics()
@@ -142,15 +142,13 @@ def test_nothing_of_the_copy_is_received(scene: Scene, spark_engine: Any) -> Non
     assert own(scene, run) not in feed.position(), "it was not received"
 
 
-def test_without_the_option_the_copy_is_received_and_skipped(
-    scene: Scene, spark_engine: Any
-) -> None:
+def test_without_the_option_the_copy_is_received_and_skipped(scene: Scene, engine: Any) -> None:
     """The same figures see the difference, and nothing is left in gtid_executed."""
     scene.tables()
     fill(scene.db, ROWS)
     scene.db.execute("ANALYZE TABLE t")
     feed = scene.open(copying=True)
-    copy(scene, spark_engine)
+    copy(scene, engine)
     scene.drain()
     scene.assert_equal()
     copied = scene.db.query("SELECT SUM(LENGTH(v) + 8) FROM t")[0][0]
@@ -248,13 +246,13 @@ def test_a_killed_chunk_is_copied_under_its_numbers(scene: Scene) -> None:
     scene.assert_equal()
 
 
-def test_a_resumed_feed_goes_on(scene: Scene, spark_engine: Any) -> None:
+def test_a_resumed_feed_goes_on(scene: Scene, engine: Any) -> None:
     """What the first run copied unseen is neither waited for nor sent to the second one."""
     first, second = new_run(), new_run()
     scene.tables()
     fill(scene.db, ROWS)
     feed = scene.open(copying=True, own_writes=first)
-    copy(scene, spark_engine, own_writes=first)
+    copy(scene, engine, own_writes=first)
     scene.db.execute("UPDATE t SET v = 'between' WHERE id < 100")
     feed.block_wait()
     position = feed.position()
@@ -267,7 +265,7 @@ def test_a_resumed_feed_goes_on(scene: Scene, spark_engine: Any) -> None:
 
 
 def test_a_migration_that_is_interrupted_goes_on(
-    db: Database, spark_engine: Any, monkeypatch: pytest.MonkeyPatch
+    db: Database, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole command, under writers: each run has an identifier of its own (R17)."""
     first, second = new_run(), new_run()
@@ -275,14 +273,14 @@ def test_a_migration_that_is_interrupted_goes_on(
     make_table(db, 60_000)
     with Writers(db) as writers:
         Interruption(monkeypatch).at(
-            spark_engine,
+            engine,
             db,
             "chunk.committed",
             2,
             feed=FeedOptions(own_writes=first),
             target_chunk_time=0.02,
         )
-        run = start(spark_engine, db, feed=FeedOptions(own_writes=second))
+        run = start(engine, db, feed=FeedOptions(own_writes=second))
         report = run.end()
     assert report.resumed, run.told.text
     assert report.differences_found == 0, run.told.text

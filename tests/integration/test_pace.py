@@ -164,7 +164,7 @@ def test_a_repair_waits_for_its_turn(filled):
     assert filled.query("SELECT n FROM _t_new WHERE id = 7") == [(7,)]
 
 
-def test_a_build_of_indexes_waits_for_its_turn(filled, spark_engine, monkeypatch):
+def test_a_build_of_indexes_waits_for_its_turn(filled, engine, monkeypatch):
     """It cannot be paused once it runs, so it begins when there is no reason to wait."""
     throttled: list[bool] = []
 
@@ -188,13 +188,13 @@ def test_a_build_of_indexes_waits_for_its_turn(filled, spark_engine, monkeypatch
     config = config_for(
         filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, defer_indexes="on"
     )
-    run = Migrating(spark_engine, config)
+    run = Migrating(engine, config)
     run.end()
     assert throttled[:4] == [False] * 4
     assert filled.query("SHOW INDEX FROM t WHERE Key_name = 'n'")
 
 
-def test_the_heartbeat_is_written_while_a_run_works(filled, spark_engine, monkeypatch):
+def test_the_heartbeat_is_written_while_a_run_works(filled, engine, monkeypatch):
     """The server's time is in a row of the checkpoint table, also in a dry run."""
     sql = f"SELECT written_at FROM _t_chkpnt WHERE id = {HEARTBEAT_ID}"
     beats: list[object] = []
@@ -206,7 +206,7 @@ def test_the_heartbeat_is_written_while_a_run_works(filled, spark_engine, monkey
 
     once_at(monkeypatch, "chunk.committed", see_two)
     config = config_for(filled, table="t", alter="ADD COLUMN x INT", no_shortcut=True, dry_run=True)
-    Migrating(spark_engine, config).end()
+    Migrating(engine, config).end()
     assert len(beats) == 2
     assert filled.query("SHOW TABLES") == [("t",)]
 
@@ -231,7 +231,7 @@ def test_a_beat_is_one_row_with_the_servers_time(db):
     assert first < second
 
 
-def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, spark_engine, monkeypatch):
+def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, engine, monkeypatch):
     """Others who write are seen by the server's counters: the report has how many tasks worked."""
     monkeypatch.setattr(adaptive_module, "_LONGEST_MEASURE", 0.3)
     filled.execute("CREATE TABLE other (n INT)")
@@ -248,7 +248,7 @@ def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, spark_en
     writer.start()
     try:
         config = config_for(filled, table="t", alter="ADD x INT", no_shortcut=True, nice=20.0)
-        run = Migrating(spark_engine, config)
+        run = Migrating(engine, config)
         run.wait_until(lambda: any(one.pace for one in run.told.snapshots), "the pace to be shown")
         report = run.end()
     finally:
@@ -266,5 +266,5 @@ def test_a_run_makes_room_for_other_writers_and_for_nobody_none(filled, spark_en
     monkeypatch.setattr(adaptive_module.Adaptive, "saw", noted)
     once_at(monkeypatch, "feed.started", lambda: known.wait(DEADLINE))
     quiet = config_for(filled, table="t", alter="ADD y INT", no_shortcut=True)
-    report = Migrating(spark_engine, quiet).end()
+    report = Migrating(engine, quiet).end()
     assert report.median_tasks in {None, 2.0}

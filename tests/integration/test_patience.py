@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mysql_server import MySQLServer
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.kits.migrate import Migrating
 
 
@@ -116,7 +116,7 @@ def assert_equal_rows(db: Database, before: list[tuple[object, ...]]) -> None:
 def test_an_outage_ends_nothing(
     server: MySQLServer,
     lone: Database,
-    spark_engine: SparkEngine,
+    engine: GangEngine,
     monkeypatch: pytest.MonkeyPatch,
     point: str,
     nth: int,
@@ -127,7 +127,7 @@ def test_an_outage_ends_nothing(
     outage = Outage(server, point, nth)
     monkeypatch.setattr(points, "_listener", "here")
     monkeypatch.setattr(points, "_announce", outage.passed)
-    run = start(spark_engine, lone, target_chunk_time=0.02, defer_indexes="on")
+    run = start(engine, lone, target_chunk_time=0.02, defer_indexes="on")
     report = run.end(300)
     assert outage.over.is_set()
     assert report.outcome == "done"
@@ -140,12 +140,12 @@ def test_an_outage_ends_nothing(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_outage_does_not_end_a_deferral(
-    server: MySQLServer, lone: Database, spark_engine: SparkEngine
+    server: MySQLServer, lone: Database, engine: GangEngine
 ) -> None:
     """R16: whoever waits for the sentinel waits for the server too, and applies what comes then."""
     make_table(lone)
     flushes = FeedOptions(flush_interval=0.2)
-    run = start(spark_engine, lone, defer_cutover=True, feed=flushes)
+    run = start(engine, lone, defer_cutover=True, feed=flushes)
     run.wait_until(lambda: phase(run) == "sentinel", "wait for the sentinel")
     outage = Outage(server, "")
     outage.begin()

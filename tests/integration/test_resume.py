@@ -24,13 +24,13 @@ def points(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("point", "nth"), kills.chosen(kills.FEW_OF_A_RUN, kills.MORE_OF_A_RUN))
-def test_killed_anywhere_the_same_command_finishes(db, spark_engine, points, point, nth):
+def test_killed_anywhere_the_same_command_finishes(db, engine, points, point, nth):
     """Kill -9 of all processes, writers that go on, the same command: every row is there."""
     make_table(db)
     with Writers(db) as writers:
         kill_at(db, points, point, nth)
         assert "_t_chkpnt" in tables(db)
-        run = start(spark_engine, db)
+        run = start(engine, db)
         report = run.end(600)
     assert report.outcome == "done"
     assert report.resumed, run.told.text
@@ -46,14 +46,14 @@ if kills.EVERYWHERE:
     @pytest.mark.timeout(1200)
     @pytest.mark.parametrize(("point", "nth"), kills.OF_A_BEGINNING)
     def test_killed_before_there_is_a_new_table_the_same_command_finishes(
-        db, spark_engine, points, point, nth
+        db, engine, points, point, nth
     ):
         """Nothing may be there to carry on: what is there is carried on or made anew (R17)."""
         make_table(db)
         with Writers(db) as writers:
             kill_at(db, points, point, nth)
             assert "_t_new" not in tables(db)
-            run = start(spark_engine, db)
+            run = start(engine, db)
             report = run.end(600)
         assert report.outcome == "done"
         assert report.differences_found == 0, run.told.text
@@ -62,7 +62,7 @@ if kills.EVERYWHERE:
 
     @pytest.mark.slow
     @pytest.mark.timeout(1200)
-    def test_killed_before_a_repair_the_same_command_finds_the_row_again(db, spark_engine, points):
+    def test_killed_before_a_repair_the_same_command_finds_the_row_again(db, engine, points):
         """What the first run found and did not repair is repaired before anything is swapped."""
         make_table(db)
         with Writers(db) as writers:
@@ -74,7 +74,7 @@ if kills.EVERYWHERE:
             )
             kill_at(db, points, *kills.OF_A_REPAIR, on_the_way=planting)
             assert db.query(f"SELECT b FROM _t_new WHERE id = {PLANTED}") == [("planted",)]
-            run = start(spark_engine, db)
+            run = start(engine, db)
             report = run.end(600)
         assert report.outcome == "done"
         assert report.resumed, run.told.text

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.mysql import Database
 
 pytestmark = pytest.mark.kills
@@ -53,7 +53,7 @@ BASE = ["audit", "customers", "items", "journal", "notes", "orders"]
 class Family:
     """The related tables, their writers, and one change after the other."""
 
-    def __init__(self, db: Database, engine: SparkEngine) -> None:
+    def __init__(self, db: Database, engine: GangEngine) -> None:
         self.db, self.engine = db, engine
         make_relatives(db)
         self.before = catalogue(db)
@@ -124,9 +124,9 @@ def stops(length: int) -> Sequence[int]:
 
 
 @pytest.fixture
-def family(db: Database, spark_engine: SparkEngine) -> Family:
+def family(db: Database, engine: GangEngine) -> Family:
     """Return the tables."""
-    return Family(db, spark_engine)
+    return Family(db, engine)
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from tests.kits.resume import ROWS, Interruption, assert_nothing_left, make_tabl
 SMALL_SNAPSHOTS: dict[str, Any] = {"checksum_yield_timeout": 0.001, "threads": 1}
 
 
-def stop_between_snapshots(spark_engine, db, monkeypatch):
+def stop_between_snapshots(engine, db, monkeypatch):
     """Interrupt a migration whose checksum has compared a part; return how far it came."""
     make_table(db)
     interruption = Interruption(monkeypatch)
-    interruption.at(spark_engine, db, "checksum.lock", 2, **SMALL_SNAPSHOTS)
+    interruption.at(engine, db, "checksum.lock", 2, **SMALL_SNAPSHOTS)
     record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
     (bound,) = record["tables"][0]["checked_up_to"]
     assert record["phase"] == "checksum"
@@ -25,73 +25,71 @@ def stop_between_snapshots(spark_engine, db, monkeypatch):
     return int(bound)
 
 
-def finish(spark_engine, db):
+def finish(engine, db):
     """Run the same command to its end; return its messages and its report."""
-    run = start(spark_engine, db, **SMALL_SNAPSHOTS)
+    run = start(engine, db, **SMALL_SNAPSHOTS)
     report = run.end()
     assert int(db.query("SELECT COUNT(*) FROM t WHERE a = id DIV 2 * 3")[0][0]) == ROWS
     assert_nothing_left(db)
     return run.told.text, report
 
 
-def test_what_was_compared_is_not_compared_again(db, spark_engine, monkeypatch):
+def test_what_was_compared_is_not_compared_again(db, engine, monkeypatch):
     """Changes of the source do not matter, before the stop nor after it: the feed has them."""
-    bound = stop_between_snapshots(spark_engine, db, monkeypatch)
+    bound = stop_between_snapshots(engine, db, monkeypatch)
     db.execute("UPDATE t SET b = 'later' WHERE id < 100")
-    told, report = finish(spark_engine, db)
+    told, report = finish(engine, db)
     assert "goes on where the earlier run's stopped" in told
     assert report.checksum_rows <= ROWS - bound // 2 + 1
     assert report.differences_found == 0
 
 
 @pytest.mark.parametrize(("where", "rows"), [("id IN (6, 8)", 2), ("TRUE", ROWS)])
-def test_a_write_to_the_new_table_between_two_runs_is_found(
-    db, spark_engine, monkeypatch, where, rows
-):
+def test_a_write_to_the_new_table_between_two_runs_is_found(db, engine, monkeypatch, where, rows):
     """Only a comparison of all rows brings such rows back."""
-    stop_between_snapshots(spark_engine, db, monkeypatch)
+    stop_between_snapshots(engine, db, monkeypatch)
     db.execute(f"DELETE FROM _t_new WHERE {where}")
-    told, report = finish(spark_engine, db)
+    told, report = finish(engine, db)
     assert "_t_new was written to after the checkpoint" in told
     assert report.differences_found == rows
 
 
-def test_a_hidden_change_between_two_runs_is_found(db, spark_engine, monkeypatch):
+def test_a_hidden_change_between_two_runs_is_found(db, engine, monkeypatch):
     """R13: everything is compared again, since nothing shows which rows it changed."""
-    stop_between_snapshots(spark_engine, db, monkeypatch)
+    stop_between_snapshots(engine, db, monkeypatch)
     db.execute("SET SESSION binlog_format = STATEMENT")
     db.execute("UPDATE t SET b = 'in text' WHERE id IN (6, 8)")
-    told, report = finish(spark_engine, db)
+    told, report = finish(engine, db)
     assert "changes that are not in the binlog as rows were passed over" in told
     assert report.differences_found == 2
 
 
-def test_a_new_table_that_was_truncated_is_another_one(db, spark_engine, monkeypatch):
+def test_a_new_table_that_was_truncated_is_another_one(db, engine, monkeypatch):
     """TRUNCATE gives it another number: nothing proves that it is the one that was filled."""
-    stop_between_snapshots(spark_engine, db, monkeypatch)
+    stop_between_snapshots(engine, db, monkeypatch)
     db.execute("TRUNCATE TABLE _t_new")
     with pytest.raises(Refusal, match="_t_new is not the table that the migration"):
-        start(spark_engine, db, **SMALL_SNAPSHOTS).end()
+        start(engine, db, **SMALL_SNAPSHOTS).end()
     db.execute("DROP TABLE _t_new")
-    told, report = finish(spark_engine, db)
+    told, report = finish(engine, db)
     assert "_t_new is gone" in told
     assert report.differences_found == 0
 
 
-def test_a_write_between_two_runs_is_found_without_gtids(db_file, spark_engine, monkeypatch):
+def test_a_write_between_two_runs_is_found_without_gtids(db_file, engine, monkeypatch):
     """There the place in the binlog file shows it."""
-    bound = stop_between_snapshots(spark_engine, db_file, monkeypatch)
+    bound = stop_between_snapshots(engine, db_file, monkeypatch)
     db_file.execute("DELETE FROM _t_new WHERE id = %s", (bound - 1,))
-    told, report = finish(spark_engine, db_file)
+    told, report = finish(engine, db_file)
     assert "_t_new was written to after the checkpoint" in told
     assert report.differences_found == 1
 
 
-def test_after_a_killed_run_everything_is_compared_again(db, spark_engine, monkeypatch):
+def test_after_a_killed_run_everything_is_compared_again(db, engine, monkeypatch):
     """It could not note where it stopped writing, so any later write may be another session's."""
-    stop_between_snapshots(spark_engine, db, monkeypatch)
+    stop_between_snapshots(engine, db, monkeypatch)
     db.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.settled_at', '') WHERE id = 1")
     db.execute("UPDATE _t_new SET a = 1 WHERE id = 8")
-    told, report = finish(spark_engine, db)
+    told, report = finish(engine, db)
     assert "_t_new was written to after the checkpoint" in told
     assert report.differences_found == 1

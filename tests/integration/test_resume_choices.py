@@ -47,10 +47,10 @@ def interrupt(monkeypatch):
 
 
 @pytest.fixture
-def stopped(db, spark_engine, interrupt):
+def stopped(db, engine, interrupt):
     """A migration that was interrupted in its copy, after some chunks."""
     make_table(db, ROWS)
-    run = interrupt.at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    run = interrupt.at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
     assert "the same command carries on from here" in run.told.text
     assert tables(db) == KEPT
     return db
@@ -84,15 +84,13 @@ def assert_migrated(db, rows=ROWS):
     assert_nothing_left(db)
 
 
-def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(
-    stopped, spark_engine
-):
+def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(stopped, engine):
     """Options of speed do not matter, nor do blanks, case and backquotes of the ALTER."""
     record = the_record(stopped)
     assert record.phase == "copy"
     assert record.position
     spelled = "modify `a` bigint ,  add  z int not null  default 5 , add index(`b`)"
-    run = start(spark_engine, stopped, alter=spelled, threads=1, target_chunk_time=0.5)
+    run = start(engine, stopped, alter=spelled, threads=1, target_chunk_time=0.5)
     report = run.end()
     assert "carrying on: stopped in the copy phase" in report.resumed
     assert report.runs == 2
@@ -101,7 +99,7 @@ def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(
     assert_migrated(stopped)
 
 
-def test_a_defect_at_the_last_record_keeps_the_copy(db, spark_engine, interrupt, monkeypatch):
+def test_a_defect_at_the_last_record_keeps_the_copy(db, engine, interrupt, monkeypatch):
     """R17: a record with a position is there, from which the next run carries on."""
 
     def fail(*_):
@@ -110,18 +108,18 @@ def test_a_defect_at_the_last_record_keeps_the_copy(db, spark_engine, interrupt,
     make_table(db, ROWS)
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoints, "_settle", fail)
-        run = interrupt.at(spark_engine, db, "checkpoint.written")
+        run = interrupt.at(engine, db, "checkpoint.written")
     assert "the same command carries on from here" in run.told.text
     assert tables(db) == KEPT
-    assert start(spark_engine, db).end().runs == 2
+    assert start(engine, db).end().runs == 2
     assert_migrated(db)
 
 
-def test_another_alter_throws_no_copied_rows_away_unasked(stopped, spark_engine):
+def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
     """It is refused, and names what would be lost and every way on; the first one carries on."""
     record = the_record(stopped)
     with pytest.raises(UnfinishedWork, match="another statement: ALTER TABLE") as refused:
-        start(spark_engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5").end()
+        start(engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5").end()
     assert refused.value.exit_code == 2
     (lost,) = refused.value.details
     assert f"{human_count(record.rows_copied)} rows copied in" in lost
@@ -129,15 +127,13 @@ def test_another_alter_throws_no_copied_rows_away_unasked(stopped, spark_engine)
     for way in ("the command that it was begun with", "--start-afresh", "spirit-py cleanup"):
         assert way in refused.value.hint
     assert tables(stopped) == KEPT
-    assert start(spark_engine, stopped).end().runs == 2
+    assert start(engine, stopped).end().runs == 2
     assert_migrated(stopped)
 
 
-def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, spark_engine):
+def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
     """The tables of an abandoned migration are dropped for another one of the same table."""
-    run = start(
-        spark_engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5", start_afresh=True
-    )
+    run = start(engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5", start_afresh=True)
     report = run.end()
     assert "dropped with the earlier run: " in run.told.text
     assert "starts afresh" in report.resumed
@@ -146,14 +142,14 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, spark_eng
     assert_migrated(stopped)
 
 
-def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, spark_engine):
+def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, engine):
     """Whatever would become of it: the dry run is refused, and the migration is carried on."""
 
     def refused(why, **config):
         row = stopped.query("SELECT * FROM _t_chkpnt")
         copied = stopped.query("SELECT COUNT(*) FROM _t_new")
         with pytest.raises(Refusal, match=f"_t_new, .*_t_chkpnt.*{why}") as refusal:
-            start(spark_engine, stopped, dry_run=True, **config).end()
+            start(engine, stopped, dry_run=True, **config).end()
         assert "spirit-py cleanup" in refusal.value.hint
         assert refusal.value.exit_code == 2
         assert tables(stopped) == KEPT
@@ -170,22 +166,22 @@ def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, spark_engine):
     stopped.execute("UPDATE _t_chkpnt SET record = '{}' WHERE id = 1")
     refused("cannot be read")
     stopped.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (whole,))
-    assert start(spark_engine, stopped).end().runs == 2
+    assert start(engine, stopped).end().runs == 2
     assert_migrated(stopped)
 
 
-def test_a_dry_run_begins_over_one_that_was_killed(db, spark_engine, interrupt, monkeypatch):
+def test_a_dry_run_begins_over_one_that_was_killed(db, engine, interrupt, monkeypatch):
     """What a dry run left is of no use: the next one drops it, and ends well."""
     make_table(db, 50)
     with monkeypatch.context() as patched:
         patched.setattr(auxiliary, "leave", lambda *_, **__: None)
-        interrupt.at(spark_engine, db, "checksum.compare", dry_run=True)
+        interrupt.at(engine, db, "checksum.compare", dry_run=True)
     assert tables(db) == KEPT
-    assert start(spark_engine, db, dry_run=True, alter="MODIFY a BIGINT").end().rehearsal
+    assert start(engine, db, dry_run=True, alter="MODIFY a BIGINT").end().rehearsal
     assert_nothing_left(db)
 
 
-def test_status_shows_why_nothing_can_be_resumed(stopped, spark_engine):
+def test_status_shows_why_nothing_can_be_resumed(stopped, engine):
     """Each is seen before anything is touched; the last one makes a new beginning."""
     assert shown(stopped).again == "carry on"
     stopped.execute("RENAME TABLE _t_new TO elsewhere")
@@ -197,20 +193,20 @@ def test_status_shows_why_nothing_can_be_resumed(stopped, spark_engine):
     stopped.execute("UPDATE _t_chkpnt SET record = '{}' WHERE id = 1")
     assert "format None" in shown(stopped).unreadable
     assert "with --start-afresh" in shown(stopped).reason
-    report = start(spark_engine, stopped, start_afresh=True).end()
+    report = start(engine, stopped, start_afresh=True).end()
     assert "starts afresh" in report.resumed
     assert "cannot be read: it has format None" in report.resumed
     assert (report.rows_copied, report.runs) == (ROWS, 1)
     assert_migrated(stopped)
 
 
-def test_a_purged_binlog_begins_afresh(stopped, spark_engine):
+def test_a_purged_binlog_begins_afresh(stopped, engine):
     """The changes since the checkpoint are gone: everything is copied again."""
     purge_binlogs(stopped)
     seen = shown(stopped)
     assert seen.again == "start afresh"
     assert "cannot go on where it stopped: " in seen.reason
-    report = start(spark_engine, stopped).end()
+    report = start(engine, stopped).end()
     assert seen.reason in report.resumed
     assert_migrated(stopped)
 
@@ -248,25 +244,25 @@ def grow_to(db, position):
         ("ALTER TABLE _t_new ADD COLUMN other INT", "the new table of"),
     ],
 )
-def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, spark_engine, ddl, reason):
+def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, engine, ddl, reason):
     """R14: it stops and drops its own tables; the source is left alone; the next run begins."""
     stopped.execute(ddl)
     with pytest.raises(SchemaChanged, match=reason):
-        start(spark_engine, stopped).end()
+        start(engine, stopped).end()
     assert_nothing_left(stopped)
     assert int(stopped.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
 
 
-def test_another_server_behind_the_address_is_refused(stopped, spark_engine):
+def test_another_server_behind_the_address_is_refused(stopped, engine):
     """R14: its tables may be a replica's: the run is refused, and nothing of them is dropped."""
     first = "00000000-0000-0000-0000-000000000001"
     rewrite(stopped, server_uuid=first, position=f"gtid;{first};{first}:1-5")
     with pytest.raises(Refusal, match=r"another one answers at the same address.*never executed"):
-        start(spark_engine, stopped).end()
+        start(engine, stopped).end()
     assert tables(stopped) == KEPT
 
 
-def test_what_cannot_be_looked_at_is_kept(stopped, spark_engine, monkeypatch):
+def test_what_cannot_be_looked_at_is_kept(stopped, engine, monkeypatch):
     """R17: an error on the way to resuming proves nothing; everything stays for the next try."""
 
     def fail(*_, **__):
@@ -275,14 +271,14 @@ def test_what_cannot_be_looked_at_is_kept(stopped, spark_engine, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(looking, "why_unreachable", fail)
         with pytest.raises(ServerFault, match="Lost connection"):
-            start(spark_engine, stopped).end()
+            start(engine, stopped).end()
     assert tables(stopped) == KEPT
-    assert start(spark_engine, stopped).end().runs == 2
+    assert start(engine, stopped).end().runs == 2
     assert_migrated(stopped)
 
 
 @pytest.mark.parametrize("bound", [("1 OR TRUE",), ("1", "2")])
-def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, spark_engine, bound):
+def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, engine, bound):
     """What goes into SQL text is read back strictly; status and run say the same (R17)."""
     record = the_record(stopped)
     (table,) = record.tables
@@ -292,12 +288,12 @@ def test_a_checkpoint_with_a_damaged_bound_cannot_be_read(stopped, spark_engine,
     seen = shown(stopped)
     assert seen.again == "refuse"
     assert "uncopied" in seen.unreadable
-    report = start(spark_engine, stopped, start_afresh=True).end()
+    report = start(engine, stopped, start_afresh=True).end()
     assert f"cannot be read: {seen.unreadable}" in report.resumed
     assert_migrated(stopped)
 
 
-def test_after_a_swap_an_unreadable_checkpoint_does_not_begin_afresh(stopped, spark_engine):
+def test_after_a_swap_an_unreadable_checkpoint_does_not_begin_afresh(stopped, engine):
     """The old table may be the only copy of the rows from before: status and run say so."""
     stopped.execute("RENAME TABLE t TO _t_old, _t_new TO t")
     for ruin in (
@@ -309,33 +305,33 @@ def test_after_a_swap_an_unreadable_checkpoint_does_not_begin_afresh(stopped, sp
         assert seen.again == "refuse"
         assert "_t_old exists: the swap may have been done" in "\n".join(seen.lines())
         with pytest.raises(Refusal, match="only copy") as caught:
-            start(spark_engine, stopped).end()
+            start(engine, stopped).end()
         assert caught.value.message == seen.reason
     assert tables(stopped) == ["_t_chkpnt", "_t_old", "t"]
 
 
-def test_a_new_table_is_refused_as_a_source(stopped, spark_engine):
+def test_a_new_table_is_refused_as_a_source(stopped, engine):
     """What a migration made for itself is not migrated, whether it runs or was stopped."""
     for table in ("_t_new", "_t_chkpnt"):
         with pytest.raises(Refusal, match="an auxiliary table of a migration"):
-            start(spark_engine, stopped, table=table, alter="MODIFY a INT").end()
+            start(engine, stopped, table=table, alter="MODIFY a INT").end()
     assert tables(stopped) == KEPT
 
 
-def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, spark_engine):
+def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, engine):
     """It would drop its tables at the end, which are those of the real migration."""
     with pytest.raises(Refusal, match="can be carried on"):
-        start(spark_engine, stopped, dry_run=True).end()
+        start(engine, stopped, dry_run=True).end()
     assert tables(stopped) == KEPT
 
 
-def test_a_row_deleted_between_two_runs_stays_deleted(db, spark_engine, monkeypatch):
+def test_a_row_deleted_between_two_runs_stays_deleted(db, engine, monkeypatch):
     """R17: rows that an earlier run copied after its last record, deleted while it was away."""
     make_table(db, ROWS)
     blocker = db.connect()
     try:
         cursor = blocker.cursor()
-        run = start_held(db, spark_engine, monkeypatch, cursor)
+        run = start_held(db, engine, monkeypatch, cursor)
         copied = "SELECT COUNT(*) FROM _t_new WHERE id > 2000"
         run.wait_until(lambda: int(db.query(copied)[0][0]) > 0, "later chunks copied")
         run.stop.request(MigrationFailure("stopped by the test"))
@@ -350,14 +346,14 @@ def test_a_row_deleted_between_two_runs_stays_deleted(db, spark_engine, monkeypa
     gone = [int(row[0]) for row in db.query("SELECT id FROM _t_new WHERE id > 2000 LIMIT 50")]
     assert gone
     db.execute(f"DELETE FROM t WHERE id IN ({', '.join(map(str, gone))})")
-    again = start(spark_engine, db, no_repair=True, threads=1)
+    again = start(engine, db, no_repair=True, threads=1)
     report = again.end()
     assert report.runs == 2
     assert report.differences_found == 0, again.told.text
     assert_migrated(db, ROWS - len(gone))
 
 
-def start_held(db, spark_engine, monkeypatch, cursor):
+def start_held(db, engine, monkeypatch, cursor):
     """Start a migration whose first chunk waits for a row lock, while the others are copied."""
     held = threading.Event()
 
@@ -367,15 +363,15 @@ def start_held(db, spark_engine, monkeypatch, cursor):
         held.set()
 
     once_at(monkeypatch, "create.done", hold)
-    run = start(spark_engine, db, target_chunk_time=0.01)
+    run = start(engine, db, target_chunk_time=0.01)
     run.wait_until(held.is_set, "new table")
     return run
 
 
-def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, spark_engine, interrupt):
+def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, engine, interrupt):
     """It was dropped by the operator while no process ran."""
     make_table(db, ROWS)
-    run = start(spark_engine, db, defer_cutover=True)
+    run = start(engine, db, defer_cutover=True)
     run.wait_until(lambda: "_t_snt" in tables(db) and the_record(db).sentinel, "sentinel")
     run.wait_until(lambda: the_record(db).phase == "sentinel", "wait")
     run.stop.request(MigrationFailure("stopped by the test"))
@@ -384,22 +380,22 @@ def test_a_sentinel_that_was_dropped_meanwhile_is_not_made_again(db, spark_engin
     assert tables(db) == ["_t_chkpnt", "_t_new", "_t_snt", "t"]
     assert shown(db).deferred
     db.execute("DROP TABLE _t_snt")
-    report = start(spark_engine, db, defer_cutover=True).end()
+    report = start(engine, db, defer_cutover=True).end()
     assert report.runs == 2
     assert report.rows_copied_before == ROWS
     assert_migrated(db)
 
 
-def test_several_tables_are_carried_on_together(db, spark_engine, interrupt):
+def test_several_tables_are_carried_on_together(db, engine, interrupt):
     """One of them copied, the other not: in whatever order the statements are given."""
     make_table(db, ROWS)
     db.execute("CREATE TABLE s LIKE t; INSERT INTO s SELECT * FROM t")
     one, other = (f"ALTER TABLE {name} ADD COLUMN z INT NOT NULL DEFAULT 5" for name in ("s", "t"))
     given = {"table": "", "alter": "", "target_chunk_time": 0.05}
-    run = interrupt.at(spark_engine, db, "chunk.committed", 4, statement=f"{one}; {other}", **given)
+    run = interrupt.at(engine, db, "chunk.committed", 4, statement=f"{one}; {other}", **given)
     assert tables(db) == ["_s_chkpnt", "_s_new", "_t_chkpnt", "_t_new", "s", "t"], run.told.text
     assert shown(db, "s").tables == (f"{db.name}.s", f"{db.name}.t") == shown(db, "t").tables
-    report = start(spark_engine, db, statement=f"{other};\n{one}", **given).end()
+    report = start(engine, db, statement=f"{other};\n{one}", **given).end()
     assert report.runs == 2
     assert report.differences_found == 0
     assert_nothing_left(db, "s", "t")
@@ -464,7 +460,7 @@ def test_cleanup_drops_an_old_table_when_told_to(stopped):
     assert tables(stopped) == ["t"]
 
 
-def test_long_names_get_auxiliary_names_of_their_own(db, spark_engine):
+def test_long_names_get_auxiliary_names_of_their_own(db, engine):
     """Names that are equal in their first 63 characters are two tables, each with one migration."""
     first, second = ("x" * 63 + end for end in "ab")
     assert AuxiliaryNames.of(first).checkpoint != AuxiliaryNames.of(second).checkpoint
@@ -473,19 +469,19 @@ def test_long_names_get_auxiliary_names_of_their_own(db, spark_engine):
     with connect(config_for(db).connection, role="test") as session:
         session.query("SELECT GET_LOCK(%s, 0)", (lock_name("migration", db.name, first),))
         with pytest.raises(Refusal, match="another migration"):
-            start(spark_engine, db, table=first, alter="ADD z INT", no_shortcut=False).end()
-        start(spark_engine, db, table=second, alter="ADD z INT", no_shortcut=False).end()
+            start(engine, db, table=first, alter="ADD z INT", no_shortcut=False).end()
+        start(engine, db, table=second, alter="ADD z INT", no_shortcut=False).end()
     assert tables(db) == [first, second]
 
 
-def test_sessions_of_a_dead_run_are_ended(stopped, spark_engine):
+def test_sessions_of_a_dead_run_are_ended(stopped, engine):
     """What a killed program left executing on the server must not write any more (R18)."""
     connection = config_for(stopped).connection
     label = f"0123 {lock_name('migration', stopped.name, 't').rpartition(':')[2]}"
     dead = connect(dataclasses.replace(connection, label=label), role="apply")
     stranger = connect(dataclasses.replace(connection, label="0123 other"), role="apply")
     try:
-        run = start(spark_engine, stopped)
+        run = start(engine, stopped)
         run.end()
         assert "ended 1 sessions of an earlier run" in run.told.text
         assert not dead.alive()
@@ -496,7 +492,7 @@ def test_sessions_of_a_dead_run_are_ended(stopped, spark_engine):
     assert_migrated(stopped)
 
 
-def test_a_stop_ends_a_check_that_takes_hours(db, spark_engine, monkeypatch):
+def test_a_stop_ends_a_check_that_takes_hours(db, engine, monkeypatch):
     """The statements of the preparation are ended on the server, not waited for."""
     make_table(db, 10)
     slow = "SELECT SLEEP(100000)"
@@ -507,7 +503,7 @@ def test_a_stop_ends_a_check_that_takes_hours(db, spark_engine, monkeypatch):
 
     check = registry.Check("slow", registry.CheckScope.SOURCE, look, ErrorCode.SERVER_SETTINGS)
     monkeypatch.setattr(registry, "CHECKS", (check,))
-    run = start(spark_engine, db)
+    run = start(engine, db)
     running = "SELECT 1 FROM information_schema.PROCESSLIST WHERE INFO = %s"
     run.wait_until(lambda: db.query(running, (slow,)), "slow check")
     run.stop.request(Interrupted(signal.SIGINT))

@@ -12,7 +12,7 @@ from tests.kits.resume import assert_nothing_left
 from tests.kits.tables import tables
 
 if TYPE_CHECKING:
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.mysql import Database
 
 ROWS = 3000
@@ -47,7 +47,7 @@ def make(db: Database) -> None:
     db.execute("ANALYZE TABLE t")
 
 
-def begin(engine: SparkEngine, db: Database, alter: str, **config: bool) -> Migrating:
+def begin(engine: GangEngine, db: Database, alter: str, **config: bool) -> Migrating:
     """Begin the migration, or carry it on."""
     given = {"table": "t", "alter": alter, "no_shortcut": True}
     return Migrating(engine, config_for(db, **given, **config))
@@ -62,7 +62,7 @@ def write(db: Database, sql: str) -> None:
     session.close()
 
 
-def stopped_by(engine: SparkEngine, db: Database, alter: str, sql: str) -> HiddenChange:
+def stopped_by(engine: GangEngine, db: Database, alter: str, sql: str) -> HiddenChange:
     """Run until the comparison is over, write, and give what that ended the run with."""
     make(db)
     run = begin(engine, db, alter, defer_cutover=True)
@@ -87,34 +87,34 @@ def assert_equal(db: Database, run: Migrating, rows: list[tuple[object, ...]]) -
 
 @pytest.mark.parametrize("sql", HIDDEN.values(), ids=HIDDEN)
 def test_what_was_hidden_is_found_by_the_checksum(
-    db: Database, spark_engine: SparkEngine, sql: str
+    db: Database, engine: GangEngine, sql: str
 ) -> None:
     """R13: the copy stays, the same command passes over what was hidden and compares every row."""
-    error = stopped_by(spark_engine, db, ALTERS["plain"], sql)
+    error = stopped_by(engine, db, ALTERS["plain"], sql)
     assert f"{db.name}.t" in str(error)
     rows = db.query(f"SELECT {COLUMNS} FROM t ORDER BY id")
     db.execute("DROP TABLE _t_snt")
-    run = begin(spark_engine, db, ALTERS["plain"])
+    run = begin(engine, db, ALTERS["plain"])
     assert_equal(db, run, rows)
     assert run.report is not None
     assert run.report.differences_found > 0, run.told.text
 
 
-def test_a_stale_row_blocks_no_other_row(db: Database, spark_engine: SparkEngine) -> None:
+def test_a_stale_row_blocks_no_other_row(db: Database, engine: GangEngine) -> None:
     """R13, R21: a row left by a hidden delete does not conflict with others in a new unique key."""
     alter = ALTERS["unique"]
-    stopped_by(spark_engine, db, alter, HIDDEN["delete"])
+    stopped_by(engine, db, alter, HIDDEN["delete"])
     write(db, "INSERT INTO t VALUES (9001, 5, 'takes the value', NULL)")
     rows = db.query(f"SELECT {COLUMNS} FROM t ORDER BY id")
     db.execute("DROP TABLE _t_snt")
-    assert_equal(db, begin(spark_engine, db, alter), rows)
+    assert_equal(db, begin(engine, db, alter), rows)
 
 
-def test_a_hidden_change_of_the_same_run_stops_it(db: Database, spark_engine: SparkEngine) -> None:
+def test_a_hidden_change_of_the_same_run_stops_it(db: Database, engine: GangEngine) -> None:
     """R13: only what was committed before a run began is passed over in it."""
     alter = ALTERS["plain"]
-    stopped_by(spark_engine, db, alter, HIDDEN["update"])
-    again = begin(spark_engine, db, alter)
+    stopped_by(engine, db, alter, HIDDEN["update"])
+    again = begin(engine, db, alter)
     again.wait_until(lambda: "changes that are not in the binlog" in again.told.text, "comparison")
     again.wait_until(lambda: "checksum of" in again.told.text and "clean" in again.told.text, "end")
     write(db, HIDDEN["minimal"])
@@ -122,27 +122,25 @@ def test_a_hidden_change_of_the_same_run_stops_it(db: Database, spark_engine: Sp
         again.end()
     rows = db.query(f"SELECT {COLUMNS} FROM t ORDER BY id")
     db.execute("DROP TABLE _t_snt")
-    report = begin(spark_engine, db, alter).end()
+    report = begin(engine, db, alter).end()
     assert (report.outcome, report.runs) == ("done", 3)
     assert db.query(f"SELECT {COLUMNS} FROM t ORDER BY id") == rows
 
 
-def test_without_repair_nothing_is_passed_over(db: Database, spark_engine: SparkEngine) -> None:
+def test_without_repair_nothing_is_passed_over(db: Database, engine: GangEngine) -> None:
     """R13: what could not be put right is not passed over; the copy stays."""
     alter = ALTERS["plain"]
-    stopped_by(spark_engine, db, alter, HIDDEN["update"])
+    stopped_by(engine, db, alter, HIDDEN["update"])
     with pytest.raises(HiddenChange, match="STATEMENT format") as raised:
-        begin(spark_engine, db, alter, no_repair=True).end()
+        begin(engine, db, alter, no_repair=True).end()
     assert "without --no-repair" in raised.value.hint
     assert tables(db) == ["_t_chkpnt", "_t_new", "_t_snt", "t"]
 
 
-def test_a_hidden_write_of_an_xa_transaction_is_final(
-    db: Database, spark_engine: SparkEngine
-) -> None:
+def test_a_hidden_write_of_an_xa_transaction_is_final(db: Database, engine: GangEngine) -> None:
     """R8, R13: it may be decided behind the comparison, so that it is never passed over."""
     make(db)
-    run = begin(spark_engine, db, ALTERS["plain"], defer_cutover=True)
+    run = begin(engine, db, ALTERS["plain"], defer_cutover=True)
     run.wait_until(lambda: "_t_snt" in tables(db), "sentinel")
     write(db, f"{TEXT}; XA START 'x'; UPDATE t SET b = 'x'; XA END 'x'; XA PREPARE 'x'")
     write(db, "XA COMMIT 'x'")

@@ -26,13 +26,13 @@ CHUNKS = 14
 
 
 @pytest.fixture
-def stopped(db, spark_engine, monkeypatch):
+def stopped(db, engine, monkeypatch):
     """A migration that was interrupted when both of its lanes had chunks copied."""
     defaults: Any = ChunkSizer.__init__.__kwdefaults__
     monkeypatch.setitem(defaults, "first_rows", CHUNK_ROWS)
     make_table(db, ROWS)
     Interruption(monkeypatch).at(
-        spark_engine,
+        engine,
         db,
         "chunk.committed",
         CHUNKS,
@@ -94,7 +94,7 @@ def change(db: Database, *, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize("recorded", ["at the end", "in both lanes", "before the first chunk"])
-def test_rows_changed_between_two_runs_are_right_in_every_lane(stopped, spark_engine, recorded):
+def test_rows_changed_between_two_runs_are_right_in_every_lane(stopped, engine, recorded):
     """Deleted, inserted, moved rows in each lane's copied part and rest, with no checksum to help.
 
     The dead run's last record may be older than its lanes, and older than rows that it copied.
@@ -114,25 +114,25 @@ def test_rows_changed_between_two_runs_are_right_in_every_lane(stopped, spark_en
     elif recorded == "before the first chunk":
         rewrite(stopped, UncopiedRange())
     expected = set(stopped.query("SELECT id, a, b FROM t"))
-    report = start(spark_engine, stopped, no_repair=True).end()
+    report = start(engine, stopped, no_repair=True).end()
     assert (report.runs, report.differences_found) == (2, 0)
     assert set(stopped.query("SELECT id, a, b FROM t")) == expected
     assert_nothing_left(stopped)
 
 
-def test_what_is_recorded_as_copied_is_not_copied_again(stopped, spark_engine):
+def test_what_is_recorded_as_copied_is_not_copied_again(stopped, engine):
     """Rows and chunks of both runs add up, whatever lanes they were in."""
     before = progress(stopped)
     copied = int(stopped.query("SELECT COUNT(*) FROM _t_new")[0][0])
     assert 0 < before.rows_copied <= copied
-    report = start(spark_engine, stopped).end()
+    report = start(engine, stopped).end()
     assert report.rows_copied == ROWS
     assert report.chunks > before.chunks >= CHUNKS - 2
 
 
-def test_a_checkpoint_whose_ranges_overlap_is_refused(stopped, spark_engine):
+def test_a_checkpoint_whose_ranges_overlap_is_refused(stopped, engine):
     """What is damaged is not guessed at: everything is kept, and the command says what to do."""
     rewrite(stopped, UncopiedRange(lower=("10",), upper=("500",)), UncopiedRange(lower=("300",)))
     with pytest.raises(Refusal, match="is damaged"):
-        start(spark_engine, stopped).end()
+        start(engine, stopped).end()
     assert progress(stopped).uncopied[1].lower == ("300",)

@@ -25,13 +25,13 @@ AT_ONCE = ("chunk.committed", 1)
 
 
 @pytest.fixture
-def interrupt(db, spark_engine, monkeypatch):
+def interrupt(db, engine, monkeypatch):
     """Make two small tables; return what interrupts a migration of them."""
     for name in "tu":
         db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)")
         db.execute(f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
     interruption = Interruption(monkeypatch)
-    return lambda **config: interruption.at(spark_engine, db, *AT_ONCE, **config)
+    return lambda **config: interruption.at(engine, db, *AT_ONCE, **config)
 
 
 def left_over(db, interrupt):
@@ -54,14 +54,12 @@ def seen(db, table="", database=None):
     return migrations(connection, database=database or db.name, table=table, max_age=1e6)
 
 
-def test_cleanup_of_an_orphaned_pointer_keeps_the_migration_it_points_to(
-    db, spark_engine, interrupt
-):
+def test_cleanup_of_an_orphaned_pointer_keeps_the_migration_it_points_to(db, engine, interrupt):
     """The migration's record does not name the table, so neither belongs to the other."""
     left_over(db, interrupt)
     clean(db, "u")
     assert tables(db) == ["_t_chkpnt", "_t_new", "t", "u"]
-    assert start(spark_engine, db, **ALONE).end().runs == 2
+    assert start(engine, db, **ALONE).end().runs == 2
     assert_nothing_left(db, "t", "u")
 
 
@@ -76,25 +74,21 @@ def test_status_shows_an_orphaned_pointer_as_left_over(db, interrupt):
     json.dumps(orphan.to_dict())
 
 
-def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(
-    db, spark_engine, interrupt
-):
+def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(db, engine, interrupt):
     """Once that is agreed to: no command would ever resume it."""
     interrupt(statement=BOTH, table="", alter="")
     left = ["_t_chkpnt", "_t_new", "_u_chkpnt", "_u_new", "t", "u"]
     for alone in (ALONE, {**ALONE, "table": "u"}):
         with pytest.raises(UnfinishedWork, match=f"of {db.name}.t, {db.name}.u would be dropped"):
-            start(spark_engine, db, **alone).end()
+            start(engine, db, **alone).end()
     assert tables(db) == left
-    run = start(spark_engine, db, **ALONE, start_afresh=True)
+    run = start(engine, db, **ALONE, start_afresh=True)
     run.end()
     assert f"dropped what the earlier migration left beside {db.name}.u" in run.told.text
     assert_nothing_left(db, "t", "u")
 
 
-def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(
-    db, spark_engine, interrupt
-):
+def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(db, engine, interrupt):
     """The record of both still names it, and its own checkpoint says otherwise."""
     interrupt(statement=BOTH, table="", alter="")
     interrupt(table="u", alter="MODIFY a BIGINT UNSIGNED", start_afresh=True)
@@ -103,7 +97,7 @@ def test_a_table_that_was_migrated_by_itself_is_not_dropped_with_the_rest(
     assert f"another migration of {db.name}.u was begun since" in both.reason
     clean(db, "t")
     assert tables(db) == ["_u_chkpnt", "_u_new", "t", "u"]
-    assert start(spark_engine, db, table="u", alter="MODIFY a BIGINT UNSIGNED").end().runs == 2
+    assert start(engine, db, table="u", alter="MODIFY a BIGINT UNSIGNED").end().runs == 2
 
 
 def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
@@ -128,7 +122,7 @@ def test_status_finds_a_migration_by_any_of_its_tables(db, interrupt):
 
 
 def test_a_run_on_another_server_writes_no_proof_into_the_table_of_another_tool(
-    db, spark_engine, interrupt
+    db, engine, interrupt
 ):
     """R24: the record names u, and beside it another tool has a table of the checkpoint's name."""
     interrupt(statement=BOTH, table="", alter="")
@@ -137,5 +131,5 @@ def test_a_run_on_another_server_writes_no_proof_into_the_table_of_another_tool(
     db.execute("UPDATE _t_chkpnt SET record = %s WHERE id = 1", (json.dumps(record),))
     db.execute("DROP TABLE _u_chkpnt; CREATE TABLE _u_chkpnt (id INT PRIMARY KEY, record TEXT)")
     db.execute("INSERT INTO _u_chkpnt VALUES (5, 'theirs')")
-    assert start(spark_engine, db, **ALONE, start_afresh=True).end().outcome == "done"
+    assert start(engine, db, **ALONE, start_afresh=True).end().outcome == "done"
     assert list(db.query("SELECT id, record FROM _u_chkpnt")) == [(5, "theirs")]

@@ -25,7 +25,7 @@ def packets_of_a_mebibyte(db):
         db.execute(f"SET GLOBAL max_allowed_packet = {before}")
 
 
-def test_a_changed_row_that_is_too_large_is_waited_for(db, spark_engine, monkeypatch):
+def test_a_changed_row_that_is_too_large_is_waited_for(db, engine, monkeypatch):
     """The copy is kept, and with a larger packet the same command carries on."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b LONGBLOB)")
     db.execute("INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')")
@@ -40,28 +40,28 @@ def test_a_changed_row_that_is_too_large_is_waited_for(db, spark_engine, monkeyp
     with packets_of_a_mebibyte(db):
         monkeypatch.setattr(points, "_listener", "here")
         monkeypatch.setattr(points, "_announce", passed)
-        run = start(spark_engine, db, **alter)
+        run = start(engine, db, **alter)
         with pytest.raises(PacketTooSmall, match=r"max_allowed_packet of 1048576") as caught:
             run.end()
         assert "carries on" in caught.value.hint
         assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
     writer.close()
-    report = start(spark_engine, db, **alter).end()
+    report = start(engine, db, **alter).end()
     assert report.runs == 2
     assert db.query("SELECT a, LENGTH(b) FROM t ORDER BY id") == [(1, 1), (2, 1), (7, MIB + 9)]
     assert_nothing_left(db)
 
 
-def test_a_copied_row_that_is_too_large_is_waited_for(db, spark_engine):
+def test_a_copied_row_that_is_too_large_is_waited_for(db, engine):
     """A conversion that goes through a value's text has the same limit."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, j JSON)")
     db.execute(f"INSERT INTO t VALUES (1, '[]'), (2, JSON_ARRAY(REPEAT('B', {MIB + 9})))")
     alter = {"alter": "MODIFY j LONGBLOB"}
     with packets_of_a_mebibyte(db):
         with pytest.raises((PacketTooSmall, CopyFailure), match="max_allowed_packet") as caught:
-            start(spark_engine, db, **alter).end()
+            start(engine, db, **alter).end()
         assert "raise max_allowed_packet" in caught.value.hint
         assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
-    assert start(spark_engine, db, **alter).end().runs == 2
+    assert start(engine, db, **alter).end().runs == 2
     assert db.query("SELECT LENGTH(j) FROM t ORDER BY id") == [(2,), (MIB + 13,)]
     assert_nothing_left(db)

@@ -27,10 +27,10 @@ KEPT = ["_t_chkpnt", "_t_new", "t"]
 
 
 @pytest.fixture
-def account(db, spark_engine, monkeypatch):
+def account(db, engine, monkeypatch):
     """Leave a stopped migration, and make an account that may do nothing."""
     make_table(db, 500)
-    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed")
+    Interruption(monkeypatch).at(engine, db, "chunk.committed")
     name = f"u_{secrets.token_hex(4)}"
     db.execute(f"CREATE USER {name} IDENTIFIED BY 'p'")
     yield replace(config_for(db).connection, user=name, password="p")
@@ -122,7 +122,7 @@ def test_without_binlog_privileges_status_shows_everything_else(db, account):
     ids=["password", "one privilege", "all privileges"],
 )
 def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
-    db, spark_engine, monkeypatch, point, change, code
+    db, engine, monkeypatch, point, change, code
 ):
     """The run ends with nothing dropped; once the account may do it again, the command does it."""
     make_table(db, 500)
@@ -135,10 +135,10 @@ def test_what_was_taken_from_the_account_is_what_has_to_be_put_right(
     with monkeypatch.context() as patched:
         once_at(patched, point, lambda: db.execute(change))
         with pytest.raises(MigrationFailure) as caught:
-            start(spark_engine, db, connection=account, target_chunk_time=0.01).end()
+            start(engine, db, connection=account, target_chunk_time=0.01).end()
     assert caught.value.error_code is code
     assert "run the same command again" in caught.value.hint
     assert [one for one in tables(db) if one != "_t_ctl"] == KEPT
     db.execute(f"ALTER USER {user} IDENTIFIED BY 'p'; GRANT ALL ON {db.name}.* TO {user}")
-    assert start(spark_engine, db, connection=account).end().outcome == "done"
+    assert start(engine, db, connection=account).end().outcome == "done"
     db.execute(f"DROP USER {user}")

@@ -14,7 +14,7 @@ from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.mysql import Database
 
 ROWS = 20_000
@@ -35,7 +35,7 @@ def make(db: Database, key: str) -> None:
 
 
 def begin(
-    engine: SparkEngine, db: Database, alter: str = "MODIFY n TINYINT", **config: bool
+    engine: GangEngine, db: Database, alter: str = "MODIFY n TINYINT", **config: bool
 ) -> Migrating:
     """Begin the migration, or carry it on."""
     given = {"table": "t", "alter": alter, "no_shortcut": True}
@@ -56,48 +56,48 @@ def assert_done(db: Database, run: Migrating) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_a_copied_row_that_does_not_fit(db: Database, spark_engine: SparkEngine, key: str) -> None:
+def test_a_copied_row_that_does_not_fit(db: Database, engine: GangEngine, key: str) -> None:
     """R10: the copy stays up to there, the column is named, and the fixed row is copied."""
     make(db, key)
     db.execute(f"UPDATE t SET n = 300 WHERE id = '{LAST}'")
-    run = begin(spark_engine, db)
+    run = begin(engine, db)
     with pytest.raises(ValueLost, match="'n'") as lost:
         run.end()
     assert "run the same command again" in lost.value.hint
     assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
     db.execute(f"UPDATE t SET n = {ROWS % 100} WHERE id = '{LAST}'")
-    again = begin(spark_engine, db)
+    again = begin(engine, db)
     assert_done(db, again)
     assert again.report is not None
     assert again.report.rows_copied_before > 0
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_a_changed_row_that_does_not_fit(db: Database, spark_engine: SparkEngine, key: str) -> None:
+def test_a_changed_row_that_does_not_fit(db: Database, engine: GangEngine, key: str) -> None:
     """R10: its image stays in the binlog in front of the fixed one, and is passed over there.
 
     Not before it is fixed: as long as the source has it, each run ends at it.
     """
     make(db, key)
-    run = begin(spark_engine, db, defer_cutover=True)
+    run = begin(engine, db, defer_cutover=True)
     run.wait_until(lambda: "_t_snt" in tables(db), "sentinel")
     db.execute("UPDATE t SET n = 300 WHERE id = '10005'")
     for _ in range(2):
         with pytest.raises(ValueLost, match="n"):
             run.end()
         assert "_t_new" in tables(db)
-        run = begin(spark_engine, db, defer_cutover=True)
+        run = begin(engine, db, defer_cutover=True)
     with pytest.raises(ValueLost):
         run.end()
     db.execute("DROP TABLE _t_snt; UPDATE t SET n = 5 WHERE id = '10005'")
-    report = begin(spark_engine, db).end()
+    report = begin(engine, db).end()
     assert (report.outcome, report.differences_found) == ("done", 0)
     assert [int(row[0]) for row in db.query("SELECT n FROM t WHERE id = '10005'")] == [5]
     assert int(db.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
     assert_nothing_left(db)
 
 
-def test_a_new_column_has_one_moment_in_all_runs(db: Database, spark_engine: SparkEngine) -> None:
+def test_a_new_column_has_one_moment_in_all_runs(db: Database, engine: GangEngine) -> None:
     """R22: the time that a new column gets is that of the migration's beginning, in each run.
 
     So is the schema, though no session of the program has a default one.
@@ -109,12 +109,12 @@ def test_a_new_column_has_one_moment_in_all_runs(db: Database, spark_engine: Spa
         " ADD home VARCHAR(64) NOT NULL DEFAULT (DATABASE())"
     )
     with pytest.raises(ValueLost):
-        begin(spark_engine, db, alter).end()
+        begin(engine, db, alter).end()
     copied = db.query("SELECT COUNT(*) FROM _t_new")[0][0]
     assert 0 < copied < ROWS
     later = "SELECT NOW() > MAX(made) + INTERVAL 1 SECOND FROM _t_new"
     until(lambda: db.query(later) == [(1,)], "another second")
     db.execute(f"UPDATE t SET n = {4000 % 100} WHERE id = 14000")
-    assert_done(db, begin(spark_engine, db, alter))
+    assert_done(db, begin(engine, db, alter))
     assert db.query("SELECT COUNT(DISTINCT made) FROM t") == [(1,)]
     assert db.query("SELECT DISTINCT home FROM t") == [(db.name,)]

@@ -61,7 +61,7 @@ def journal(clients: list[Client]) -> dict[int, tuple[int, str]]:
     return {key: row for client in clients for key, row in client.rows.items()}
 
 
-def test_a_revert_loses_no_write(db, spark_engine):
+def test_a_revert_loses_no_write(db, engine):
     """Clients write before, during and after the swap and through the revert: all of it is there.
 
     The new definition has a wider key and one column more; unique values move all the time.
@@ -78,7 +78,7 @@ def test_a_revert_loses_no_write(db, spark_engine):
     changed = SwappedTable(
         db,
         "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL",
-        engine=spark_engine,
+        engine=engine,
     )
     after_swap = writes()
     following = changed.keep()
@@ -102,7 +102,7 @@ def test_a_revert_loses_no_write(db, spark_engine):
     assert said.said("has its old definition again")
 
 
-def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spark_engine):
+def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, engine):
     """Dropped columns keep what they had, in old rows; renamed and retyped ones are carried."""
     db.execute(
         "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, gone VARCHAR(20) DEFAULT 'd',"
@@ -117,7 +117,7 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spar
         db,
         "DROP COLUMN gone, DROP COLUMN at, RENAME COLUMN a TO gone, MODIFY b VARCHAR(40)"
         " CHARACTER SET latin1, ADD COLUMN a INT DEFAULT 9",
-        engine=spark_engine,
+        engine=engine,
     )
     following = changed.keep()
     db.execute("UPDATE t SET gone = 10, b = 'é' WHERE id = 1")
@@ -141,14 +141,14 @@ def test_dropped_columns_keep_their_values_and_renamed_ones_are_carried(db, spar
     assert said.said("columns gone, at will have the default in rows that were written after")
 
 
-def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, spark_engine):
+def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, engine):
     """R6: the collation equates both spellings; the row keeps its values of a dropped column."""
     db.execute(
         "CREATE TABLE t (id VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, v INT,"
         " gone VARCHAR(20) DEFAULT 'd')"
     )
     db.execute("INSERT INTO t VALUES ('a', 1, 'one'), ('b', 2, 'two')")
-    changed = SwappedTable(db, "DROP COLUMN gone", engine=spark_engine)
+    changed = SwappedTable(db, "DROP COLUMN gone", engine=engine)
     following = changed.keep()
     db.execute("UPDATE t SET id = 'A' WHERE id = 'a'")
     db.execute("UPDATE t SET v = 3 WHERE id = 'b'")
@@ -158,11 +158,11 @@ def test_a_key_that_is_spelled_otherwise_is_so_in_the_old_table_too(db, spark_en
     assert said.said(" 0 chunks repaired")
 
 
-def test_a_value_that_does_not_fit_ends_reverse_replication(db, spark_engine):
+def test_a_value_that_does_not_fit_ends_reverse_replication(db, engine):
     """The application keeps its value and its table; the error says why the old one is left."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = SwappedTable(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
+    changed = SwappedTable(db, "MODIFY v BIGINT NOT NULL", engine=engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (5000000000)")
     with pytest.raises(ReverseReplicationLost, match="column v of") as lost:
@@ -186,11 +186,11 @@ def test_a_value_that_does_not_fit_ends_reverse_replication(db, spark_engine):
         "ALTER TABLE t ADD COLUMN more INT",
     ],
 )
-def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
+def test_ddl_by_others_ends_reverse_replication(db, engine, statement):
     """A change of the new table by others is theirs; the old one follows no more."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = 5 WHERE id = 1")
     db.execute(statement)
@@ -202,12 +202,12 @@ def test_ddl_by_others_ends_reverse_replication(db, spark_engine, statement):
     assert stored.state == ENDED
 
 
-def test_the_old_table_is_current_when_the_time_is_over(db, spark_engine, monkeypatch):
+def test_the_old_table_is_current_when_the_time_is_over(db, engine, monkeypatch):
     """At the end of the time the old table is current to the last row, and the caller's to drop."""
     clock = Clock()
     monkeypatch.setattr(keeper, "time", SimpleNamespace(monotonic=clock))
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", seconds=600.0, engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", seconds=600.0, engine=engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (1)")
     until(lambda: rows_of(db, "_t_old", "id, v"), "the row in the old table")
@@ -233,11 +233,11 @@ def unwanted_engine(_: object) -> NoReturn:
     raise AssertionError("Spark was asked for")
 
 
-def test_a_revert_takes_the_place_of_an_interrupted_process(db, spark_engine):
+def test_a_revert_takes_the_place_of_an_interrupted_process(db, engine):
     """A signal writes the position and ends the process; a revert goes on from there by itself."""
     db.execute(TABLE)
     fill(db, 50)
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = -1 WHERE id = 7")
     until(lambda: db.query("SELECT v FROM _t_old WHERE id = 7") == [(-1,)], "the change")
@@ -267,11 +267,11 @@ def test_a_revert_takes_the_place_of_an_interrupted_process(db, spark_engine):
     assert changed.tables() == {"t"}
 
 
-def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
+def test_a_revert_that_fails_may_be_tried_again(db, engine):
     """An open transaction that has read the table fails the swap back, not the replication."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     following = changed.keep(cutover_timeout=5.0)
     holder = db.connect(autocommit=False)
     with holder.cursor() as cursor:
@@ -293,7 +293,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, spark_engine):
     assert changed.columns() == ["id", "v"]
 
 
-def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
+def test_what_the_feed_could_not_see_is_repaired(db, engine):
     """Rows of the old table that differ are found before the swap back and made equal.
 
     What only the old table has stays in the rows that are there. A row that is gone had such
@@ -301,7 +301,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     """
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")
     db.execute("INSERT INTO t VALUES (1, 1, 10), (2, 2, 20), (3, 3, 30)")
-    changed = SwappedTable(db, "DROP COLUMN gone", engine=spark_engine)
+    changed = SwappedTable(db, "DROP COLUMN gone", engine=engine)
     following = changed.keep()
     db.execute("UPDATE _t_old SET v = 99 WHERE id = 2")
     db.execute("DELETE FROM _t_old WHERE id = 3")
@@ -318,7 +318,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, spark_engine):
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
 
-def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine, monkeypatch):
+def test_a_revert_ends_a_swap_back_that_was_not_finished(db, engine, monkeypatch):
     """A process that ended between its RENAME and its DROP: the next revert only cleans up."""
     finish, back, shown = Keeper.finish, list[bool](), list[MigrationShown]()
     monkeypatch.setattr(listener, "_LOOK_SECONDS", 0.05)
@@ -335,7 +335,7 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine, monke
 
     monkeypatch.setattr(Keeper, "finish", seen)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
@@ -349,10 +349,10 @@ def test_a_revert_ends_a_swap_back_that_was_not_finished(db, spark_engine, monke
     assert changed.columns() == ["id", "v"]
 
 
-def test_a_revert_makes_a_swap_back_that_was_only_announced(db, spark_engine):
+def test_a_revert_makes_a_swap_back_that_was_only_announced(db, engine):
     """A process that ended before its RENAME: the next revert does it all."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("INSERT INTO t (id, v) VALUES (9, 9)")
@@ -361,10 +361,10 @@ def test_a_revert_makes_a_swap_back_that_was_only_announced(db, spark_engine):
     assert rows_of(db, names="*") == [(9, 9)]
 
 
-def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engine):
+def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, engine):
     """The old table was dropped and the column too, by hand: that is no revert (R24)."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     db.execute("DROP TABLE _t_old; CREATE TABLE _t_undone LIKE t; ALTER TABLE t DROP COLUMN extra")
@@ -374,13 +374,13 @@ def test_a_definition_that_somebody_changed_back_is_no_swap_back(db, spark_engin
 
 
 @pytest.mark.parametrize("clauses", ["ADD COLUMN extra INT", "ENGINE=InnoDB"])
-def test_without_the_old_table_the_outcome_is_unknown(db, spark_engine, clauses):
+def test_without_the_old_table_the_outcome_is_unknown(db, engine, clauses):
     """The old table was dropped by hand: only that is reported, with its own exit code.
 
     That the definition is the old one does not say that a revert has brought it back.
     """
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, clauses, engine=spark_engine)
+    changed = SwappedTable(db, clauses, engine=engine)
     columns = changed.columns()
     db.execute("DROP TABLE _t_old")
     with pytest.raises(OutcomeUnknown):
@@ -388,10 +388,10 @@ def test_without_the_old_table_the_outcome_is_unknown(db, spark_engine, clauses)
     assert changed.columns() == columns
 
 
-def test_reverse_replication_is_lost_with_the_binlog(db, spark_engine):
+def test_reverse_replication_is_lost_with_the_binlog(db, engine):
     """The binlog no longer reaches the position: every later revert is refused with that."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     db.execute("INSERT INTO t (v) VALUES (1)")
     purge_binlogs(db)
     with pytest.raises(ReverseReplicationLost, match="the change feed cannot go on"):
@@ -401,21 +401,21 @@ def test_reverse_replication_is_lost_with_the_binlog(db, spark_engine):
     assert changed.columns() == ["id", "v", "extra"]
 
 
-def test_ddl_while_no_process_follows_ends_reverse_replication(db, spark_engine):
+def test_ddl_while_no_process_follows_ends_reverse_replication(db, engine):
     """DDL between the end of the process and the revert: reverse replication is lost."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
-    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
     db.execute("ALTER TABLE t ADD COLUMN more INT")
     with pytest.raises(ReverseReplicationLost, match="another session changed the definition"):
         changed.revert()
     assert changed.columns() == ["id", "v", "extra", "more"]
 
 
-def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
+def test_duplicates_of_an_old_unique_key_are_named(db, engine):
     """The new table holds duplicates of an old UNIQUE key: the revert names them, keeps both."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL UNIQUE)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = SwappedTable(db, "DROP INDEX v", engine=spark_engine)
+    changed = SwappedTable(db, "DROP INDEX v", engine=engine)
     following = changed.keep()
     db.execute("INSERT INTO t (v) VALUES (2)")
     with pytest.raises(SpiritError, match=r"duplicates|cannot hold together") as failed:
@@ -430,12 +430,12 @@ def test_duplicates_of_an_old_unique_key_are_named(db, spark_engine):
 @pytest.mark.parametrize("by_feed", [False, True], ids=["met_by_swap", "met_by_feed"])
 @pytest.mark.parametrize("index", ["(v)", "((LOWER(v)))"], ids=["plain", "functional"])
 def test_a_duplicate_between_comparison_and_swap_back_is_found(
-    db, spark_engine, monkeypatch, index, by_feed
+    db, engine, monkeypatch, index, by_feed
 ):
     """Behind the comparison nothing is pushed out of the old table either (R21)."""
     db.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), UNIQUE KEY u {index})")
     db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-    changed = SwappedTable(db, "DROP INDEX u", engine=spark_engine)
+    changed = SwappedTable(db, "DROP INDEX u", engine=engine)
     swap = SwapBack.swap
 
     def written_before(self):
@@ -456,14 +456,14 @@ def test_a_duplicate_between_comparison_and_swap_back_is_found(
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
-def test_nothing_is_left_when_the_time_is_over(db, spark_engine):
+def test_nothing_is_left_when_the_time_is_over(db, engine):
     """When the time is over the old table and all marks are dropped; the report says so."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     notes = RecordingReporter()
     config = replace(reverse_config(db, table="t", alter="ADD COLUMN e INT"), keep_old_current=2.0)
-    engine: Any = SharedEngine(spark_engine)
-    report = migrate(config, reporter=notes, engine_factory=lambda _: engine)
+    shared: Any = SharedEngine(engine)
+    report = migrate(config, reporter=notes, engine_factory=lambda _: shared)
     assert (report.outcome, report.old_table, report.reverted) == ("done", "", False)
     assert report.algorithm == "copy"
     assert report.reason == "--keep-old-current needs the old table"
@@ -472,15 +472,15 @@ def test_nothing_is_left_when_the_time_is_over(db, spark_engine):
     assert notes.said("a revert loses the values of column e")
 
 
-def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, spark_engine):
+def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, engine):
     """What held the copy back looks no more after the swap, and is no reason to wait for."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     notes, stop = RecordingReporter(), StopSwitch()
     config = reverse_config(db, table="t", alter="ADD COLUMN e INT")
-    engine: Any = SharedEngine(spark_engine)
+    shared: Any = SharedEngine(engine)
     running = BackgroundCall(
-        lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
+        lambda: migrate(config, reporter=notes, engine_factory=lambda _: shared, stop=stop)
     )
     until(lambda: notes.said("runs for"), "reverse replication")
     # Longer than a throttler's silence is suffered.
@@ -497,7 +497,7 @@ def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, spark_engine):
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
 
 
-def test_several_tables_go_back_together(db, spark_engine):
+def test_several_tables_go_back_together(db, engine):
     """Tables that were changed together go back in one swap, whichever of them is named."""
     for name in ("a", "b"):
         db.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
@@ -506,9 +506,9 @@ def test_several_tables_go_back_together(db, spark_engine):
     config = reverse_config(
         db, statement="ALTER TABLE b ADD COLUMN e INT; ALTER TABLE a ENGINE=InnoDB"
     )
-    engine: Any = SharedEngine(spark_engine)
+    shared: Any = SharedEngine(engine)
     running = BackgroundCall(
-        lambda: migrate(config, reporter=notes, engine_factory=lambda _: engine, stop=stop)
+        lambda: migrate(config, reporter=notes, engine_factory=lambda _: shared, stop=stop)
     )
     until(lambda: notes.said("runs for"), "reverse replication")
     db.execute("INSERT INTO a (v) VALUES (3)")

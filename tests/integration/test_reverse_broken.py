@@ -59,9 +59,9 @@ def assert_lost(changed: SwappedTable, reason: str) -> None:
     assert "extra" in changed.columns()
 
 
-def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
+def test_ddl_on_the_old_table_ends_reverse_replication(table, engine):
     """The application is never given a table that somebody else has altered."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     following = changed.keep()
     table.execute("ALTER TABLE _t_old DROP COLUMN c, ADD COLUMN stray INT")
     with pytest.raises(SpiritError, match="another session changed the definition of") as failed:
@@ -73,11 +73,9 @@ def test_ddl_on_the_old_table_ends_reverse_replication(table, spark_engine):
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["asked", "in its place"])
-def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(
-    table, spark_engine, monkeypatch, kept
-):
+def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(table, engine, monkeypatch, kept):
     """What comes after the comparison is seen under the lock, whoever makes the swap."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     prove = SwapBack.prove
 
     def prove_and_alter(self: SwapBack) -> None:
@@ -97,11 +95,9 @@ def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(
     assert_lost(changed, "another session changed the definition of")
 
 
-def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
-    table, spark_engine, monkeypatch
-):
+def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(table, engine, monkeypatch):
     """Under the lock it is proven again which table is swapped back (R24)."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     left = ["RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old LIKE elsewhere"]
 
     def passed(name: str) -> None:
@@ -117,9 +113,9 @@ def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(
     assert {"_t_old", "elsewhere", "t"} <= changed.tables()
 
 
-def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, spark_engine):
+def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, engine):
     """R13: a revert that names the other table goes on; the migration's own cannot be named."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     following = changed.keep()
     table.execute("CREATE TABLE other (a INT)")
     with contextlib.closing(table.connect()) as session, session.cursor() as cursor:
@@ -146,11 +142,11 @@ def test_a_write_in_text_ends_the_process_and_a_revert_goes_on_behind_it(table, 
 
 
 @pytest.mark.parametrize("more", ["", ", DROP INDEX c"], ids=["replaced", "inserted"])
-def test_a_value_that_does_not_fit_is_not_written(db, spark_engine, more):
+def test_a_value_that_does_not_fit_is_not_written(db, engine, more):
     """The old table never holds a value that was not written, not even when replication ends."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(5,1), c INT UNIQUE)")
     db.execute("INSERT INTO t VALUES (1, 1.0, 1), (2, 2.0, 2)")
-    changed = SwappedTable(db, f"MODIFY v DECIMAL(9,3){more}", engine=spark_engine)
+    changed = SwappedTable(db, f"MODIFY v DECIMAL(9,3){more}", engine=engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = 1.125 WHERE id = 1")
     with pytest.raises(ReverseReplicationLost, match=r"column v of .*1265"):
@@ -172,9 +168,9 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
         SwappedTable(db, clauses)
 
 
-def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine):
+def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, engine):
     """A revert that was killed has asked in vain; the next one is answered."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     queue = RequestQueue(changed.db.name, "t")
     with connect(changed.connection, role="test") as session:
         request = Request.of(REVERT, {})
@@ -189,9 +185,9 @@ def test_a_request_of_a_revert_that_ended_is_not_carried_out(table, spark_engine
     assert "extra" not in changed.columns()
 
 
-def test_a_second_revert_is_answered_as_the_first(table, spark_engine, monkeypatch):
+def test_a_second_revert_is_answered_as_the_first(table, engine, monkeypatch):
     """Two reverts ask one process; it swaps back once, and both end well."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     prove, proving, go_on = SwapBack.prove, threading.Event(), threading.Event()
 
     def held(self: SwapBack) -> None:
@@ -216,9 +212,9 @@ def test_a_second_revert_is_answered_as_the_first(table, spark_engine, monkeypat
     assert "extra" not in changed.columns()
 
 
-def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, spark_engine, monkeypatch):
+def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, engine, monkeypatch):
     """The revert goes on in its place, and ends well."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     prove = SwapBack.prove
 
     def interrupted(self: SwapBack) -> None:
@@ -238,18 +234,18 @@ def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, spark_engi
     assert "extra" not in changed.columns()
 
 
-def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_engine):
+def test_the_migrations_own_command_after_a_revert_that_was_killed(table, engine):
     """Between RENAME and drop the change is undone: the command ends that, and makes no new one.
 
     Before it, and until it is done, another change of the table is refused with what to do.
     """
-    engine: Any = SharedEngine(spark_engine)
+    shared: Any = SharedEngine(engine)
     config = reverse_config(table, table="t", alter="ADD COLUMN extra INT")
     other = replace(config, alter="ADD COLUMN more INT", keep_old_current=0.0)
 
     def run(asked, notes=None, stop=None):
         return migrate(
-            asked, reporter=notes or RecordingReporter(), engine_factory=lambda _: engine, stop=stop
+            asked, reporter=notes or RecordingReporter(), engine_factory=lambda _: shared, stop=stop
         )
 
     notes, stop = RecordingReporter(), StopSwitch()
@@ -284,7 +280,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, spark_
 
 
 def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
-    table, spark_engine, monkeypatch
+    table, engine, monkeypatch
 ):
     """The swap back needs the name: said before there is a table to be dropped again."""
 
@@ -293,15 +289,15 @@ def test_what_an_earlier_revert_kept_is_refused_before_anything_is_written(
 
     monkeypatch.setattr(migration, "mark", create)
     table.execute("CREATE TABLE _t_undone (id INT)")
-    engine: Any = SharedEngine(spark_engine)
+    shared: Any = SharedEngine(engine)
     config = reverse_config(table, table="t", alter="ADD COLUMN extra INT")
     with pytest.raises(Refusal, match="table _t_undone exists: a revert needs the name"):
-        migrate(config, reporter=RecordingReporter(), engine_factory=lambda _: engine)
+        migrate(config, reporter=RecordingReporter(), engine_factory=lambda _: shared)
 
 
-def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):
+def test_cleanup_after_a_revert_that_was_killed(table, engine):
     """What a revert swapped out is asked for like an old table; the table itself is not touched."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(session, replace(changed.record, state=REVERTING))
     table.execute("RENAME TABLE t TO _t_undone, _t_old TO t")
@@ -324,9 +320,9 @@ def test_cleanup_after_a_revert_that_was_killed(table, spark_engine):
     assert changed.columns() == ["id", "v", "c"]
 
 
-def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_engine):
+def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, engine):
     """``--skip-drop`` holds for whoever ends the revert."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         record = replace(changed.record, state=REVERTING, skip_drop=True)
         changed.checkpoint.write(session, record)
@@ -344,9 +340,9 @@ def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, spark_e
     assert changed.tables() == {"t"}
 
 
-def test_reverse_replication_that_is_lost_is_shown_as_such(table, spark_engine):
+def test_reverse_replication_that_is_lost_is_shown_as_such(table, engine):
     """The status says what the same command would do: fail, with the reason."""
-    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=spark_engine)
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
     with connect(changed.connection, role="test") as session:
         changed.checkpoint.write(
             session, replace(changed.record, state=ENDED, reason="a value does not fit")

@@ -37,11 +37,11 @@ def soon(monkeypatch):
 
 
 @pytest.fixture
-def changed(db, spark_engine):
+def changed(db, engine):
     """A table whose old one follows it no more: the process that swapped it has ended."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES (1, 7), (2, 14), (3, 21)")
-    return SwappedTable(db, "ADD COLUMN extra INT", engine=spark_engine)
+    return SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
 
 
 @pytest.fixture

@@ -92,9 +92,7 @@ def deadlocks(db: Any) -> int:
     return int(db.query(f"SELECT COUNT FROM {metrics}")[0][0])
 
 
-def deferred(
-    spark_engine: Any, db: Any, table: str = "c", *, flush_interval: float = 0.05
-) -> Migrating:
+def deferred(engine: Any, db: Any, table: str = "c", *, flush_interval: float = 0.05) -> Migrating:
     """Begin a migration; return when its first comparison is over, and no other one comes."""
     config = config_for(
         db,
@@ -105,7 +103,7 @@ def deferred(
         recheck_interval=3600.0,
         feed=FeedOptions(flush_interval=flush_interval),
     )
-    run = Migrating(spark_engine, config)
+    run = Migrating(engine, config)
     await_sentinel(run)
     return run
 
@@ -133,11 +131,11 @@ def rows_of(db: Any, table: str) -> list[Any]:
     ids=["two parents, compressed", "the parent", "to itself"],
 )
 def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
-    family, spark_engine, table, statement, held, locked, session
+    family, engine, table, statement, held, locked, session
 ):
     """The rows in doubt differ, so the table is compared once more before the swap."""
     db = family
-    run = deferred(spark_engine, db, table)
+    run = deferred(engine, db, table)
     undo_a_cascade(db, statement, held=held, table=locked, session=session)
     assert rows_of(db, table) == ROWS[table]
     until(lambda: rows_of(db, f"_{table}_new") != ROWS[table], "false changes")
@@ -150,13 +148,13 @@ def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
     assert len(told(run.told, EventName.CHECKSUM_DONE)) == 2
 
 
-def test_a_row_that_a_false_one_has_removed_is_repaired(family, spark_engine):
+def test_a_row_that_a_false_one_has_removed_is_repaired(family, engine):
     """By a second unique key: the false row was changed since, and is right; the other is gone."""
     db = family
     db.execute("CREATE TABLE u (id INT PRIMARY KEY, p INT UNIQUE, v INT NOT NULL DEFAULT 0)")
     db.execute("INSERT INTO u (id, p) VALUES (8, 1), (9, 2)")
     db.execute("ALTER TABLE u ADD FOREIGN KEY (p) REFERENCES p (id) ON UPDATE CASCADE")
-    run = deferred(spark_engine, db, "u", flush_interval=0.3)
+    run = deferred(engine, db, "u", flush_interval=0.3)
     undo_a_cascade(db, "UPDATE p SET id = id + 10 WHERE id < 3", held=4)
     # Applied together, in the order of the keys: row 8 removes row 7.
     db.execute("INSERT INTO p VALUES (11); INSERT INTO u (id, p) VALUES (7, 11)")
@@ -167,7 +165,7 @@ def test_a_row_that_a_false_one_has_removed_is_repaired(family, spark_engine):
     assert db.query("SELECT id, p, v FROM u ORDER BY id") == [(7, 11, 0), (8, 1, 1), (9, 2, 1)]
 
 
-def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine, monkeypatch):
+def test_without_a_deadlock_nothing_is_compared_again(family, engine, monkeypatch):
     """Cascades alone cost neither a look nor a comparison."""
     db = family
     read = []
@@ -178,7 +176,7 @@ def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine, monk
         return frozenset()
 
     monkeypatch.setattr(doubts, "count_deadlocks", counted)
-    run = deferred(spark_engine, db)
+    run = deferred(engine, db)
     db.execute("DELETE FROM p WHERE id < 3")
     db.execute("DROP TABLE _c_snt")
     run.end()
@@ -191,13 +189,11 @@ def test_without_a_deadlock_nothing_is_compared_again(family, spark_engine, monk
 
 
 @pytest.mark.parametrize("most", [100, 1])
-def test_rows_that_are_equal_are_enough_where_all_are_known(
-    family, spark_engine, monkeypatch, most
-):
+def test_rows_that_are_equal_are_enough_where_all_are_known(family, engine, monkeypatch, most):
     """A deadlock of others: the rows in doubt are read, and the table only if they are too many."""
     db = family
     monkeypatch.setattr(subscription, "DoubtfulKeys", partial(DoubtfulKeys, most))
-    run = deferred(spark_engine, db)
+    run = deferred(engine, db)
     db.execute("DELETE FROM p WHERE id < 3")
     deadlock(db)
     db.execute("DROP TABLE _c_snt")
@@ -210,12 +206,10 @@ def test_rows_that_are_equal_are_enough_where_all_are_known(
     assert len(told(run.told, EventName.CHECKSUM_DONE)) == (1 if known else 2)
 
 
-def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(
-    family, spark_engine, monkeypatch
-):
+def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(family, engine, monkeypatch):
     """R15: under the lock the count has changed, and rows are in doubt since the last look."""
     db = family
-    run = deferred(spark_engine, db)
+    run = deferred(engine, db)
     happens = partial(undo_a_cascade, db, "DELETE FROM p WHERE id = 1", held=2)
     once_at(monkeypatch, "cutover.lock", happens)
     db.execute("DROP TABLE _c_snt")
@@ -228,7 +222,7 @@ def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(
 
 
 def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_later_run(
-    family, spark_engine, monkeypatch
+    family, engine, monkeypatch
 ):
     """R17: no later run knows the keys, so no part of the comparison counts for it."""
     db = family
@@ -244,25 +238,25 @@ def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_late
         return True
 
     Interruption(monkeypatch).at(
-        spark_engine, db, "checksum.lock", 2, when=happens, feed=FeedOptions(), **change
+        engine, db, "checksum.lock", 2, when=happens, feed=FeedOptions(), **change
     )
     record = json.loads(str(db.query("SELECT record FROM _c_chkpnt")[0][0]))
     assert record["phase"] == "checksum"
-    run = start(spark_engine, db, **change)
+    run = start(engine, db, **change)
     report = run.end()
     assert rows_of(db, "c")[:6] == ROWS["c"]
     assert "goes on where" not in run.told.text
     assert report.differences_found <= 1
 
 
-def test_a_swap_back_notices_it_too(family, spark_engine, monkeypatch):
+def test_a_swap_back_notices_it_too(family, engine, monkeypatch):
     """What a trigger wrote in the statement is rolled back as well, and stays in the binlog."""
     db = family
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT); INSERT INTO t VALUES (9, 9)")
     db.execute(
         "CREATE TRIGGER gone AFTER DELETE ON p FOR EACH ROW INSERT INTO t SET id = OLD.id, v = 1"
     )
-    changed = SwappedTable(db, "ADD COLUMN z INT", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN z INT", engine=engine)
     following = changed.keep()
     happens = partial(undo_a_cascade, db, "DELETE FROM p WHERE id < 3", held=4)
     once_at(monkeypatch, "cutover.lock", happens)

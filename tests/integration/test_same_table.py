@@ -76,11 +76,11 @@ LOSES_VALUES = (
 
 
 @pytest.mark.parametrize("point", ["chunk.dispatched", "cutover.begin", "cutover.lock"])
-def test_a_restore_without_the_binlog_is_not_swapped_out(db, spark_engine, monkeypatch, point):
+def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch, point):
     """A dump that is restored under sql_log_bin=0 makes another table, of the same definition."""
     make(db)
     once_at(monkeypatch, point, lambda: unlogged(db, RESTORE))
-    refused(begin(spark_engine, db), "another table")
+    refused(begin(engine, db), "another table")
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
     assert tables(db) == ["t"]
 
@@ -96,7 +96,7 @@ def test_a_restore_without_the_binlog_is_not_swapped_out(db, spark_engine, monke
     ],
 )
 def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
-    db, spark_engine, monkeypatch, definition, statements
+    db, engine, monkeypatch, definition, statements
 ):
     """One column, or one of several partitions, is enough, of the source and of the new table."""
     make(db, definition)
@@ -107,7 +107,7 @@ def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
         unlogged(db, statements)
 
     once_at(monkeypatch, "cutover.begin", change)
-    run = begin(spark_engine, db)
+    run = begin(engine, db)
     refused(run, "changed|another table")
     assert [row[0] for row in db.query("SHOW COLUMNS FROM t")][-1] != "z"
     assert "_t_old" not in tables(db)
@@ -121,18 +121,18 @@ def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
         ("cutover.lock", "OPTIMIZE TABLE _t_new"),
     ],
 )
-def test_a_rebuild_that_the_feed_saw_is_taken_over(db, spark_engine, monkeypatch, point, statement):
+def test_a_rebuild_that_the_feed_saw_is_taken_over(db, engine, monkeypatch, point, statement):
     """OPTIMIZE TABLE gives source or new table another number; the run compares, and swaps."""
     make(db)
     once_at(monkeypatch, point, lambda: db.query(statement))
-    run = begin(spark_engine, db)
+    run = begin(engine, db)
     assert run.end().outcome == "done"
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
     assert tables(db) == ["t"]
     assert f"{db.name}.{statement.split()[2]} was rebuilt" in run.told.text
 
 
-def test_a_rebuild_of_several_tables_is_waited_for(db, spark_engine, monkeypatch):
+def test_a_rebuild_of_several_tables_is_waited_for(db, engine, monkeypatch):
     """The binlog has OPTIMIZE TABLE t, u when u is done, which may be hours after t."""
     make(db)
     make(db, name="u")
@@ -153,7 +153,7 @@ def test_a_rebuild_of_several_tables_is_waited_for(db, spark_engine, monkeypatch
     holder.query("LOCK TABLES u READ")
     monkeypatch.setattr(same_tables, "_LOGGED_WITHIN", 0.0)
     once_at(monkeypatch, "cutover.begin", optimize)
-    run = begin(spark_engine, db)
+    run = begin(engine, db)
     until(lambda: "OPTIMIZE" in str([one.waiting_for for one in run.told.snapshots]), "it to wait")
     holder.query("UNLOCK TABLES")
     assert run.end().outcome == "done"
@@ -161,14 +161,14 @@ def test_a_rebuild_of_several_tables_is_waited_for(db, spark_engine, monkeypatch
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
 
 
-def test_one_of_several_tables_is_enough(db, spark_engine, monkeypatch):
+def test_one_of_several_tables_is_enough(db, engine, monkeypatch):
     """A table that was restored keeps the others from being swapped."""
     make(db)
     make(db, name="u")
     once_at(monkeypatch, "cutover.begin", lambda: unlogged(db, RESTORE))
     clause = "ADD COLUMN z INT NOT NULL DEFAULT 5"
     both = f"ALTER TABLE t {clause}; ALTER TABLE u {clause}"
-    run = begin(spark_engine, db, table="", alter="", statement=both)
+    run = begin(engine, db, table="", alter="", statement=both)
     refused(run, "another table")
     assert tables(db) == ["t", "u"]
     assert db.query("SELECT id, v FROM u ORDER BY id") == ROWS
@@ -181,19 +181,19 @@ def interrupted(monkeypatch: Any, engine: Any, db: Database, **more: Any) -> Non
     assert "_t_new" in tables(db)
 
 
-def test_a_restore_between_two_runs_is_noticed(db, spark_engine, monkeypatch):
+def test_a_restore_between_two_runs_is_noticed(db, engine, monkeypatch):
     """The next run drops the copy, which is of another table, and says to begin again."""
     make(db)
-    interrupted(monkeypatch, spark_engine, db)
+    interrupted(monkeypatch, engine, db)
     unlogged(db, RESTORE)
-    refused(begin(spark_engine, db), "another table")
+    refused(begin(engine, db), "another table")
     assert tables(db) == ["t"]
-    assert begin(spark_engine, db).end().outcome == "done"
+    assert begin(engine, db).end().outcome == "done"
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
 
 
 @pytest.mark.parametrize("seen_by", ["the next run", "the first run"])
-def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, spark_engine, monkeypatch, seen_by):
+def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, engine, monkeypatch, seen_by):
     """The binlog has it: either run reads that, and the later one compares all rows."""
     make(db)
 
@@ -210,20 +210,20 @@ def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, spark_engine, mon
     often = FeedOptions(flush_interval=0.1)
     first = seen_by == "the first run"
     when = {"when": rebuild_and_follow} if first else {}
-    interrupted(monkeypatch, spark_engine, db, feed=often, **when)
+    interrupted(monkeypatch, engine, db, feed=often, **when)
     if not first:
         rebuild()
-    assert begin(spark_engine, db).end().outcome == "done"
+    assert begin(engine, db).end().outcome == "done"
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [
         *((*row, 5) for row in ROWS),
         (1000, 1000, 5),
     ]
 
 
-def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, spark_engine):
+def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, engine):
     """Its rows are no changes of those that the old table has, so the way back is lost."""
     make(db)
-    changed = SwappedTable(db, "MODIFY v INT NOT NULL", engine=spark_engine)
+    changed = SwappedTable(db, "MODIFY v INT NOT NULL", engine=engine)
     following = changed.keep()
     db.execute("UPDATE t SET v = 7 WHERE id = 1")
     until(lambda: (1, 7) in db.query("SELECT id, v FROM _t_old"), "the old table to follow")
@@ -235,10 +235,10 @@ def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, spark_
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
 
 
-def test_a_table_that_was_rebuilt_since_the_swap_is_swapped_back(db, spark_engine):
+def test_a_table_that_was_rebuilt_since_the_swap_is_swapped_back(db, engine):
     """The feed has seen it; no process needs to have followed meanwhile."""
     make(db)
-    changed = SwappedTable(db, "MODIFY v BIGINT NOT NULL", engine=spark_engine)
+    changed = SwappedTable(db, "MODIFY v BIGINT NOT NULL", engine=engine)
     db.query("OPTIMIZE TABLE t")
     db.execute("UPDATE t SET v = 7 WHERE id = 1")
     said = changed.revert()

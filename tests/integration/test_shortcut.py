@@ -491,7 +491,7 @@ def test_a_session_that_ends_while_the_other_is_opened_again_is_opened_too(db, d
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["looks", "waits"])
-def test_a_server_that_is_away_meanwhile_is_waited_for(db, proxy, spark_engine, monkeypatch, sent):
+def test_a_server_that_is_away_meanwhile_is_waited_for(db, proxy, engine, monkeypatch, sent):
     """R16: whether it only looks, or the ALTER waits for its lock, the run goes on."""
     monkeypatch.setattr(LockPolicy, "old_after", lambda *_: BLIND if sent else 0.0)
     db.execute(TABLE)
@@ -500,7 +500,7 @@ def test_a_server_that_is_away_meanwhile_is_waited_for(db, proxy, spark_engine, 
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (2, 'y', 2, 'b')")
     run = Migrating(
-        spark_engine,
+        engine,
         config_for(
             db,
             table="t",

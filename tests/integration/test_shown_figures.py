@@ -49,7 +49,7 @@ def require_true(seen):
     ],
     ids=["stale, dense numbers", "stale, text", "stale, composite", "a gap"],
 )
-def test_percent_and_end_are_true_or_unknown(db, spark_engine, stale, columns, key, values, known):
+def test_percent_and_end_are_true_or_unknown(db, engine, stale, columns, key, values, known):
     """Never more than is copied, never all of it before its end, never a percentage of nothing."""
     db.execute("SET SESSION cte_max_recursion_depth = 100000")
     db.execute(f"CREATE TABLE t ({columns}) STATS_AUTO_RECALC=0")
@@ -61,7 +61,7 @@ def test_percent_and_end_are_true_or_unknown(db, spark_engine, stale, columns, k
             f" WHERE database_name = '{db.name}' AND table_name = 't'; FLUSH TABLE t"
         )
     config = config_for(db, table="t", alter="ADD COLUMN n INT, FORCE", no_shortcut=True, nice=8)
-    report, told = migrate_here(spark_engine, config)
+    report, told = migrate_here(engine, config)
     seen = copied(told)
     require_true(seen)
     assert any(one.fraction is not None for one in seen if one.rows < ROWS) or not known

@@ -374,27 +374,27 @@ def test_how_many_row_versions_there_are():
     assert guard_column.most_row_versions("9.1.0-commercial") == 255
 
 
-def test_what_cannot_be_guarded_is_refused_before_the_copy(db, spark_engine):
+def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine):
     """What is asked for and not possible is refused; what is merely wished for is warned of."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, w TEXT, FULLTEXT (w))")
     db.execute("INSERT INTO t VALUES (1, 'x')")
     given = {"table": "t", "alter": "ADD COLUMN z INT", "no_shortcut": True}
     with pytest.raises(Refusal, match="FULLTEXT index"):
-        migrate_here(spark_engine, config_for(db, **given, snapshot_guard="on"))
+        migrate_here(engine, config_for(db, **given, snapshot_guard="on"))
     assert_nothing_left(db)
-    report, _ = migrate_here(spark_engine, config_for(db, **given))
+    report, _ = migrate_here(engine, config_for(db, **given))
     assert any("snapshot guard is not possible" in text for text in report.warnings)
     assert why_server_cannot("8.0.28")
     assert not why_server_cannot("8.0.29")
     assert not why_server_cannot("9.7.4-2")
 
 
-def test_a_run_goes_on_behind_a_broken_guard(db, spark_engine, monkeypatch):
+def test_a_run_goes_on_behind_a_broken_guard(db, engine, monkeypatch):
     """A run that died between ADD and DROP is carried on; the definition counts as unchanged."""
     make_table(db)
-    Interruption(monkeypatch).at(spark_engine, db, "cutover.lock")
+    Interruption(monkeypatch).at(engine, db, "cutover.lock")
     db.execute(f"ALTER TABLE _t_new {COLUMN}")
-    run = start(spark_engine, db, snapshot_guard="on")
+    run = start(engine, db, snapshot_guard="on")
     report = run.end()
     assert report.runs == 2
     assert report.snapshot_guard == "done"
@@ -414,22 +414,22 @@ def end_the_swap(db):
     assert db.kill(number)
 
 
-def test_a_guard_of_a_failed_try_is_no_change_of_the_definition(db, spark_engine, monkeypatch):
+def test_a_guard_of_a_failed_try_is_no_change_of_the_definition(db, engine, monkeypatch):
     """The server writes a CHECK otherwise after each INSTANT clause: -5 for -(5), measured."""
     make_table(db, 500)
     db.execute("ALTER TABLE t ADD CONSTRAINT sane CHECK (a > -5 AND a <> -(7.5))")
     once_at(monkeypatch, "cutover.rename", lambda: end_the_swap(db))
-    run = start(spark_engine, db)
+    run = start(engine, db)
     report = run.end()
     assert (report.cutover_attempts, report.snapshot_guard) == (2, "done"), run.told.text
     assert_nothing_left(db)
 
 
-def test_the_swap_back_is_guarded_too(db, spark_engine):
+def test_the_swap_back_is_guarded_too(db, engine):
     """A snapshot from before a revert gets the error, also behind a guard that broke off."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
-    changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=engine)
     db.execute(f"ALTER TABLE _t_old {COLUMN}")
     following = changed.keep(snapshot_guard="on")
     dump = a_dump(db)
@@ -442,14 +442,14 @@ def test_the_swap_back_is_guarded_too(db, spark_engine):
         assert rows_seen(dump) == 3
 
 
-def test_a_revert_without_row_versions_changes_nothing(db, spark_engine, monkeypatch):
+def test_a_revert_without_row_versions_changes_nothing(db, engine, monkeypatch):
     """With on the revert fails before anything is changed; with auto it is made."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
     db.execute("INSERT INTO t (v) VALUES (1), (2)")
     use_up(db, "t", left=1)
     number = number_of(db, "t")
-    changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=spark_engine)
+    changed = SwappedTable(db, "ADD COLUMN z INT NOT NULL DEFAULT 3", engine=engine)
     dump = a_dump(db)
     with pytest.raises(SpiritError, match="row versions"):
         changed.revert(snapshot_guard="on")

@@ -40,13 +40,13 @@ def shown(db) -> MigrationShown:
     return found
 
 
-def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, spark_engine):
+def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engine):
     """A process that has just started, after a kill -9, shows none rather than the dead one's."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES (1, 1)")
     with pytest.raises(MigrationFailure):
         start(
-            spark_engine, db, table="t", alter="MODIFY v BIGINT",
+            engine, db, table="t", alter="MODIFY v BIGINT",
             defer_cutover=True, defer_timeout=0.0,
         ).end()  # fmt: skip
     checkpoint = CheckpointTable(db.name, "t")

@@ -29,10 +29,10 @@ ROWS = 3000
 
 
 @pytest.fixture
-def stopped(db, spark_engine, monkeypatch):
+def stopped(db, engine, monkeypatch):
     """A migration that was interrupted in its copy, whose new table was dropped by hand."""
     make_table(db, ROWS)
-    Interruption(monkeypatch).at(spark_engine, db, "chunk.committed", 2, target_chunk_time=0.05)
+    Interruption(monkeypatch).at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
     db.execute("DROP TABLE _t_new")
     return db
 
@@ -53,13 +53,13 @@ BACKUPS = {
 
 
 @pytest.mark.parametrize("backup", list(BACKUPS))
-def test_a_backup_is_not_taken_for_the_old_table(stopped, spark_engine, backup):
+def test_a_backup_is_not_taken_for_the_old_table(stopped, engine, backup):
     """Whoever made it and however the table looks: it stays, and the run is not done."""
     stopped.execute(BACKUPS[backup])
 
     (shown,) = migrations(config_for(stopped).connection, database="", table="", max_age=1e9)
     with pytest.raises(Refusal, match="neither those before the swap nor those after") as caught:
-        start(spark_engine, stopped).end()
+        start(engine, stopped).end()
 
     assert shown.again == "refuse"
     assert caught.value.message == shown.reason
@@ -68,11 +68,11 @@ def test_a_backup_is_not_taken_for_the_old_table(stopped, spark_engine, backup):
     assert count(stopped, "_t_old") == count(stopped, "t") == ROWS
 
 
-def test_a_native_alter_is_not_taken_for_the_swap(stopped, spark_engine):
+def test_a_native_alter_is_not_taken_for_the_swap(stopped, engine):
     """The table has the new definition, and is refused: it is not the new table."""
     stopped.execute(f"ALTER TABLE t {ALTER}")
     with pytest.raises(Refusal, match="another session has changed it"):
-        start(spark_engine, stopped).end()
+        start(engine, stopped).end()
     assert tables(stopped) == ["_t_chkpnt", "t"]
 
 
@@ -93,22 +93,20 @@ def test_cleanup_leaves_what_is_not_proven(stopped):
     assert f"DROP TABLE `{stopped.name}`.`_t_old`;" in "\n".join(said)
 
 
-def test_a_new_table_in_the_place_of_ours_stays(stopped, spark_engine):
+def test_a_new_table_in_the_place_of_ours_stays(stopped, engine):
     """It has the same definition and was made by hand: no row is copied into it."""
     with connect(config_for(stopped).connection, role="test") as session:
         assert read_proofs(session, stopped.name, "t").new
     stopped.execute(f"CREATE TABLE _t_new LIKE t; ALTER TABLE _t_new {ALTER}")
     for alter in (ALTER, "ADD COLUMN other INT, ADD INDEX (a)"):
         with pytest.raises(Refusal, match="_t_new"):
-            start(spark_engine, stopped, alter=alter, start_afresh=True).end()
+            start(engine, stopped, alter=alter, start_afresh=True).end()
     assert tables(stopped) == ["_t_chkpnt", "_t_new", "t"]
     assert count(stopped, "_t_new") == 0
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_new_table_that_comes_between_check_and_creation_stays(
-    db, spark_engine, monkeypatch, dry_run
-):
+def test_a_new_table_that_comes_between_check_and_creation_stays(db, engine, monkeypatch, dry_run):
     """The run is refused, drops what it made itself, and leaves the other table as it is."""
     make_table(db, ROWS)
     once_at(
@@ -117,23 +115,21 @@ def test_a_new_table_that_comes_between_check_and_creation_stays(
         lambda: db.execute("CREATE TABLE _t_new (mine INT); INSERT INTO _t_new VALUES (7)"),
     )
     with pytest.raises(Refusal, match="_t_new already exists"):
-        start(spark_engine, db, dry_run=dry_run).end()
+        start(engine, db, dry_run=dry_run).end()
     assert_nothing_left(db, "_t_new", "t")
     assert db.query("SELECT mine FROM _t_new") == [(7,)]
 
 
-def test_a_checkpoint_table_that_comes_between_check_and_creation_stays(
-    db, spark_engine, monkeypatch
-):
+def test_a_checkpoint_table_that_comes_between_check_and_creation_stays(db, engine, monkeypatch):
     """CREATE TABLE fails, and nothing that the run did not make is dropped."""
     make_table(db, ROWS)
     once_at(monkeypatch, "preflight.done", lambda: db.execute("CREATE TABLE _t_chkpnt (mine INT)"))
     with pytest.raises(Exception, match="_t_chkpnt"):
-        start(spark_engine, db).end()
+        start(engine, db).end()
     assert_nothing_left(db, "_t_chkpnt", "t")
 
 
-def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, spark_engine, monkeypatch):
+def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, engine, monkeypatch):
     """What is swapped in is the very table that was filled and compared."""
     make_table(db, ROWS)
     once_at(
@@ -142,14 +138,12 @@ def test_a_new_table_that_is_exchanged_before_the_swap_stops_the_run(db, spark_e
         lambda: db.execute("RENAME TABLE _t_new TO elsewhere; CREATE TABLE _t_new LIKE elsewhere"),
     )
     with pytest.raises(SchemaChanged):
-        start(spark_engine, db).end()
+        start(engine, db).end()
     assert count(db, "t") == ROWS
     assert {"_t_new", "elsewhere"} <= set(tables(db))
 
 
-def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(
-    db, spark_engine, monkeypatch
-):
+def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(db, engine, monkeypatch):
     """Under the lock it is proven again which table is swapped in: the wait may be a long one."""
     make_table(db, ROWS)
     once_at(
@@ -158,14 +152,12 @@ def test_a_new_table_that_is_exchanged_while_the_lock_is_waited_for_stays(
         lambda: db.execute("RENAME TABLE _t_new TO elsewhere; CREATE TABLE _t_new LIKE elsewhere"),
     )
     with pytest.raises(SchemaChanged, match="_t_new"):
-        start(spark_engine, db).end()
+        start(engine, db).end()
     assert count(db, "t") == ROWS
     assert tables(db) == ["_t_new", "elsewhere", "t"]
 
 
-def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(
-    db, spark_engine, tmp_path
-):
+def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(db, engine, tmp_path):
     """The new table was the application's for a while: no run drops it, cleanup asks for it."""
     make_table(db, ROWS)
     with PointListener(tmp_path / "points") as listener:
@@ -173,13 +165,13 @@ def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(
     db.execute("INSERT INTO t (a, b) VALUES (777, 'written after the swap')")
     db.execute("RENAME TABLE t TO _t_new, _t_old TO t")
 
-    run = start(spark_engine, db)
+    run = start(engine, db)
     with pytest.raises(SchemaChanged):
         run.end()
     assert "_t_new holds what the application wrote in between" in run.told.text
     for alter in ("ADD COLUMN other INT", "ADD INDEX (a)"):
         with pytest.raises(Refusal, match="_t_new holds what the application wrote in between"):
-            start(spark_engine, db, alter=alter).end()
+            start(engine, db, alter=alter).end()
     assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
     assert db.query("SELECT COUNT(*) FROM _t_new WHERE b LIKE 'written%'") == [(1,)]
     clean_up(
@@ -193,20 +185,20 @@ def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(
     assert tables(db) == ["_t_new", "t"]
 
 
-def test_a_swap_that_was_not_made_keeps_no_table(db, spark_engine, monkeypatch):
+def test_a_swap_that_was_not_made_keeps_no_table(db, engine, monkeypatch):
     """Where the swap ends before its RENAME, what is of no use is dropped as usual."""
     make_table(db, ROWS)
     once_at(monkeypatch, "cutover.locked", lambda: db.execute("CREATE TABLE _t_old (mine INT)"))
     with pytest.raises(CutoverFailure):
-        start(spark_engine, db).end()
+        start(engine, db).end()
     with connect(config_for(db).connection, role="test") as session:
         assert not read_proofs(session, db.name, "t").swap_begun
     db.execute("DROP TABLE _t_old")
-    assert start(spark_engine, db).end().outcome == "done"
+    assert start(engine, db).end().outcome == "done"
     assert_nothing_left(db)
 
 
-def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, monkeypatch):
+def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, engine, monkeypatch):
     """The migration is done, and reports what it did not drop."""
     make_table(db, ROWS)
     once_at(
@@ -214,7 +206,7 @@ def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, m
         "cleanup.old_table",
         lambda: db.execute("RENAME TABLE _t_old TO elsewhere; CREATE TABLE _t_old (mine INT)"),
     )
-    report = start(spark_engine, db).end()
+    report = start(engine, db).end()
     assert report.outcome == "done"
     assert "nothing proves that it is the table that was swapped out" in "\n".join(report.warnings)
     assert tables(db) == ["_t_old", "elsewhere", "t"]
@@ -222,14 +214,14 @@ def test_an_old_table_that_is_exchanged_after_the_swap_stays(db, spark_engine, m
 
 @pytest.mark.kills
 @pytest.mark.parametrize("point", ["create.built", "create.done"])
-def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, spark_engine, tmp_path, point):
+def test_a_kill_while_the_new_table_is_made_leaves_proofs(db, engine, tmp_path, point):
     """Wherever it ended, the next run knows what is its own, and drops that alone."""
     make_table(db, ROWS)
     with PointListener(tmp_path / "points") as listener:
         kill_at(db, listener, point, 1)
     (building,) = [name for name in tables(db) if name not in {"t", "_t_chkpnt", "_t_ctl"}]
     assert (building == "_t_new") == (point == "create.done")
-    assert start(spark_engine, db).end().outcome == "done"
+    assert start(engine, db).end().outcome == "done"
     assert_nothing_left(db)
 
 

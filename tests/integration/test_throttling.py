@@ -104,10 +104,10 @@ def assert_changed(db) -> None:
     assert (int(new), int(length)) == (rows, 200 * rows)
 
 
-def test_the_copy_waits_while_the_load_is_high_and_comes_back(filled, spark_engine, monkeypatch):
+def test_the_copy_waits_while_the_load_is_high_and_comes_back(filled, engine, monkeypatch):
     """No chunk is handed out above --max-load; the reason is shown, logged and in the report."""
     held = Held(monkeypatch)
-    run = Migrating(spark_engine, slowly(filled, max_load=LIMIT))
+    run = Migrating(engine, slowly(filled, max_load=LIMIT))
     run.wait_until(held.begun.is_set, "the copy to begin")
     with running_sessions(filled, BUSY):
         held.release()
@@ -130,26 +130,24 @@ def _stands_still(db) -> bool:
     return before == db.query("SELECT COUNT(*) FROM _t_new")
 
 
-def test_a_critical_load_ends_the_run_and_the_same_command_carries_on(
-    filled, spark_engine, monkeypatch
-):
+def test_a_critical_load_ends_the_run_and_the_same_command_carries_on(filled, engine, monkeypatch):
     """The error names the counter; the next run copies what is left."""
     held = Held(monkeypatch)
-    run = Migrating(spark_engine, slowly(filled, critical_load=LIMIT))
+    run = Migrating(engine, slowly(filled, critical_load=LIMIT))
     run.wait_until(held.begun.is_set, "the copy to begin")
     with running_sessions(filled, BUSY):
         held.release()
         with pytest.raises(CriticalLoad, match="Threads_running"):
             run.end()
-    report = Migrating(spark_engine, slowly(filled, nice=0.0)).end()
+    report = Migrating(engine, slowly(filled, nice=0.0)).end()
     assert report.rows_copied_before > 0
     assert_changed(filled)
 
 
-def test_a_limit_of_no_counter_is_refused(filled, spark_engine):
+def test_a_limit_of_no_counter_is_refused(filled, engine):
     """A misspelt name would be a limit that is never reached."""
     limit = (("Threads_runing", 25.0),)
-    run = Migrating(spark_engine, slowly(filled, max_load=limit))
+    run = Migrating(engine, slowly(filled, max_load=limit))
     with pytest.raises(Refusal, match="Threads_runing"):
         run.end()
 
@@ -186,9 +184,9 @@ def columns(db) -> list[str]:
     return [row[0] for row in db.query("SHOW COLUMNS FROM t")]
 
 
-def held(db, spark_engine, reason: str, **more) -> Migrating:
+def held(db, engine, reason: str, **more) -> Migrating:
     """Begin a change that is held back; return it once it says why."""
-    run = Migrating(spark_engine, config_for(db, **{**IN_PLACE, **more}))
+    run = Migrating(engine, config_for(db, **{**IN_PLACE, **more}))
     run.wait_until(lambda: run.told.said(f"waiting for {reason}"), "the wait")
     return run
 
@@ -204,9 +202,9 @@ def closed_window() -> tuple[Window, ...]:
     return parse_windows(f"{then:%H:%M}-{then + timedelta(minutes=1):%H:%M}Z")
 
 
-def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small, spark_engine):
+def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small, engine):
     """Outside of --allow the ALTER is not sent; control answers; nothing is left of it."""
-    run = held(small, spark_engine, "", allow=closed_window())
+    run = held(small, engine, "", allow=closed_window())
     assert columns(small) == ["id", "v", "n"]
     assert "stopping" in asked(small, "abort")
     with pytest.raises(Aborted):
@@ -215,9 +213,9 @@ def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small
     assert_nothing_left(small)
 
 
-def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(small, spark_engine):
+def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(small, engine):
     """--max-load holds the ALTER back, and ctl set lets it go on."""
-    run = held(small, spark_engine, "the server's load", max_load=CLOSED)
+    run = held(small, engine, "the server's load", max_load=CLOSED)
     assert columns(small) == ["id", "v", "n"]
     asked(small, "set", **{"max-load": "off"})
     assert run.end().algorithm == "instant"
@@ -225,9 +223,9 @@ def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(smal
     assert_nothing_left(small)
 
 
-def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, spark_engine):
+def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, engine):
     """--throttle-query holds the ALTER back, and so does a pause that was asked for meanwhile."""
-    run = held(small, spark_engine, "", throttle_query="SELECT why FROM gate")
+    run = held(small, engine, "", throttle_query="SELECT why FROM gate")
     assert "paused" in asked(small, "pause")
     small.execute("UPDATE gate SET why = NULL")
     run.wait_until(
@@ -244,9 +242,9 @@ def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, spark_engi
     assert_nothing_left(small)
 
 
-def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, spark_engine):
+def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     """A window may be further away than a session may idle: they are opened again."""
-    run = held(small, spark_engine, "", throttle_query="SELECT why FROM gate")
+    run = held(small, engine, "", throttle_query="SELECT why FROM gate")
     found = small.query(
         "SELECT t.PROCESSLIST_ID FROM performance_schema.user_variables_by_thread v"
         " JOIN performance_schema.threads t USING (THREAD_ID) WHERE v.VARIABLE_NAME ="
@@ -261,9 +259,9 @@ def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, spark_engi
     assert_nothing_left(small)
 
 
-def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small, spark_engine):
+def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small, engine):
     """``ctl postpone`` holds back the moment of the change, which only a copy can choose."""
-    run = held(small, spark_engine, "", throttle_query="SELECT why FROM gate")
+    run = held(small, engine, "", throttle_query="SELECT why FROM gate")
     asked(small, "postpone")
     small.execute("UPDATE gate SET why = NULL")
     run.wait_until(lambda: run.told.said("phase sentinel"), "the sentinel")
@@ -273,11 +271,11 @@ def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small
     assert columns(small) == ["id", "v"]
 
 
-def test_a_search_for_duplicates_waits(small, spark_engine):
+def test_a_search_for_duplicates_waits(small, engine):
     """The rows are not read for a new UNIQUE key while something holds the work back."""
     run = held(
         small,
-        spark_engine,
+        engine,
         "",
         alter="ADD UNIQUE u (v)",
         throttle_query="SELECT why FROM gate",
@@ -292,30 +290,30 @@ def test_a_search_for_duplicates_waits(small, spark_engine):
     assert_nothing_left(small)
 
 
-def test_an_old_table_that_is_asked_for_is_there_after_a_column_was_dropped(small, spark_engine):
+def test_an_old_table_that_is_asked_for_is_there_after_a_column_was_dropped(small, engine):
     """With --drop-old-after a change in place that loses values is a copy; plan says so."""
     config = config_for(small, **IN_PLACE, drop_old_after=math.inf)
     (planned,) = make_plan(config, sample=False).tables
     assert (planned.method.algorithm, planned.method.certain) == ("copy", True)
     assert "--drop-old-after" in planned.method.why
-    report = Migrating(spark_engine, config).end()
+    report = Migrating(engine, config).end()
     assert report.algorithm == "copy"
     assert small.query("SELECT id, n FROM _t_old ORDER BY id") == [(1, 5), (2, 6)]
 
 
-def test_an_old_table_is_not_made_where_no_value_is_lost(small, spark_engine):
+def test_an_old_table_is_not_made_where_no_value_is_lost(small, engine):
     """What another ALTER can undo needs no old table."""
     config = config_for(small, table="t", alter="ADD COLUMN z INT", drop_old_after=math.inf)
-    assert Migrating(spark_engine, config).end().algorithm == "instant"
+    assert Migrating(engine, config).end().algorithm == "instant"
     assert_nothing_left(small)
 
 
-def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, spark_engine):
+def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, engine):
     """While others keep the table from it, operators reach the run; nothing is sent in a pause."""
     other = small.connect()
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (3, 1, 1)")
-    run = Migrating(spark_engine, config_for(small, **IN_PLACE))
+    run = Migrating(engine, config_for(small, **IN_PLACE))
     run.wait_until(lambda: run.told.said("is not requested while this is in front"), "the wait")
     requests = partial(small.query, "SHOW TABLES LIKE '%%ctl'")
     run.wait_until(requests, "the table of the requests")

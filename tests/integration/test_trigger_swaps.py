@@ -168,13 +168,13 @@ def migrated_as(db, engine, *grants: str):
         )
 
 
-def test_an_account_that_may_not_keep_definers_is_told_the_grant(db, spark_engine):
+def test_an_account_that_may_not_keep_definers_is_told_the_grant(db, engine):
     """SET_ANY_DEFINER, and the word about the binlog; with both, the triggers are kept."""
     for statement in MADE:
         db.execute(statement)
     db.set_global("log_bin_trust_function_creators", 0)
     with pytest.raises(Refusal) as refused:
-        migrated_as(db, spark_engine)
+        migrated_as(db, engine)
     text = "\n".join(refused.value.details)
     assert "error 1419" in text
     assert "SET GLOBAL log_bin_trust_function_creators = 1" in text
@@ -183,24 +183,24 @@ def test_an_account_that_may_not_keep_definers_is_told_the_grant(db, spark_engin
     assert not places(db, "_t_new")
     db.set_global("log_bin_trust_function_creators", 1)
     before = triggers_of(db)
-    migrated_as(db, spark_engine, "SET_ANY_DEFINER, SYSTEM_USER ON *.*")
+    migrated_as(db, engine, "SET_ANY_DEFINER, SYSTEM_USER ON *.*")
     assert triggers_of(db) == before
 
 
-def test_what_the_server_refuses_is_known_before_the_copy(db, spark_engine):
+def test_what_the_server_refuses_is_known_before_the_copy(db, engine):
     """A definer that does not exist needs another privilege, which only the trial can tell."""
     for statement in MADE:
         db.execute(statement)
     db.execute("CREATE DEFINER = nobody@nowhere TRIGGER x BEFORE DELETE ON t FOR EACH ROW SET @a=1")
     db.set_global("log_bin_trust_function_creators", 1)
     with pytest.raises(Refusal, match=r"trigger x \(BEFORE DELETE\).*cannot be created again"):
-        migrated_as(db, spark_engine, "SET_ANY_DEFINER, SYSTEM_USER ON *.*")
+        migrated_as(db, engine, "SET_ANY_DEFINER, SYSTEM_USER ON *.*")
     assert_nothing_left(db, "audit", "t")
     assert places(db, "t") == ["one", "two", "x"]
 
 
 @pytest.mark.kills
-def test_a_kill_during_the_trial_leaves_nothing_for_long(db, spark_engine, tmp_path):
+def test_a_kill_during_the_trial_leaves_nothing_for_long(db, engine, tmp_path):
     """What was to be created is noted first; the next run drops it, and nothing else."""
     make_table(db, ROWS)
     db.execute("CREATE TRIGGER mine BEFORE UPDATE ON t FOR EACH ROW SET @x = 1")
@@ -211,22 +211,22 @@ def test_a_kill_during_the_trial_leaves_nothing_for_long(db, spark_engine, tmp_p
     assert noted is not None
     (move,) = noted.triggers
     db.execute(f"CREATE TRIGGER {move.temporary} BEFORE UPDATE ON _t_new FOR EACH ROW SET @x = 1")
-    assert start(spark_engine, db).end().outcome == "done"
+    assert start(engine, db).end().outcome == "done"
     assert_nothing_left(db)
     assert places(db, "t") == ["mine"]
 
 
-def test_instant_changes_leave_triggers_alone(db, spark_engine):
+def test_instant_changes_leave_triggers_alone(db, engine):
     """They need no privilege for triggers: nothing is created again."""
     for statement in MADE:
         db.execute(statement)
     before = triggers_of(db)
-    report, _ = migrate_here(spark_engine, config_for(db, table="t", alter="ADD COLUMN n INT"))
+    report, _ = migrate_here(engine, config_for(db, table="t", alter="ADD COLUMN n INT"))
     assert report.algorithm == "instant"
     assert triggers_of(db) == before
 
 
-def test_triggers_of_other_tables_follow_the_name(db, spark_engine):
+def test_triggers_of_other_tables_follow_the_name(db, engine):
     """One that writes to the table, before and after; one that reads it."""
     for statement in MADE:
         db.execute(statement)
@@ -240,7 +240,7 @@ def test_triggers_of_other_tables_follow_the_name(db, spark_engine):
     cursor.execute("PREPARE p FROM 'INSERT INTO other (id) VALUES (?)'")
     cursor.execute("SET @id = 1")
     cursor.execute("EXECUTE p USING @id")
-    migrate_here(spark_engine, config_for(db, table="t", alter="ADD COLUMN n INT, FORCE"))
+    migrate_here(engine, config_for(db, table="t", alter="ADD COLUMN n INT, FORCE"))
     cursor.execute("SET @id = 2")
     cursor.execute("EXECUTE p USING @id")
     assert db.query("SELECT id, n FROM other") == [(1, 1), (2, 2)]

@@ -123,14 +123,14 @@ def triggers_of(db, table="t"):
         return read_triggers(session, db.name, table)
 
 
-def test_each_write_fires_each_trigger_once_during_several_migrations(audited, spark_engine):
+def test_each_write_fires_each_trigger_once_during_several_migrations(audited, engine):
     """None is lost and none is made twice by the swap; our own writes fire nothing."""
     db = audited
     before = triggers_of(db)
     with Writers(db) as writers:
         for alter in (ADD, "MODIFY v BIGINT", "DROP COLUMN extra, FORCE"):
             report, told = migrate_here(
-                spark_engine, config_for(db, table="t", alter=alter, no_shortcut=True)
+                engine, config_for(db, table="t", alter=alter, no_shortcut=True)
             )
             assert report.chunks_repaired == 0, told.text
     assert audit(db) == sorted(writers.expected)
@@ -143,18 +143,18 @@ def test_each_write_fires_each_trigger_once_during_several_migrations(audited, s
     assert tables(db) == ["audit", "t"]
 
 
-def test_a_rehearsal_leaves_no_trigger_behind(audited, spark_engine):
+def test_a_rehearsal_leaves_no_trigger_behind(audited, engine):
     """The triggers are tried on the new table, which is empty then."""
     before = triggers_of(audited)
-    migrate_here(spark_engine, config_for(audited, table="t", alter=ADD, dry_run=True))
+    migrate_here(engine, config_for(audited, table="t", alter=ADD, dry_run=True))
     assert triggers_of(audited) == before
     assert tables(audited) == ["audit", "t"]
     assert not audit(audited)
 
 
-def test_the_old_table_keeps_no_trigger(audited, spark_engine):
+def test_the_old_table_keeps_no_trigger(audited, engine):
     """What is kept of the old table fires nothing when somebody writes to it."""
-    migrate_here(spark_engine, config_for(audited, table="t", alter=ADD, drop_old_after=math.inf))
+    migrate_here(engine, config_for(audited, table="t", alter=ADD, drop_old_after=math.inf))
     with open_session(audited) as session:
         assert not read_places(session, [(audited.name, "_t_old")])
     audited.execute("DELETE FROM _t_old WHERE id = 1")
@@ -169,37 +169,37 @@ def test_the_old_table_keeps_no_trigger(audited, spark_engine):
         ("CHANGE by_trigger w INT", "which the ALTER renames to w"),
     ],
 )
-def test_a_column_that_a_body_names_cannot_go(audited, spark_engine, alter, shown):
+def test_a_column_that_a_body_names_cannot_go(audited, engine, alter, shown):
     """Refused with the place, before anything is written, also where INSTANT would do."""
     with pytest.raises(Refusal) as refused:
-        migrate_here(spark_engine, config_for(audited, table="t", alter=alter))
+        migrate_here(engine, config_for(audited, table="t", alter=alter))
     text = "\n".join((refused.value.message, *refused.value.details))
     assert shown in text
     assert tables(audited) == ["audit", "t"]
 
 
-def test_triggers_are_refused_on_demand(audited, spark_engine):
+def test_triggers_are_refused_on_demand(audited, engine):
     """--triggers refuse names each of them."""
     config = config_for(audited, table="t", alter=ADD, triggers="refuse")
     with pytest.raises(Refusal) as refused:
-        migrate_here(spark_engine, config)
+        migrate_here(engine, config)
     text = "\n".join(refused.value.details)
     assert all(f"trigger {name} (" in text for name in NAMES)
 
 
-def test_a_collation_of_the_schema_that_is_no_longer_is_refused(audited, spark_engine):
+def test_a_collation_of_the_schema_that_is_no_longer_is_refused(audited, engine):
     """A trigger created now would get another one."""
     audited.execute(f"ALTER DATABASE `{audited.name}` COLLATE latin1_swedish_ci")
     with pytest.raises(Refusal, match=r"5 checks refuse|collation"):
-        migrate_here(spark_engine, config_for(audited, table="t", alter=ADD, no_shortcut=True))
+        migrate_here(engine, config_for(audited, table="t", alter=ADD, no_shortcut=True))
     assert tables(audited) == ["audit", "t"]
 
 
 def test_triggers_created_and_dropped_meanwhile_are_those_of_the_swapped_table(
-    audited, spark_engine, monkeypatch
+    audited, engine, monkeypatch
 ):
     """DROP TRIGGER names no table; what counts is what there is at the swap."""
     db = audited
     once_at(monkeypatch, "drain.begun", lambda: db.execute("DROP TRIGGER u1"))
-    migrate_here(spark_engine, config_for(db, table="t", alter=ADD))
+    migrate_here(engine, config_for(db, table="t", alter=ADD))
     assert [one.name for one in triggers_of(db)] == ["b1", "a1", "a2", "d1"]

@@ -61,8 +61,8 @@ def test_the_server_shows_no_sessions(db):
         assert not performance_schema_shows_sessions(session)
 
 
-@pytest.mark.parametrize("engine", ["driver", "spark"])
-def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, engine):
+@pytest.mark.parametrize("executors", ["driver", "spark"])
+def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, executors):
     """By threads, and by Spark, whose messages are rows of the checkpoint table."""
     opened: list[str] = []
     post = TableMailbox.post
@@ -73,7 +73,8 @@ def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, engine):
 
     monkeypatch.setattr(TableMailbox, "post", posted)
     monkeypatch.setattr(copier, "_WORTHWHILE_SECONDS", 0.0001)
-    spark: Any = ThreadEngine() if engine == "driver" else request.getfixturevalue("spark_engine")
+    on_spark = executors == "spark"
+    spark: Any = request.getfixturevalue("spark_engine") if on_spark else ThreadEngine()
     make_table(db)
     with Writers(db) as writers:
         run = start(spark, db, defer_indexes="on")
@@ -81,18 +82,18 @@ def test_a_migration_under_load_loses_nothing(db, request, monkeypatch, engine):
     writers.assert_kept()
     assert report.outcome == "done"
     assert (report.differences_found, report.chunks_repaired) == (0, 0)
-    assert bool(opened) == (engine == "spark")
+    assert bool(opened) == on_spark
     assert tables(db) == ["t"]
     assert any("performance_schema is OFF: index builds" in line for line in report.warnings)
 
 
 @pytest.mark.kills
-def test_a_killed_run_is_resumed_and_its_sessions_are_ended(db, spark_engine, tmp_path):
+def test_a_killed_run_is_resumed_and_its_sessions_are_ended(db, engine, tmp_path):
     """What the dead run has left on the server writes no more, and nothing is copied anew."""
     make_table(db)
     with Writers(db) as writers, PointListener(tmp_path / "points") as listener:
         kill_at(db, listener, "chunk.committed", 3, "--spark-master", "local[2]")
-        report = start(spark_engine, db).end()
+        report = start(engine, db).end()
     writers.assert_kept()
     assert report.outcome == "done"
     assert report.resumed
@@ -100,9 +101,9 @@ def test_a_killed_run_is_resumed_and_its_sessions_are_ended(db, spark_engine, tm
     assert tables(db) == ["t"]
 
 
-def test_a_revert_loses_no_write(db, spark_engine):
+def test_a_revert_loses_no_write(db, engine):
     """Reverse replication and the swap back need no performance_schema either."""
-    revert_under_load(db, spark_engine)
+    revert_under_load(db, engine)
 
 
 def test_tables_are_compared_by_the_driver_alone(db):

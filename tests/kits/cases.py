@@ -1,4 +1,4 @@
-"""A case played through the command's entry point, in this process, on the shared Spark.
+"""A case played through the command's entry point, in this process.
 
 The first chunks are handed out only after every writer of the case has written again, so that rows
 change between the moment a chunk is cut and the moment it is copied; and one chunk is held up in
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 
@@ -142,10 +142,10 @@ def migrate(
     another_round: Callable[[], None],
     feed: FeedOptions | None = None,
     *,
-    engine: SparkEngine,
+    engine: GangEngine,
     folder: Path,
 ) -> Outcome:
-    """Run the command in this process, with the one Spark of all cases."""
+    """Run the command in this process, on the engine of the tests."""
     path = folder / "report.json"
     arguments = [*case_arguments(case, db), "--report-json", str(path)]
     config = command.migration_config(command.migrate.make_context("migrate", arguments).params)

@@ -1,4 +1,4 @@
-"""Run a whole migration in this process, on the one Spark of the test session."""
+"""Run a whole migration in this process, on the engine that a test has."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.kits.reporter import RecordingReporter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.spark.driver import DriverEngine
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
     from tests.fixtures.mysql import Database
 
@@ -38,7 +37,7 @@ def config_for(db: Database, **more: Any) -> MigrationConfig:
 class Migrating:
     """A migration that runs in a thread of its own."""
 
-    def __init__(self, engine: SparkEngine | DriverEngine, config: MigrationConfig) -> None:
+    def __init__(self, engine: GangEngine, config: MigrationConfig) -> None:
         self.told = RecordingReporter()
         self.stop = StopSwitch()
         self.error: BaseException | None = None
@@ -88,7 +87,7 @@ def warnings_of(report: MigrationReport) -> list[str]:
 
 
 def migrate_here(
-    engine: SparkEngine | DriverEngine, config: MigrationConfig
+    engine: GangEngine, config: MigrationConfig
 ) -> tuple[MigrationReport, RecordingReporter]:
     """Run a migration to its end; return the report and what was said."""
     migrating = Migrating(engine, config)

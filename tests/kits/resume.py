@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from tests.fixtures.mysql import Database
     from tests.kits.point_listener import Hold, PointListener
 
@@ -110,7 +110,7 @@ class Interruption:
 
     def at(
         self,
-        engine: SparkEngine,
+        engine: GangEngine,
         db: Database,
         point: str,
         nth: int = 1,
@@ -155,7 +155,7 @@ def once_at(monkeypatch: pytest.MonkeyPatch, point: str, action: Callable[[], ob
     monkeypatch.setattr(points, "_announce", passed)
 
 
-def start(engine: SparkEngine, db: Database, **config: Any) -> Migrating:
+def start(engine: GangEngine, db: Database, **config: Any) -> Migrating:
     """Begin the migration of the kit's table in this process."""
     given = {"table": "t", "alter": ALTER, "no_shortcut": True, "target_chunk_time": 0.5}
     return Migrating(engine, config_for(db, **{**given, **config}))

@@ -52,12 +52,12 @@ def opened(window: Window) -> Iterator[Window]:
         window.close()
 
 
-def test_a_chunk_waits_for_what_was_dropped(source_db, stall, spark_engine, monkeypatch):
+def test_a_chunk_waits_for_what_was_dropped(source_db, stall, engine, monkeypatch):
     """A chunk dispatched after rows were dropped waits until it is sure to see them (R3)."""
     fill(source_db)
     with opened(Window(stall, source_db, WRITES, changes=3)) as window:
         window.around_dispatch(monkeypatch)
-        report = run_migration(source_db, spark_engine)
+        report = run_migration(source_db, engine)
 
     assert window.met == "waits for visibility"
     assert window.visibility
@@ -66,14 +66,12 @@ def test_a_chunk_waits_for_what_was_dropped(source_db, stall, spark_engine, monk
     assert content(source_db) == EXPECTED
 
 
-def test_without_the_wait_the_checksum_finds_three_rows(
-    source_db, stall, spark_engine, monkeypatch
-):
+def test_without_the_wait_the_checksum_finds_three_rows(source_db, stall, engine, monkeypatch):
     """With R3's wait switched off the same rows are lost, stale and left over, until repaired."""
     fill(source_db)
     with opened(Window(stall, source_db, WRITES, changes=3)) as window:
         window.around_dispatch(monkeypatch, wait=False)
-        report = run_migration(source_db, spark_engine)
+        report = run_migration(source_db, engine)
 
     assert window.met == "has read"
     assert report.changes_dropped_above_high_watermark == 3
@@ -84,25 +82,25 @@ def test_without_the_wait_the_checksum_finds_three_rows(
 
 @pytest.mark.parametrize("key", ["id VARCHAR(20) PRIMARY KEY", "id DOUBLE PRIMARY KEY"])
 def test_changes_of_keys_that_python_cannot_order_survive_a_stall(
-    source_db, stall, spark_engine, monkeypatch, key
+    source_db, stall, engine, monkeypatch, key
 ):
     """With keys that only the server can order nothing is dropped, and nothing is stale (R4)."""
     fill(source_db, key)
     with opened(Window(stall, source_db, WRITES, changes=3)) as window:
         window.around_dispatch(monkeypatch, flushed=True)
-        report = run_migration(source_db, spark_engine, flush_interval=0.02)
+        report = run_migration(source_db, engine, flush_interval=0.02)
 
     assert report.changes_dropped_above_high_watermark == 0
     assert (report.differences_found, report.chunks_repaired) == (0, 0)
     assert content(source_db) == EXPECTED
 
 
-def test_nothing_is_dropped_without_gtids(file_db, stall_file, spark_engine, monkeypatch):
+def test_nothing_is_dropped_without_gtids(file_db, stall_file, engine, monkeypatch):
     """Without GTIDs a chunk reads what it can; every change is kept and applied later (R3)."""
     fill(file_db)
     with opened(Window(stall_file, file_db, WRITES, changes=3)) as window:
         window.around_dispatch(monkeypatch, flushed=True)
-        report = run_migration(file_db, spark_engine, flush_interval=0.02)
+        report = run_migration(file_db, engine, flush_interval=0.02)
 
     assert window.met == "has read"
     assert not window.visibility
@@ -111,14 +109,12 @@ def test_nothing_is_dropped_without_gtids(file_db, stall_file, spark_engine, mon
     assert content(file_db) == EXPECTED
 
 
-def test_a_feed_that_starts_during_a_stall_loses_nothing(
-    source_db, stall, spark_engine, monkeypatch
-):
+def test_a_feed_that_starts_during_a_stall_loses_nothing(source_db, stall, engine, monkeypatch):
     """A transaction in the binlog that is not executed when the feed starts comes with it (R2)."""
     fill(source_db)
     with opened(Window(stall, source_db, WRITES, changes=3)) as window:
         window.around_start(monkeypatch)
-        report = run_migration(source_db, spark_engine)
+        report = run_migration(source_db, engine)
 
     assert report.changes_received == 3
     assert (report.differences_found, report.chunks_repaired) == (0, 0)
@@ -126,27 +122,25 @@ def test_a_feed_that_starts_during_a_stall_loses_nothing(
 
 
 def test_a_feed_that_starts_during_a_stall_loses_nothing_without_gtids(
-    file_db, stall_file, spark_engine, monkeypatch
+    file_db, stall_file, engine, monkeypatch
 ):
     """A commit of its own waits for the stalled one, so that every chunk sees it (R2)."""
     fill(file_db)
     with opened(Window(stall_file, file_db, WRITES, changes=3)) as window:
         window.around_start(monkeypatch)
-        report = run_migration(file_db, spark_engine)
+        report = run_migration(file_db, engine)
 
     assert window.met == "waits for a commit of its own"
     assert (report.differences_found, report.chunks_repaired) == (0, 0)
     assert content(file_db) == EXPECTED
 
 
-def test_a_start_at_the_end_of_the_binlog_loses_rows(
-    file_db, stall_file, spark_engine, monkeypatch
-):
+def test_a_start_at_the_end_of_the_binlog_loses_rows(file_db, stall_file, engine, monkeypatch):
     """Where SHOW BINARY LOG STATUS alone gives the start the same rows need repair."""
     fill(file_db)
     with opened(Window(stall_file, file_db, WRITES, changes=3)) as window:
         window.around_start(monkeypatch, naive=True)
-        report = run_migration(file_db, spark_engine)
+        report = run_migration(file_db, engine)
 
     assert window.met == "has read"
     assert report.changes_received == 0
@@ -154,7 +148,7 @@ def test_a_start_at_the_end_of_the_binlog_loses_rows(
     assert content(file_db) == EXPECTED
 
 
-def _under_load(db, stall, spark_engine) -> None:
+def _under_load(db, stall, engine) -> None:
     """Migrate a table while applications write to it and their commits stall."""
     seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
     print(f"{SEED_VARIABLE}={seed}")  # noqa: T201 - shown when the test fails
@@ -162,7 +156,7 @@ def _under_load(db, stall, spark_engine) -> None:
     fill(db, rows=rows)
     with under_load(stall, db, rows=rows, seed=seed) as (staller, applications):
         before = staller.stalls
-        report = run_migration(db, spark_engine, flush_interval=0.2, chunk_time=0.05)
+        report = run_migration(db, engine, flush_interval=0.2, chunk_time=0.05)
         stalled = staller.stalls - before
 
     assert stalled >= 3
@@ -171,11 +165,11 @@ def _under_load(db, stall, spark_engine) -> None:
     assert content(db) == {k: v for a in applications for k, v in a.rows.items()}
 
 
-def test_a_migration_under_load_survives_stalls(source_db, stall, spark_engine):
+def test_a_migration_under_load_survives_stalls(source_db, stall, engine):
     """While commits of three applications stall again and again no row is lost or repaired."""
-    _under_load(source_db, stall, spark_engine)
+    _under_load(source_db, stall, engine)
 
 
-def test_a_migration_under_load_survives_stalls_without_gtids(file_db, stall_file, spark_engine):
+def test_a_migration_under_load_survives_stalls_without_gtids(file_db, stall_file, engine):
     """The same on a server without GTIDs."""
-    _under_load(file_db, stall_file, spark_engine)
+    _under_load(file_db, stall_file, engine)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.spark.engine import SparkEngine
+    from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
     from tests.fixtures.mysql import Database
     from tests.semisync.stall import Stall
@@ -42,7 +42,7 @@ _PROOFS = (
 
 
 def run_migration(
-    db: Database, engine: SparkEngine, *, flush_interval: float = 30.0, chunk_time: float = 0.5
+    db: Database, engine: GangEngine, *, flush_interval: float = 30.0, chunk_time: float = 0.5
 ) -> MigrationReport:
     """Add a column to the table `t` by copying it, and return the report."""
     config = config_for(

@@ -16,6 +16,7 @@ import yaml
 from lane import COMPOSE_FILE, LANES, Lane, LaneLacks, main
 from mysql_base import wait_until
 from tests.fixtures.lane import LANE_VARIABLE, check_series
+from tests.fixtures.spark import ENGINE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,6 +144,7 @@ def test_the_file_position_lane_runs_without_gtids() -> None:
     assert lane(outside, engine=False).file_position() == 0
 
     assert outside.environments[0]["SPIRIT_PY_LANE_GTID"] == "OFF"
+    assert outside.environments[0][ENGINE_VARIABLE] == "spark"
     assert outside.commands[0].endswith("tests/integration -m not gtid -x")
 
 
@@ -151,6 +153,7 @@ def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
     outside = Outside()
     assert lane(outside, engine=False).gentle() == 0
     assert outside.environments[0]["SPIRIT_PY_GENTLE"] == "all"
+    assert outside.environments[0][ENGINE_VARIABLE] == "spark"
     files = (ROOT / "tests/integration").glob("test_*.py")
     names = {path.name for path in files if "mark.draws(" in path.read_text()}
     assert names == set(re.findall(r"test_\w+\.py", outside.commands[0]))
