@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -69,7 +68,7 @@ class ConnectionOptions:
     label: str = ""
     server_uuid: str = ""
     settings: tuple[tuple[str, str], ...] = ()
-    origin: str = field(default_factory=lambda: secrets.token_hex(8), repr=False, compare=False)
+    origin: str = field(default_factory=lambda: os.urandom(8).hex(), repr=False, compare=False)
 
     @property
     def address(self) -> str:

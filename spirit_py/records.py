@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import secrets
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -41,4 +41,4 @@ class RecordOptions:
 @functools.cache
 def run_token() -> str:
     """Return the random token of this process, by which its records are told from others'."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()

@@ -1,36 +1,69 @@
 """The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
 
 One module a command; ``groups`` has the options that they share, ``values`` how these are read,
-``outcome`` how a command ends. Large modules are imported only when a command runs.
+``outcome`` how a command ends. A command's module is imported when the command is named, and large
+modules when it runs.
 """
 
 from __future__ import annotations
 
+from collections import UserDict
+from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import click
 
-from spirit_py.cli import (
-    checksum,
-    cleanup,
-    completion,
-    ctl,
-    explain,
-    migrate,
-    plan,
-    revert,
-    status,
-    watch,
-)
 from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
 from spirit_py.cli.version import version_option
 from spirit_py.cli.wrong_lines import JsonAwareGroup
 
+#: The commands, and what the help of each begins with: they are listed without their modules.
+SUMMARIES: Final = {
+    "migrate": "Change a table online.",
+    "plan": "Show what migrate would do with the same options, and why; write nothing.",
+    "ctl": "Control a migration while it runs, from any machine that reaches the server.",
+    "revert": "Bring back the definition that a table had before its migration, without losing a"
+    " write.",
+    "checksum": "Compare two tables row by row, on one server or on two.",
+    "watch": "Print every committed change as it happens, one event a line.",
+    "status": "Show migrations that were stopped or are under way, and batches of them; touch"
+    " nothing.",
+    "cleanup": "Drop the tables that an abandoned migration left, or the record of an abandoned"
+    " batch.",
+    "explain": "Explain an error: what it means, what is left on the server, what to do.",
+    "completion": "Print the script by which a shell completes commands and options.",
+}
+
+
+class Commands(UserDict[str, click.Command]):
+    """The commands by name, each imported from the module of its name when it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(SUMMARIES, click.Command(None)))
+        self._imported: set[str] = set()
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name in self.data and name not in self._imported:
+            self.data[name] = getattr(import_module(f"{__name__}.{name}"), name)
+            self._imported.add(name)
+        return super().__getitem__(name)
+
+
+class Program(JsonAwareGroup):
+    """The group of all commands; its help lists them without importing them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each with what its help begins with."""
+        listed = [click.Command(name, help=text) for name, text in SUMMARIES.items()]
+        click.Group(commands=listed).format_commands(ctx, formatter)
+
 
 @click.group(
     "spirit-py",
-    cls=JsonAwareGroup,
+    cls=Program,
+    commands=Commands(),
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )
@@ -47,15 +80,3 @@ from spirit_py.cli.wrong_lines import JsonAwareGroup
 @version_option
 def main() -> None:
     """Change the schema of a busy MySQL table without blocking it, and prove it."""
-
-
-main.add_command(migrate.migrate)
-main.add_command(plan.plan)
-main.add_command(ctl.ctl)
-main.add_command(revert.revert)
-main.add_command(checksum.checksum)
-main.add_command(watch.watch)
-main.add_command(status.status)
-main.add_command(cleanup.cleanup)
-main.add_command(explain.explain)
-main.add_command(completion.completion)

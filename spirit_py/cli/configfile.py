@@ -16,7 +16,6 @@ environment and the command line count more than all of them.
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +59,8 @@ def usual_files() -> list[Path]:
 
 
 def _tables(file: Path) -> dict[str, dict[str, Any]]:
+    import tomllib
+
     if everybody_may_write(file):
         raise UsageFault(
             f"everybody may write the configuration {file}: it says what is run and believed",

@@ -12,7 +12,6 @@ from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document, tell_d
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
-from spirit_py.status.report import OutcomeReport
 
 CTL_EXIT_CODES = """\b
 Verbs:
@@ -81,6 +80,8 @@ def ctl(**options: Any) -> None:
                 say=said.append if as_json else tell_out,
             )
             if as_json:
+                from spirit_py.status.report import OutcomeReport
+
                 done = OutcomeReport(outcome="done").end_fields()
                 tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
         leave_with(0)

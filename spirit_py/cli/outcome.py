@@ -16,7 +16,6 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events import Event, EventName
 from spirit_py.status.lines import json_line, one_line
-from spirit_py.status.report import OutcomeReport
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
@@ -87,6 +86,8 @@ class ErrorsShown:
             error = Interrupted(signal.SIGINT)
         error = broken_library(error)
         if self._document:
+            from spirit_py.status.report import OutcomeReport
+
             report = OutcomeReport()
             report.note_failure(error)
             with contextlib.suppress(OutputFailed):
@@ -103,9 +104,13 @@ class ErrorsShown:
     def end(self, code: int) -> None:
         """Write the end of a run that nothing has failed in, where lines are JSON."""
         if self._json:
+            from spirit_py.status.report import OutcomeReport
+
             show(OutcomeReport(outcome="done", exit_code=code).ended(EventName.RUN_ENDED))
 
     def _leave_in_json(self, error: BaseException) -> NoReturn:
+        from spirit_py.status.report import OutcomeReport
+
         report = OutcomeReport()
         report.note_failure(error)
         if self._verbose:

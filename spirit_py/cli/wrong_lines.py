@@ -12,7 +12,6 @@ import click
 from spirit_py.cli.outcome import OutputFailed, leave_unwritten, say, say_more, show, show_document
 from spirit_py.codes import ErrorCode
 from spirit_py.events import Event, EventName
-from spirit_py.status.report import OutcomeReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,6 +102,8 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
     hint = " ".join(_remedy(error, root))
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
     cause = f"{cause[:1].lower()}{cause[1:].removesuffix('.')}"
+    from spirit_py.status.report import OutcomeReport
+
     report = OutcomeReport(
         outcome="refused",
         exit_code=error.exit_code,

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import json
 import os
-import secrets
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -325,7 +324,7 @@ def write_whole(path: Path, text: str) -> None:
         target.write_bytes(content)
         return
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    temporary = target.with_name(f".spirit-py-{secrets.token_hex(8)}")
+    temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
     # A new file gets what the umask leaves, as any other; nobody else reads it before an old mode.
     created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handle = os.open(temporary, created, 0o666 if mode is None else 0o600)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import subprocess
+import sys
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from spirit_py.cli import main
+from spirit_py.cli import SUMMARIES, main
 from spirit_py.cli.sections import SECTIONS, SectionedCommand
 
 #: All but the one that prints scripts, and has no option.
@@ -34,6 +37,26 @@ def test_help_holds_no_control_character(command):
     """Marks for the formatter are not shown."""
     shown = CliRunner().invoke(main, [command, "--help"] if command else ["--help"]).output
     assert shown.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("command", sorted(SUMMARIES))
+def test_a_command_is_listed_by_what_its_help_begins_with(command):
+    """The list is shown without the commands' modules, so it has the words a second time."""
+    begins = inspect.cleandoc(main.commands[command].help or "").split("\n\n")[0]
+    assert " ".join(begins.split()) == SUMMARIES[command]
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    """What is imported is what is needed."""
+    script = (
+        "import sys\n"
+        "from spirit_py.cli import SUMMARIES, main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "named = [name for name in SUMMARIES if f'spirit_py.cli.{name}' in sys.modules]\n"
+        "sys.exit(', '.join(named) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_section_names_only_options_that_exist():
