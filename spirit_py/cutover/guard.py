@@ -22,6 +22,7 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.tables.guard_column import (
     add_column,
@@ -112,8 +113,9 @@ class SnapshotGuard:
             self.outcome = "off"
             return
         if not self._why_not:
-            for swap, name in zip(self.swaps, self._columns, strict=True):
-                self._change(session, swap, name)
+            with as_stored(session):
+                for swap, name in zip(self.swaps, self._columns, strict=True):
+                    self._change(session, swap, name)
         if self._why_not:
             self._refused()
             return

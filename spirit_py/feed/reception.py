@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from spirit_py.binlog.position import Frontier
     from spirit_py.binlog.stream import Stream
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.feed.backpressure import Backpressure
@@ -79,7 +80,13 @@ class Reception:
                 self.lock.wait(min(left, 1.0))
             for subscription, claim in claims:
                 subscription.trust(claim)
-        while session is not None and not self.stream.has_executed(before, session):
+        if session is not None and not target.reaches(before):
+            self._await_execution(before, session, deadline)
+        self.check()
+
+    def _await_execution(self, received: Frontier, session: SqlSession, deadline: float) -> None:
+        """Wait until the server has executed what was received."""
+        while not self.stream.has_executed(received, session):
             # Commits of other tables may be in the binlog, and not be visible yet.
             self.check()
             if self.clock() > deadline or self.ended.wait(_LOOK_AGAIN):
@@ -87,7 +94,6 @@ class Reception:
                     "the change feed has received what the server has not executed",
                     hint="see whether its commits wait for a semi-synchronous replica",
                 )
-        self.check()
 
     def _progress(self) -> tuple[object, ...]:
         """Return a value that changes whenever something was received, passed over or applied."""

@@ -7,6 +7,7 @@ TRIGGER`` with ``character_set_results=binary`` returns the bytes of the client 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.attached.triggers.model import BYTES, Listed, Placed, Spellings, Trigger
@@ -82,11 +83,13 @@ def read_state(session: SqlSession, tables: Iterable[tuple[str, str]]) -> frozen
     """Return a text for each trigger of these tables, which another trigger will not have.
 
     A trigger cannot be altered: what is created anew has another time of creation, in hundredths
-    of a second. Quick enough under a lock.
+    of a second. One query, quick enough under a lock.
     """
-    return frozenset(
-        " ".join(map(str, row)) for table in tables for row in session.query(_STATE, table)
-    )
+    asked = list(tables)
+    if not asked:
+        return frozenset()
+    rows = session.query(" UNION ALL ".join([_STATE] * len(asked)), [*chain(*asked)])
+    return frozenset(" ".join(map(str, row)) for row in rows)
 
 
 def _trigger(

@@ -108,21 +108,22 @@ def guard_columns(session: SqlSession, schema: str, table: str) -> tuple[list[st
 
 
 def add_column(session: SqlSession, schema: str, table: str, name: str) -> None:
-    """Add the guard's column."""
-    with as_stored(session):
-        session.execute(
-            f"ALTER TABLE {quote_table(schema, table)} ADD COLUMN {quote_identifier(name)} TINYINT"
-            f" COMMENT {comment_literal(_MARK)}, ALGORITHM=INSTANT"
-        )
+    """Add the guard's column; the session accepts the definition as it is stored."""
+    session.execute(
+        f"ALTER TABLE {quote_table(schema, table)} ADD COLUMN {quote_identifier(name)} TINYINT"
+        f" COMMENT {comment_literal(_MARK)}, ALGORITHM=INSTANT"
+    )
 
 
 def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None:
-    """Drop the guard's column, never by a rebuild: that would make another table of it (R24)."""
-    with as_stored(session):
-        session.execute(
-            f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
-            " ALGORITHM=INSTANT"
-        )
+    """Drop the guard's column, never by a rebuild: that would make another table of it (R24).
+
+    The session accepts the definition as it is stored.
+    """
+    session.execute(
+        f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
+        " ALGORITHM=INSTANT"
+    )
 
 
 def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
@@ -135,7 +136,8 @@ def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
     left, _ = guard_columns(session, schema, table)
     for name in left:
         try:
-            drop_column(session, schema, table, name)
+            with as_stored(session):
+                drop_column(session, schema, table, name)
         except ServerFault as fault:
             if disposition(fault) is not Disposition.FATAL:
                 raise
