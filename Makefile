@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo docs test lint bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo docs test lint aims bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -15,6 +15,9 @@ docs: ## build the documentation as a site, in build/site
 
 test: ## lint, then run every test against a real MySQL
 	@ci/test
+
+aims: ## print the aims of the shape of the package: what each is now, and what it is to be
+	@.venv/bin/python ci/aims.py
 
 lint: ## ruff, mypy and the import contracts
 	@ci/lint
