@@ -1,4 +1,7 @@
-"""Runs the migrations of a batch, one after another or side by side."""
+"""Runs the migrations of a batch, one after another or side by side.
+
+Tables that reference each other by foreign keys are never changed at the same time.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import dataclasses
 import json
 import queue
 import time
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
 from spirit_py.batch.record import TableRecord, TableState, form_of
-from spirit_py.batch.related import related_tables
 from spirit_py.batch.resume import Step, forms_of, step_for
 from spirit_py.batch.slots import Slots, next_table
 from spirit_py.batch.spark import SharedSpark
@@ -27,13 +31,13 @@ from spirit_py.threads import Background
 from spirit_py.throttle.measures import Measures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.batch.store import BatchTable
     from spirit_py.config import BatchConfig, MigrationConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.contracts import Reporter, SqlSession
     from spirit_py.events import Gate
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
@@ -334,3 +338,18 @@ def _noted(report: MigrationReport) -> dict[str, str]:
 
 def _dotted(name: Name) -> str:
     return ".".join(name)
+
+
+def related_tables(session: SqlSession, tables: Collection[Name]) -> dict[Name, frozenset[Name]]:
+    """Return for each of these tables the others of them that it references, or that reference it.
+
+    Args:
+        tables: schema and name as the server keeps them.
+    """
+    schemas = sorted({schema for schema, _ in tables})
+    found: defaultdict[Name, set[Name]] = defaultdict(set)
+    for child, parent in child_and_parent_tables(session, schemas):
+        if child != parent and child in tables and parent in tables:
+            found[child].add(parent)
+            found[parent].add(child)
+    return {name: frozenset(others) for name, others in found.items()}

@@ -1,7 +1,12 @@
-"""What a batch will do, before anything is written: each table is read and checked."""
+"""What a batch will do, before anything is written: each table is read and checked.
+
+With what an earlier migration has left beside a table, and whether the server's disk has room for
+the batch as a whole.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,12 +14,13 @@ from spirit_py.batch.changes import changes_of, schemas_of
 from spirit_py.batch.definitions import UsualDefinitions
 from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
-from spirit_py.batch.room import room_for
 from spirit_py.batch.store import find_batch, refuse_others
-from spirit_py.batch.unfinished import what_becomes_of_it
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
+from spirit_py.checkpoint.look import look
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.migration.resuming import statement_of
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
@@ -25,19 +31,23 @@ from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.trial import refused_in_trial, trial_session
 from spirit_py.preflight.certain import copy_is_certain
+from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
 from spirit_py.units import human_bytes, human_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.record import TableRecord
-    from spirit_py.config import BatchConfig
+    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
+    from spirit_py.preflight.check import PreflightContext
 
 _COPIED = "copied"
 _PERHAPS = "in place if the server can, otherwise copied"
@@ -299,3 +309,66 @@ class _Planner:
             data_bytes=source.data_bytes,
             index_bytes=source.index_bytes,
         )
+
+
+def room_for(
+    sizes: Sequence[tuple[int, int]], config: BatchConfig, facts: ServerFacts
+) -> tuple[str, ...]:
+    """Return what is known of the disk.
+
+    Old tables are dropped one after another, so at a time there are only the largest ones of those
+    that run side by side, and all where old tables are kept. The binlog of all stays for as long as
+    the server keeps it.
+
+    Args:
+        sizes: for each table the bytes of its rows and of its indexes.
+
+    Raises:
+        Refusal: the disk is known to be too small for the new tables.
+    """
+    at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
+    largest = sorted((sum(size) for size in sizes), reverse=True)
+    copies = sum(largest[:at_once])
+    binlog = sum(data for data, _ in sizes) if facts.is_on("log_bin") else 0
+    needed = f"{human_bytes(copies)} at a time for new tables, {human_bytes(binlog)} of binlog"
+    free = free_bytes(facts)
+    if free is None:
+        return (f"room: up to {needed}; what is free on the server is unknown from here",)
+    if free < copies:
+        raise Refusal(
+            f"the server has {human_bytes(free)} free where the new tables need"
+            f" {human_bytes(copies)} at a time",
+            hint="free disk space, use a smaller --parallel, or let old tables be dropped",
+            error_code=ErrorCode.NO_DISK_SPACE,
+        )
+    short = free < copies + binlog
+    warning = "; not enough if the server keeps all of the binlog" if short else ""
+    return (f"room: up to {needed}; {human_bytes(free)} are free{warning}",)
+
+
+def what_becomes_of_it(
+    session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
+) -> str:
+    """Return what is done with it, for the plan.
+
+    Raises:
+        Refusal: the operator must look, or agree to drop what is copied.
+        ServerFault: what is there could not be examined.
+        FeedFailure: nor could the binlog.
+    """
+    tables = [(context.schema, context.table) for context in contexts]
+    wanted = Wanted(
+        statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
+    )
+    decision = decide(look(session, config.connection, tables), wanted)
+    if isinstance(decision, Refuse | GiveUp):
+        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+    if isinstance(decision, Afresh):
+        if decision.throws_away and not config.start_afresh:
+            raise Refusal(
+                f"an unfinished migration would be dropped: {decision.reason}",
+                hint=f"to carry on with it: {decision.instead}; to drop it: --start-afresh",
+                error_code=ErrorCode.CANNOT_RESUME,
+            )
+        return f"copied afresh: {decision.reason}" if decision.reason else "copied"
+    return f"carried on: {decision.reason}"

@@ -1,16 +1,208 @@
-"""Cut a table into chunks, in one of two ways (pure)."""
+"""Cut a table into chunks, in one of two ways (pure).
+
+A single AUTO_INCREMENT key is cut by arithmetic, without counting rows. Each cut asks for the
+smallest and largest key that are not cut, which MySQL answers from the two ends of the index. So a
+gap of any width is jumped, and the last chunk is recognised. Where the keys are sparse, arithmetic
+would make tiny chunks; there the bound is looked up. Every other key is cut by composite bounds
+(:mod:`spirit_py.chunk.composite`).
+"""
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.composite import BoundaryQuery, CompositeChunker
-from spirit_py.chunk.optimistic import INTEGER_TYPES, OptimisticChunker
+from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange, walk_directions
+from spirit_py.chunk.composite import (
+    BoundaryQuery,
+    Bounds,
+    CompositeChunker,
+    forced_source,
+    index_hint,
+)
+from spirit_py.chunk.predicate import chunk_predicate
+from spirit_py.chunk.sizing import divided
+from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Self
 
     from spirit_py.table.mapping import TableMapping
+
+INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_DENSE = 0.5
+#: Places at which the rows of a range are counted, and values of the key at each.
+_SAMPLES = 24
+_SAMPLE_VALUES = 200
+
+
+class OptimisticChunker(CompositeChunker):
+    """Cuts a table whose key is one AUTO_INCREMENT integer column, signed or not."""
+
+    def __init__(
+        self,
+        mapping: TableMapping,
+        query: BoundaryQuery,
+        *,
+        part_rows: int | None = None,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        super().__init__(mapping, query, part_rows=part_rows, numbers=numbers)
+        #: Rows a key value, in the last chunk that is known; None before the first cut.
+        self._density: float | None = None
+        #: The same of everything, by the server's estimate.
+        self._mean = 0.0
+        #: Whether the last chunk was cut by arithmetic.
+        self._arithmetic = False
+        #: Numbers of the chunks cut so whose rows are not known yet.
+        self._computed: set[int] = set()
+        #: The first key that was not cut when it was looked for, and the last one.
+        self._first: int | None = None
+        self._last: int | None = None
+        #: Key values that were not cut when they were first looked at.
+        self._whole: int | None = None
+
+    def next_chunk(self, rows: int) -> Chunk | None:
+        """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
+        self._arithmetic = False
+        chunk = super().next_chunk(rows)
+        if chunk is not None and self._arithmetic:
+            self._computed.add(chunk.number)
+        return chunk
+
+    def observed(self, chunk: Chunk, rows: int) -> None:
+        """Note how many rows a chunk had: where keys are sparse, bounds are looked up instead."""
+        if chunk.number in self._computed:
+            self._computed.remove(chunk.number)
+            self._density = rows / chunk.target_rows
+
+    def estimated_fraction(self) -> float:
+        """Return how far the cut has come within the range of the keys."""
+        left = self.width()
+        if self._finished or left is None or self._whole is None:
+            return 1.0 if self._finished else 0.0
+        return max(0.0, min(0.99, 1 - left / self._whole))
+
+    def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
+        """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
+        super().restart(lower, upper)
+        self._computed = set()
+        self._whole = self._first = None
+
+    def bound_after(self, rows: int) -> KeyBound | None:
+        """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
+        ends = self._ends()
+        if ends is None:
+            return None
+        first, last = ends
+        if self._mean < _DENSE:
+            return super().bound_after(rows)
+        key = first + int(rows / self._mean) - 1
+        return _bound(key) if key < last else None
+
+    def part(self, at: KeyBound) -> Self:
+        """End at a key that is not cut yet; return a chunker of what lies above it."""
+        upper = super().part(at)
+        self._last = int(at.literals[0])
+        return upper
+
+    def width(self) -> int | None:
+        """Return how many values of the key are not cut; None before the first was seen."""
+        lower = self._rest.lower
+        if self._finished:
+            return 0
+        if self._last is None or (lower is None and self._first is None):
+            return None
+        before = int(lower.literals[0]) if lower is not None else (self._first or 0) - 1
+        return max(0, self._last - before)
+
+    def density(self) -> float | None:
+        """Return the rows for each value of the key that is not cut, counted at some places.
+
+        None where one of them has few rows: then what lies between them is not known either. Asks
+        the server.
+        """
+        ends = self._ends()
+        if ends is None:
+            return None
+        first, last = ends
+        width = last - first + 1
+        if width <= _SAMPLES * _SAMPLE_VALUES:
+            places, values = [first], width
+        else:
+            places = [first + width * each // _SAMPLES for each in range(_SAMPLES)]
+            values = _SAMPLE_VALUES
+        counted = [int(row[0]) for row in self._query(samples_sql(self._mapping, places, values))]
+        sparse = min(counted) < _DENSE * values
+        return None if sparse else sum(counted) / (len(counted) * values)
+
+    def rows_left(self) -> int | None:
+        """Return how many rows are probably not cut; None where the key does not show it."""
+        width = self.width()
+        return None if width is None or self._mean < _DENSE else int(width * self._mean)
+
+    def _bounds(self, rows: int) -> Bounds:
+        ends = self._ends()
+        if ends is None:
+            return (), None
+        first, last = ends
+        if (self._density or 0.0) < _DENSE:
+            return self._looked_up(rows, first, last)
+        *cuts, upper = accumulate(divided(rows, self.part_rows), initial=first - 1)
+        self._arithmetic = upper < last
+        inner = tuple(_bound(key) for key in cuts[1:] if key < last)
+        return inner, _bound(upper) if upper < last else None
+
+    def _ends(self) -> tuple[int, int] | None:
+        """Return the first and the last key that are not cut; None when there is none."""
+        ends = self._query(ends_sql(self._mapping, self._rest))[0]
+        if ends[0] is None:
+            return None
+        first, last = int(ends[0]), int(ends[1])
+        if self._whole is None:
+            self._whole = last - first + 1
+        self._first, self._last = first, last
+        if self._density is None:
+            self._density = self._mapping.source.estimated_rows / (last - first + 1)
+            self._mean = min(1.0, self._density)
+        return first, last
+
+    def _looked_up(self, rows: int, first: int, last: int) -> Bounds:
+        cuts, upper = super()._bounds(rows)
+        if upper is None:
+            return cuts, None
+        key = int(upper.literals[0])
+        self._density = rows / (key - first + 1)
+        return cuts, upper if key < last else None
+
+
+def _bound(key: int) -> KeyBound:
+    return KeyBound(literals=(str(key),), comparable=(key,))
+
+
+def samples_sql(mapping: TableMapping, places: Sequence[int], values: int) -> str:
+    """Render the query for the number of rows in a few short ranges of the key."""
+    name = quote_identifier(mapping.key_columns[0].name)
+    counts = (
+        f"(SELECT {index_hint(mapping)}COUNT(*) FROM {forced_source(mapping)}"
+        f" WHERE {name} >= {int(place)} AND {name} < {int(place) + values})"
+        for place in places
+    )
+    return " UNION ALL ".join(counts)
+
+
+def ends_sql(mapping: TableMapping, within: KeyRange) -> str:
+    """Render the query for the smallest and the largest key of a range.
+
+    MySQL answers it from the two ends of the range in the index, whether they are open or not.
+    """
+    columns = mapping.key_columns
+    name = quote_identifier(columns[0].name)
+    return (
+        f"SELECT {index_hint(mapping)}MIN({name}), MAX({name}) FROM {forced_source(mapping)}"
+        f" WHERE {chunk_predicate(columns, within, walk_directions(mapping.key))}"
+    )
 
 
 def make_chunker(

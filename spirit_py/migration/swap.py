@@ -8,9 +8,10 @@ before the lock request, under the lock (R25), and again before the drop (R24), 
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from spirit_py.attached.foreign_keys.carried import carried
 from spirit_py.attached.triggers.body import changed_names
@@ -22,7 +23,6 @@ from spirit_py.events import EventName
 from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.same_tables import FORWARD, require_same
-from spirit_py.migration.stopwatch import Stopwatch
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.config import RunConfig
-    from spirit_py.contracts import SqlSession
+    from spirit_py.contracts import Clock, SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.pair import Pair
@@ -43,6 +43,30 @@ if TYPE_CHECKING:
     from spirit_py.migration.same_tables import Direction
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.statement import AlterStatement
+
+
+class Stopwatch:
+    """Seconds spent inside its ``with`` blocks; stands still between them. Call it for the time."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._before = 0.0
+        self._began: float | None = None
+
+    def __call__(self) -> float:
+        """Return the seconds up to now."""
+        began = self._began
+        return self._before if began is None else self._before + self._clock() - began
+
+    def __enter__(self) -> Self:
+        """Let it run."""
+        self._began = self._clock()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self._before, self._began = self(), None
+
 
 _log = logging.getLogger(__name__)
 

@@ -20,10 +20,8 @@ from spirit_py.plan.columns import columns_of, key_of
 from spirit_py.plan.definition import Tried, try_definition
 from spirit_py.plan.earlier import decision_for, earlier_run, goes_on, refusals_of
 from spirit_py.plan.estimate import time_of
-from spirit_py.plan.in_front import kept_by_others
-from spirit_py.plan.indexes import clauses_of, indexes_of
 from spirit_py.plan.keys import refused_keys
-from spirit_py.plan.method import method_of
+from spirit_py.plan.method import clauses_of, indexes_of, method_of
 from spirit_py.plan.model import (
     Definition,
     Method,
@@ -34,7 +32,7 @@ from spirit_py.plan.model import (
     TimePlan,
 )
 from spirit_py.plan.noted import Remarks, TooLong
-from spirit_py.plan.running import note_of, running_run, working
+from spirit_py.plan.running import kept_by_others, note_of, running_run, working
 from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of

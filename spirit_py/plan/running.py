@@ -1,4 +1,8 @@
-"""A run that works on the tables now: who, since when, and how far it is."""
+"""Who keeps the tables for himself while a plan is made: a run of ours, or another session.
+
+A plan reads past an ALTER, LOCK TABLES or a backup, and a migration would wait behind each.
+Transactions that are merely open are not among them: they come and go.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,10 @@ from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.locks.front import named
+from spirit_py.mysql.locks.look import LockRequest, find_in_front, why_locks_are_unseen
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
@@ -122,3 +130,40 @@ def described(seen: RunningRun) -> str:
     if seen.statement:
         parts.append(f"with another statement: {' '.join(seen.statement.split())}")
     return "; ".join(parts)
+
+
+def kept_by_others(session: SqlSession, table: Name) -> Sequence[Note]:
+    """Return who keeps a table for itself, as one warning; none where that cannot be seen.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    if why_locks_are_unseen(session):
+        return ()
+    try:
+        found = find_in_front(session, LockRequest(tables=[table], defines=True))
+        locked = {one.key for one in find_in_front(session, LockRequest(tables=[table]))}
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return ()
+    keepers = [one for one in found if not one.own and (one.defining or one.table_locks)]
+    if not keepers:
+        return ()
+    name = ".".join(table)
+    if any(one.defining for one in keepers):
+        what = f"{name} is being changed"
+    elif any(one.key in locked for one in keepers):
+        what = f"{name} is locked as a whole"
+    else:
+        # LOCK INSTANCE FOR BACKUP: rows are read and written.
+        what = f"the definition of {name} is kept as it is"
+    return (
+        Note(
+            cause=f"{what} by another session: {named(keepers)}",
+            remedy="wait until it has ended: the locks of a migration wait for it, and a definition"
+            " that changes meanwhile ends the migration",
+            table=name,
+            check="in_front",
+        ),
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from spirit_py.plan.diff import diff_of
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
@@ -260,3 +260,43 @@ def listed(title: str, entries: Iterable[str]) -> list[PlanLine]:
     return [
         PlanLine(f"  {title if n == 0 else '':<{_WIDTH}}{entry}") for n, entry in enumerate(entries)
     ]
+
+
+Mark = Literal["same", "removed", "added", "gap"]
+_AROUND: Final = 1
+
+
+class DiffLine(NamedTuple):
+    """One line; ``gap`` stands for lines that are the same and are not shown."""
+
+    mark: Mark
+    text: str
+
+
+def diff_of(old: str, new: str) -> list[DiffLine]:
+    """Return the changed lines, each with one line before and behind it; none where all is same.
+
+    A comma at the end of a line is no difference: it depends on what follows.
+    """
+    before, after = old.splitlines(), new.splitlines()
+    matcher = difflib.SequenceMatcher(None, _bare(before), _bare(after), autojunk=False)
+    lines: list[DiffLine] = []
+    groups = list(matcher.get_grouped_opcodes(_AROUND))
+    for number, group in enumerate(groups):
+        if number:
+            lines.append(DiffLine("gap", "  ..."))
+        for tag, first, last, start, end in group:
+            lines += _lines(tag, before[first:last], after[start:end])
+    return lines
+
+
+def _bare(lines: list[str]) -> list[str]:
+    return [line.rstrip(",") for line in lines]
+
+
+def _lines(tag: str, before: list[str], after: list[str]) -> Iterator[DiffLine]:
+    if tag == "equal":
+        yield from (DiffLine("same", line) for line in after)
+        return
+    yield from (DiffLine("removed", line) for line in before)
+    yield from (DiffLine("added", line) for line in after)

@@ -21,7 +21,7 @@ from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
 from spirit_py.checksum.worker import SnapshotReader
 from spirit_py.chunk.chunk import KeyBound
-from spirit_py.chunk.optimistic import OptimisticChunker
+from spirit_py.chunk.chunker import OptimisticChunker
 from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost

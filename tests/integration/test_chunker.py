@@ -11,10 +11,9 @@ from itertools import cycle
 import pytest
 
 from spirit_py.chunk.chunk import walk_directions
-from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.chunker import OptimisticChunker, make_chunker
 from spirit_py.chunk.composite import CompositeChunker, forced_source
 from spirit_py.chunk.lanes import LaneChunker
-from spirit_py.chunk.optimistic import OptimisticChunker
 from spirit_py.chunk.predicate import chunk_predicate
 from tests.kits.tables import map_table, open_session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.statement.reserved_words import RESERVED
+from spirit_py.statement.cursor import RESERVED
 from tests.kits.schema_tools import open_schema_tools
 
 

@@ -11,7 +11,7 @@ import MySQLdb
 import pytest
 
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
-from spirit_py.migration.stopwatch import Stopwatch
+from spirit_py.migration.swap import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks import turns
 from spirit_py.mysql.locks.look import (

@@ -25,7 +25,7 @@ from spirit_py.migration.shown import MigrationShown
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
-from spirit_py.throttle.watched import GRACE
+from spirit_py.throttle.throttles import GRACE
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.connection import connection_options

@@ -10,6 +10,10 @@ Each key is, in this order:
 5. there under its own name, which was not free before (error 1826 within one ALTER as well).
 
 Every step is metadata only: ``foreign_key_checks=0``, ALGORITHM=INPLACE, and no index is made.
+
+Foreign keys as SQL (pure).
+
+Another name, table or column goes in through ``dataclasses.replace`` of the key.
 """
 
 from __future__ import annotations
@@ -18,14 +22,35 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.attached.foreign_keys.statements import added, dropped
-from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
     from spirit_py.attached.record import Attachments, AttachmentsNote, KeyMove, Name, Places
+
+
+def constraint(key: ForeignKey) -> str:
+    """Return a key's definition, as it follows ADD or stands in CREATE TABLE.
+
+    Both actions are written out: the server keeps NO ACTION, its default, apart from RESTRICT.
+    """
+    return (
+        f"CONSTRAINT {quote_identifier(key.name)} FOREIGN KEY ({identifier_list(key.columns)})"
+        f" REFERENCES {quote_table(*key.parent)} ({identifier_list(key.parent_columns)})"
+        f" ON DELETE {key.on_delete} ON UPDATE {key.on_update}"
+    )
+
+
+def added(key: ForeignKey) -> str:
+    """Return the clause of ALTER TABLE that adds a key."""
+    return f"ADD {constraint(key)}"
+
+
+def dropped(key: ForeignKey) -> str:
+    """Return the clause of ALTER TABLE that drops a key."""
+    return f"DROP FOREIGN KEY {quote_identifier(key.name)}"
 
 
 _NON_STANDARD: Final = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.binlog.losses import Losses
+from spirit_py.binlog.reader import Losses
 from spirit_py.events import EventName, teller
 from tests.kits.reporter import RecordingReporter
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.binlog.connection import StreamLost
-from spirit_py.binlog.losses import Losses
-from spirit_py.binlog.reader import BinlogReader
+from spirit_py.binlog.reader import BinlogReader, Losses
 from spirit_py.errors import FeedFailure
 from spirit_py.events import EventName, teller
 from tests.kits.reporter import RecordingReporter
