@@ -7,18 +7,20 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.batch.record import TableState
-from spirit_py.batch.store import LOCK_WAIT, BatchTable, marked_tables
+from spirit_py.batch.store import BatchTable, marked_tables
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost, server_away
+from spirit_py.mysql.faults import connection_lost, server_away
 from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.mysql.tables.marked import doubtful, holds_up
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +75,10 @@ def batches(options: ConnectionOptions, *, database: str, table: str) -> list[Ba
         ServerFault: the server does not answer any more.
         Refusal: the server cannot be reached.
     """
-    with connect_first(
-        options, role="status", read_timeout=60, lock_wait_timeout=LOCK_WAIT
-    ) as session:
-        found = list(_look(session))
+    with connect_first(options, role="status", read_timeout=60) as session:
+        marked = marked_tables(session)
+        with doubtful(session):
+            found = list(_look(session, marked))
     return [
         one
         for one in found
@@ -91,12 +93,13 @@ def _belongs(one: dict[str, str], database: str, table: str) -> bool:
     return not database or one["table"].startswith(f"{database}.")
 
 
-def _look(session: Session) -> Iterator[BatchShown]:
-    locked: set[str] = set()
-    for name in marked_tables(session):
+def _look(session: Session, marked: Iterable[Name]) -> Iterator[BatchShown]:
+    held_up: set[str] = set()
+    for name in marked:
         store = BatchTable(*name)
-        if name[0] in locked:
-            yield BatchShown(batch=str(store), unreadable="another table of its schema is locked")
+        if name[0] in held_up:
+            why = "another table of its schema cannot be read"
+            yield BatchShown(batch=str(store), unreadable=why)
             continue
         try:
             record = store.read(session)
@@ -105,8 +108,8 @@ def _look(session: Session) -> Iterator[BatchShown]:
             # Anybody may have made it (R26).
             if connection_lost(error) or server_away(error):
                 raise
-            if getattr(error, "code", None) == LOCK_WAIT_TIMEOUT:
-                locked.add(name[0])
+            if holds_up(error):
+                held_up.add(name[0])
             yield BatchShown(batch=str(store), unreadable=error.message)
             continue
         if record is None or record.home != name[0]:

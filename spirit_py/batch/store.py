@@ -11,12 +11,8 @@ from spirit_py.batch.record import BatchRecord, TableRecord
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import (
-    LOCK_WAIT_TIMEOUT,
-    NO_SUCH_KEY,
-    connection_lost,
-    server_away,
-)
+from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
+from spirit_py.mysql.tables.marked import doubtful, holds_up, marked
 from spirit_py.sql import comment_literal, quote_table, string_literal
 
 if TYPE_CHECKING:
@@ -27,21 +23,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LOCK_WAIT: Final = 1
-"""Seconds to wait for a table that anybody may have made, and locked (R26)."""
 #: Bytes of all rows of a batch together; more are not read.
 _LONGEST: Final = 1 << 28
 _MARK: Final = "spirit-py batch"
-_MARKED: Final = """
-SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_NAME = %s) ORDER BY 1, 2"""
 _RECORD_ID: Final = 1
 
 
 def marked_tables(session: SqlSession, name: str = "") -> list[Name]:
     """Return the tables with the mark of a batch, of this name or of all names."""
-    rows = session.query(_MARKED, (_MARK, name, name))
-    return [(str(schema), str(table)) for schema, table in rows]
+    return marked(session, _MARK, name=name)
 
 
 def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> BatchTable | None:
@@ -54,14 +44,14 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
     Raises:
         Refusal: its record cannot be read, or there are two of it.
     """
-    marked = marked_tables(session, name)
-    for elsewhere in (BatchTable(*one) for one in marked if one[0] not in schemas):
+    named = marked_tables(session, name)
+    for elsewhere in (BatchTable(*one) for one in named if one[0] not in schemas):
         _log.warning(
             "%s has the name of this batch's record and is not read: the batch changes no table in"
             " that schema; see who made it",
             elsewhere,
         )
-    found = _unfinished(session, [one for one in marked if one[0] in schemas])
+    found = _unfinished(session, [one for one in named if one[0] in schemas])
     if len(found) > 1:
         raise Refusal(
             "the record of this batch exists twice: " + ", ".join(str(one) for one in found),
@@ -82,8 +72,8 @@ def all_batches(session: SqlSession) -> list[BatchTable]:
     return _unfinished(session, marked_tables(session))
 
 
-def _unfinished(session: SqlSession, marked: Iterable[Name]) -> list[BatchTable]:
-    read = ((table, table.read(session)) for table in (BatchTable(*one) for one in marked))
+def _unfinished(session: SqlSession, names: Iterable[Name]) -> list[BatchTable]:
+    read = ((table, table.read(session)) for table in (BatchTable(*one) for one in names))
     return [table for table, record in read if record and record.home == table.name[0]]
 
 
@@ -96,44 +86,52 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
         Refusal: naming it.
     """
     schemas = {schema for schema, _ in wanted}
-    locked: set[str] = set()
-    ((waits,),) = session.query("SELECT @@SESSION.lock_wait_timeout")
-    for table in (BatchTable(*one) for one in marked_tables(session) if one[1] != name):
-        believed = table.name[0] in schemas
-        if table.name[0] in locked:
-            _log.warning("%s has the mark of a batch; tables of that schema are locked", table)
+    others = [BatchTable(*one) for one in marked_tables(session) if one[1] != name]
+    for table in others:
+        if table.name[0] in schemas and (text := _shared(session, table, wanted)):
+            raise Refusal(
+                text,
+                hint="finish that one with its own command, with --exclude for tables that cannot"
+                f" be changed; to give it up: spirit-py cleanup --batch {table}",
+                error_code=ErrorCode.BATCH_RECORD,
+            )
+    with doubtful(session):
+        _warn_of(session, [one for one in others if one.name[0] not in schemas], wanted)
+
+
+def _warn_of(session: SqlSession, tables: Iterable[BatchTable], wanted: Collection[Name]) -> None:
+    """Warn of records that may be anybody's."""
+    held_up: set[str] = set()
+    for table in tables:
+        if table.name[0] in held_up:
+            _log.warning("%s has the mark of a batch; another of its schema cannot be read", table)
             continue
-        session.execute(f"SET SESSION lock_wait_timeout = {int(waits) if believed else LOCK_WAIT}")
         try:
-            record = table.read(session)
-            if record is None or record.home != table.name[0]:
-                continue
-            shared = sorted(set(wanted) & table.tables(session).keys())
+            text = _shared(session, table, wanted)
         except (Refusal, ServerFault) as error:
-            if believed or connection_lost(error) or server_away(error):
+            if connection_lost(error) or server_away(error):
                 raise
-            if getattr(error, "code", None) == LOCK_WAIT_TIMEOUT:
-                locked.add(table.name[0])
+            if holds_up(error):
+                held_up.add(table.name[0])
             _log.warning("%s has the mark of a batch and cannot be read: %s", table, error)
             continue
-        finally:
-            session.execute(f"SET SESSION lock_wait_timeout = {int(waits)}")
-        if not shared:
-            continue
-        names = ", ".join(".".join(one) for one in shared[:3])
-        text = (
-            f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
-            f" {record.asked} (its record is {table})"
-        )
-        if not believed:
+        if text:
             _log.warning("as %s says, %s; see who made it", table, text)
-            continue
-        raise Refusal(
-            text,
-            hint="finish that one with its own command, with --exclude for tables that cannot"
-            f" be changed; to give it up: spirit-py cleanup --batch {table}",
-            error_code=ErrorCode.BATCH_RECORD,
-        )
+
+
+def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) -> str:
+    """Return what another batch has of these tables, in words; empty for nothing."""
+    record = table.read(session)
+    if record is None or record.home != table.name[0]:
+        return ""
+    shared = sorted(set(wanted) & table.tables(session).keys())
+    if not shared:
+        return ""
+    names = ", ".join(".".join(one) for one in shared[:3])
+    return (
+        f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
+        f" {record.asked} (its record is {table})"
+    )
 
 
 class BatchTable:

@@ -28,7 +28,7 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.processlist import user_of
-from spirit_py.mysql.tables.new_table import has_mark
+from spirit_py.mysql.tables.marked import has_mark
 from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 

@@ -40,7 +40,7 @@ from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_KEY
-from spirit_py.mysql.tables.new_table import has_mark, kind_and_comment
+from spirit_py.mysql.tables.marked import has_mark, kind_and_comment, marked
 from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 
@@ -85,15 +85,11 @@ _SHOWN: Final[frozenset[type[Row]]] = frozenset({LiveFigures})
 _RECORD: Final = f"IF(LENGTH(record) > {LONGEST}, '', record)"
 HEARTBEAT_ID: Final = 3
 """Its ``written_at`` shows on a replica how far that has come."""
-_MARKED: Final = """
-SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_COMMENT = %s AND (%s = '' OR TABLE_SCHEMA = %s) ORDER BY 1, 2"""
 
 
 def checkpoint_tables(session: SqlSession, schema: str = "") -> list[tuple[str, str]]:
     """Return schema and name of the program's checkpoint tables, of one schema or of all."""
-    rows = session.query(_MARKED, (_MARK, schema, schema))
-    return [(str(schema), str(name)) for schema, name in rows]
+    return marked(session, _MARK, schema=schema)
 
 
 class CheckpointTable:

@@ -24,12 +24,13 @@ from spirit_py.migration.attachments import is_half_way
 from spirit_py.migration.indexes.deferred import build_lock, named_indexes
 from spirit_py.migration.shown import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost, server_away
+from spirit_py.mysql.faults import access_denied, connection_lost, server_away
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
+from spirit_py.mysql.tables.marked import doubtful, holds_up
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def migrations(
         marks = checkpoint_tables(session, database)
         if table and (database, names.checkpoint) in marks:
             return [one for one in [listing.at(database, names.checkpoint)] if one is not None]
-        shown = listing.of(marks)
+        with doubtful(session):
+            shown = listing.of(marks)
         if not shown and not table:
             instead = "" if database else "name a schema with --database"
             listing.grants.require(("SELECT",), database, _HIDDEN, instead=instead)
@@ -136,10 +138,10 @@ class _Listing:
         Anybody may have made such a table: one that cannot be read is shown as that (R26).
         """
         found: dict[str, MigrationShown] = {}
-        locked: set[str] = set()
+        held_up: set[str] = set()
         for schema, name in marks:
-            if schema in locked:
-                why = MigrationFailure("another table of its schema is locked")
+            if schema in held_up:
+                why = MigrationFailure("another table of its schema cannot be read")
                 found[f"{schema}.{name}"] = _unread(schema, name, why)
                 continue
             try:
@@ -147,8 +149,8 @@ class _Listing:
             except Exception as error:
                 if connection_lost(error) or server_away(error):
                     raise
-                if getattr(error, "code", None) == LOCK_WAIT_TIMEOUT:
-                    locked.add(schema)
+                if holds_up(error):
+                    held_up.add(schema)
                 seen = _unread(schema, name, error)
             if seen is not None:
                 found[seen.checkpoint] = seen
@@ -224,7 +226,7 @@ class _Listing:
             found = look(blind=bool(self.grants.missing(IDENTITY_PRIVILEGES)))
         except ServerFault as fault:
             # The list of table numbers waits for every table whose definition is being changed.
-            if fault.code != LOCK_WAIT_TIMEOUT:
+            if not holds_up(fault):
                 raise
             found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))

@@ -28,6 +28,11 @@ _MARKED = (
     " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
     " COMMENT = 'spirit-py checkpoint'"
 )
+#: To read the record then takes minutes, whatever max_execution_time is (71 s on one machine).
+_ENDLESS = (
+    "ALTER TABLE {0} ADD COLUMN record LONGTEXT GENERATED ALWAYS AS"
+    " (INSTR(REPEAT('a', 200000), CONCAT(REPEAT('a', 100000), 'b'))) VIRTUAL"
+)
 #: Every id that a row may have, whatever it is for.
 IDS = range(1, 17)
 
@@ -76,6 +81,11 @@ def test_a_marked_table_in_a_sandbox_is_nobody_elses_trouble(victim, tmp_path):
         for number, text in enumerate(HOSTILE):
             leave(developer, f"`{sandbox}`.`_t{number}_chkpnt`", forged(sandbox, uuid, text))
         run(developer, f"CREATE TABLE `{sandbox}`._x_chkpnt (a INT) COMMENT 'spirit-py checkpoint'")
+        for name, mark in (("_e_chkpnt", "spirit-py checkpoint"), ("e_batch", "spirit-py batch")):
+            place = f"`{sandbox}`.{name}"
+            run(developer, f"CREATE TABLE {place} (id INT PRIMARY KEY) COMMENT = '{mark}'")
+            run(developer, f"INSERT INTO {place} VALUES (1)")
+            run(developer, _ENDLESS.format(place))
         with victim.migrating(tmp_path) as (command, listener):
             hold = listener.hold("chunk.committed")
             command.wait_held(hold)

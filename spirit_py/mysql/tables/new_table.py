@@ -14,6 +14,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.identity import drop_if, drop_unreferenced, identity
+from spirit_py.mysql.tables.marked import has_mark
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement.rewrite import (
     check_definitions,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.statement import AlterStatement
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -375,24 +376,6 @@ def create_sentinel(session: SqlSession, schema: str, name: str) -> None:
         f"CREATE TABLE IF NOT EXISTS {quote_table(schema, name)} (id INT PRIMARY KEY)"
         f" COMMENT={comment_literal(_SENTINEL_MARK)}"
     )
-
-
-def has_mark(session: SqlSession, table: Name, mark: str) -> bool:
-    """Return whether there is a table, no view, with this comment.
-
-    Anybody with CREATE can give a table the comment: it proves nothing of what is in it (R26).
-    """
-    return kind_and_comment(session, table) == ("BASE TABLE", mark)
-
-
-def kind_and_comment(session: SqlSession, table: Name) -> tuple[str, str] | None:
-    """Return whether a name is that of a table or of a view, and its comment; None for neither."""
-    found = session.query(
-        "SELECT TABLE_TYPE, TABLE_COMMENT FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        table,
-    )
-    return (str(found[0][0]), str(found[0][1])) if found else None
 
 
 def is_own_sentinel(session: SqlSession, schema: str, name: str) -> bool:
