@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.migration import deferral
+from spirit_py.migration import deferral, same_tables
 from spirit_py.migration.reverse import keeper
 from spirit_py.throttle import adaptive
 
@@ -20,3 +20,9 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look ten times a second for what a test does to a run that waits for its operator."""
     for module in (deferral, keeper):
         monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)
+
+
+@pytest.fixture
+def never_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a moment for the binlog to have a change of a table that it never has."""
+    monkeypatch.setattr(same_tables, "_LOGGED_WITHIN", 0.2)

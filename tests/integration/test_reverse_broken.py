@@ -95,6 +95,7 @@ def test_ddl_on_the_old_table_is_seen_just_before_the_swap_back(table, engine, m
     assert_lost(changed, "another session changed the definition of")
 
 
+@pytest.mark.usefixtures("never_logged")
 def test_an_old_table_that_is_exchanged_while_the_lock_is_waited_for(table, engine, monkeypatch):
     """Under the lock it is proven again which table is swapped back (R24)."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)

@@ -76,6 +76,7 @@ LOSES_VALUES = (
 
 
 @pytest.mark.parametrize("point", ["chunk.dispatched", "cutover.begin", "cutover.lock"])
+@pytest.mark.usefixtures("never_logged")
 def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch, point):
     """A dump that is restored under sql_log_bin=0 makes another table, of the same definition."""
     make(db)
@@ -95,6 +96,7 @@ def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch
         pytest.param(PARTS, "ALTER TABLE _t_new TRUNCATE PARTITION low", id="new table"),
     ],
 )
+@pytest.mark.usefixtures("never_logged")
 def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
     db, engine, monkeypatch, definition, statements
 ):
@@ -161,6 +163,7 @@ def test_a_rebuild_of_several_tables_is_waited_for(db, engine, monkeypatch):
     assert db.query("SELECT id, v, z FROM t ORDER BY id") == [(*row, 5) for row in ROWS]
 
 
+@pytest.mark.usefixtures("never_logged")
 def test_one_of_several_tables_is_enough(db, engine, monkeypatch):
     """A table that was restored keeps the others from being swapped."""
     make(db)
@@ -181,6 +184,7 @@ def interrupted(monkeypatch: Any, engine: Any, db: Database, **more: Any) -> Non
     assert "_t_new" in tables(db)
 
 
+@pytest.mark.usefixtures("never_logged")
 def test_a_restore_between_two_runs_is_noticed(db, engine, monkeypatch):
     """The next run drops the copy, which is of another table, and says to begin again."""
     make(db)
@@ -220,6 +224,7 @@ def test_a_rebuild_before_a_run_that_resumes_is_taken_over(db, engine, monkeypat
     ]
 
 
+@pytest.mark.usefixtures("never_logged")
 def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, engine):
     """Its rows are no changes of those that the old table has, so the way back is lost."""
     make(db)
