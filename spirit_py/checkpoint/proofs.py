@@ -11,8 +11,9 @@ prove a table on another server, whose table numbers are then noted instead.
 from __future__ import annotations
 
 import secrets
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.record import Proofs, digest_of
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.schema import TableSchema
+
+#: One for each source: what is noted of it is read, changed and written by several threads.
+_MUTEXES: Final[dict[Name, threading.RLock]] = {}
 
 
 def begin_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
@@ -60,16 +64,22 @@ def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
 
 def note_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:
     """Note more of it."""
-    proofs = replace(read_proofs(session, schema, table), **changes)
-    CheckpointTable(schema, table).write(session, proofs)
+    with _mutex(schema, table):
+        proofs = replace(read_proofs(session, schema, table), **changes)
+        CheckpointTable(schema, table).write(session, proofs)
     return proofs
 
 
 def renew_proofs(session: SqlSession, schema: str, table: str, **changes: Any) -> Proofs:
     """Note the new table again, after we altered it: it has another CREATE TIME then."""
-    noted = read_proofs(session, schema, table).new
-    found = identity(session, schema, AuxiliaryNames.of(table).new)
-    return note_proofs(session, schema, table, new=_renewed(noted, found), **changes)
+    with _mutex(schema, table):
+        noted = read_proofs(session, schema, table).new
+        found = identity(session, schema, AuxiliaryNames.of(table).new)
+        return note_proofs(session, schema, table, new=_renewed(noted, found), **changes)
+
+
+def _mutex(schema: str, table: str) -> threading.RLock:
+    return _MUTEXES.setdefault((schema, table), threading.RLock())
 
 
 def _renewed(noted: Identity, found: Identity) -> Identity:
@@ -79,17 +89,19 @@ def _renewed(noted: Identity, found: Identity) -> Identity:
 
 def renew_all_proofs(session: SqlSession, schema: str, table: str) -> None:
     """Note both tables of a swap again, under whatever names, after we altered them."""
-    noted, names = read_proofs(session, schema, table), AuxiliaryNames.of(table)
-    found = [
-        identity(session, schema, name) for name in (table, names.new, names.old, names.undone)
-    ]
-    changes = {
-        field: _renewed(proof, one)
-        for field, proof in (("source", noted.source), ("new", noted.new))
-        for one in found
-        if proof.is_same(one)
-    }
-    note_proofs(session, schema, table, **changes)
+    names = AuxiliaryNames.of(table)
+    with _mutex(schema, table):
+        noted = read_proofs(session, schema, table)
+        found = [
+            identity(session, schema, name) for name in (table, names.new, names.old, names.undone)
+        ]
+        changes = {
+            field: _renewed(proof, one)
+            for field, proof in (("source", noted.source), ("new", noted.new))
+            for one in found
+            if proof.is_same(one)
+        }
+        note_proofs(session, schema, table, **changes)
 
 
 def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> frozenset[str]:
