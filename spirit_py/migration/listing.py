@@ -199,6 +199,9 @@ class _Listing:
             )
         if at.record is None or str(CheckpointTable(*at.home)) in known:
             return None
+        if claimed := _claimed(self._session, at.home, at.record):
+            why = f"it names {claimed}, whose checkpoint does not name it: see who made it"
+            return self._shown(at.home, [at.home], unreadable=why)
         return self._shown(at.home, [one.name for one in at.record.tables], at.record)
 
     def _shown(
@@ -346,6 +349,23 @@ def _unread(schema: str, name: str, error: Exception) -> MigrationShown:
         again="refuse",
         reason=f"see who made this table: anybody can give it the mark of spirit-py{hint}",
     )
+
+
+def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
+    """Return the tables of other schemas that a record names, and that do not lead back to it.
+
+    Whoever has a schema of his own may write a record there (R26); one that a table of another
+    schema leads to was written by somebody who may write there as well.
+    """
+
+    def leads_here(name: Name) -> bool:
+        try:
+            return find_record(session, name).home == home
+        except UnreadableCheckpoint:
+            return False
+
+    named = (table.name for table in record.tables if table.name[0] != home[0])
+    return ", ".join(".".join(name) for name in named if not leads_here(name))
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:

@@ -81,6 +81,7 @@ def test_a_marked_table_in_a_sandbox_is_nobody_elses_trouble(victim, tmp_path):
         for number, text in enumerate(HOSTILE):
             leave(developer, f"`{sandbox}`.`_t{number}_chkpnt`", forged(sandbox, uuid, text))
         run(developer, f"CREATE TABLE `{sandbox}`._x_chkpnt (a INT) COMMENT 'spirit-py checkpoint'")
+        leave(developer, f"`{sandbox}`._c_chkpnt", forged(victim.db.name, uuid, "shop")[:1])
         for name, mark in (("_e_chkpnt", "spirit-py checkpoint"), ("e_batch", "spirit-py batch")):
             place = f"`{sandbox}`.{name}"
             run(developer, f"CREATE TABLE {place} (id INT PRIMARY KEY) COMMENT = '{mark}'")
@@ -96,6 +97,7 @@ def test_a_marked_table_in_a_sandbox_is_nobody_elses_trouble(victim, tmp_path):
             command.finish()
         assert f"{victim.db.name}.t" in shown
         assert "_x_chkpnt" in shown
+        assert f"it names {victim.db.name}.t, whose checkpoint does not name it" in shown
         assert "\x1b" not in shown
         assert_migrated(victim.db)
         assert "ON *.*" not in rights(victim).replace("USAGE ON *.*", "")
