@@ -44,6 +44,11 @@ def human_count(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}".replace(",", " ")
 
 
+def of_about(total: float | None) -> str:
+    """Return what follows a count of an estimated total; empty where nothing is known of that."""
+    return f" of ~{human_count(total)}" if total else ""
+
+
 def human_bytes(value: float | None) -> str:
     """Render bytes with a binary unit."""
     if value is None:

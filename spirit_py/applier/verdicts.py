@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import PacketTooSmall, ServerFault, ValueLost
+from spirit_py.mysql.complaint import read_complaint
 from spirit_py.mysql.faults import PACKET_TOO_SMALL, RAISE_PACKET
 from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 
@@ -19,8 +19,6 @@ TRUNCATED: Final = 1265
 UNDEFINED_CHARACTER: Final = 1300
 """A byte that its character set does not define: in a key's literal it is compared all the same."""
 
-_COLUMN: Final = re.compile(r"column '([^']+)'", re.IGNORECASE)
-_ROW: Final = re.compile(r"at row (\d+)")
 _EXCERPT: Final = 300
 
 
@@ -52,12 +50,11 @@ def judge_fault(fault: ServerFault, mapping: TableMapping, rows: Sequence[str] =
 
 def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLost:
     """Build the error that names the column and, where the server says it, the row."""
-    column = _COLUMN.search(text)
-    row = _ROW.search(text)
+    column, row = read_complaint(text)
     details: tuple[str, ...] = ()
-    if row and 0 < int(row[1]) <= len(rows):
-        details = (f"row: {rows[int(row[1]) - 1][:_EXCERPT]}",)
-    about = f"column {column[1]} of " if column else ""
+    if 0 < row <= len(rows):
+        details = (f"row: {rows[row - 1][:_EXCERPT]}",)
+    about = f"column {column} of " if column else ""
     return ValueLost(
         f"a changed row does not fit into {about}{mapping.target.schema}.{mapping.target.name}:"
         f" {text}",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checksum import staging_sql
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.complaint import read_complaint
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 #: A character set or collation is deprecated; the value is converted exactly.
 HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
-_WHERE: Final = re.compile(r"for column '_spirit_py_c(\d+)' at row (\d+)$")
+_STAGED: Final = re.compile(r"_spirit_py_c(\d+)")
 _NUMBERS: Final = INTEGERS | {"decimal", "float", "double"}
 _ROWS: Final = 1000
 
@@ -139,13 +140,14 @@ def places_of(
         return None
     found: dict[int, set[int]] = defaultdict(set)
     for level, code, text in said:
-        where = _WHERE.search(text)
-        noted = level == "Note"
-        if code in HARMLESS_WARNINGS or (noted and where and int(where[1]) not in doubtful):
+        about, noted = read_complaint(text), level == "Note"
+        staged = _STAGED.fullmatch(about.column)
+        number = int(staged[1]) if staged and about.row else None
+        if code in HARMLESS_WARNINGS or (noted and number is not None and number not in doubtful):
             continue
-        if where is None or noted or code not in VALUE_ERRORS:
+        if number is None or noted or code not in VALUE_ERRORS:
             return None
-        found[int(where[2])].add(int(where[1]))
+        found[about.row].add(number)
     return found
 
 

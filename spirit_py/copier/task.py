@@ -31,6 +31,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost, WorkersLost
 from spirit_py.mysql.access import access_remedy
+from spirit_py.mysql.complaint import read_complaint
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import (
@@ -68,8 +69,6 @@ _TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1
 #: 1 while this session still has the lock.
 _RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s) = CONNECTION_ID()"
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
-_COLUMN: Final = re.compile(r"[Cc]olumn '((?:[^']|'')+)'")
-_ROW: Final = re.compile(r"at row (\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,14 +340,14 @@ class ChunkWriter:
         )
 
     def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:
-        column, row = _COLUMN.search(text), _ROW.search(text)
+        about = read_complaint(text)
         return LostValue(
             f"{self._label(chunk)}: {text} (error {code})",
             chunk=chunk.number,
             part=part,
             code=code,
-            column=column.group(1) if column else "",
-            row=int(row.group(1)) if row else 0,
+            column=about.column,
+            row=about.row,
             hint="change the row in the source, then run the same command again: it carries on; or"
             " change the ALTER, which starts from the beginning",
         )

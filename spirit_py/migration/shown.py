@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
 from spirit_py.phases import Phase
-from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
+from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
@@ -265,7 +265,7 @@ def _phase(live: LiveFigures) -> str:
 
 
 def _rows(live: LiveFigures) -> str:
-    total = f" of ~{human_count(live.rows_total)}" if live.rows_total else ""
+    total = of_about(live.rows_total)
     part = _known(live.fraction, f" ({human_percent(live.fraction)})")
     unknown = "" if live.fraction is not None else ", how many there are is not known"
     return _known(live.rows, f"{human_count(live.rows)}{total}{part}{unknown}")

@@ -23,7 +23,7 @@ from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
 from spirit_py.table.names import lock_name
-from spirit_py.units import human_count, human_percent, human_seconds
+from spirit_py.units import human_count, human_percent, human_seconds, of_about
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +114,7 @@ def described(seen: RunningRun) -> str:
         parts.append(f"for {human_seconds(seen.elapsed)}{begun}")
     done = ""
     if seen.rows is not None:
-        total = f" of ~{human_count(seen.rows_total)}" if seen.rows_total else ""
+        total = of_about(seen.rows_total)
         part = f", {human_percent(seen.fraction)}" if seen.fraction is not None else ""
         done = f": {human_count(seen.rows)}{total} rows{part}"
     parts.append(f"in phase {seen.phase}{done}")

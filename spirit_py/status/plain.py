@@ -9,7 +9,7 @@ from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
 from spirit_py.status.lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.status.writer import STANDARD_ERROR, LineWriter
-from spirit_py.units import human_bytes, human_count, human_percent, human_seconds
+from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
@@ -99,7 +99,7 @@ def describe(snapshot: MigrationStatus) -> str:
     table = f" {snapshot.table}" if snapshot.table else ""
     parts = [f"[{snapshot.phase.value}]{table} {human_seconds(snapshot.elapsed)}"]
     if snapshot.rows is not None:
-        total = f" of ~{human_count(snapshot.rows_total)}" if snapshot.rows_total else ""
+        total = of_about(snapshot.rows_total)
         parts.append(
             f"{human_count(snapshot.rows)}{total} rows ({human_percent(snapshot.fraction)})"
         )

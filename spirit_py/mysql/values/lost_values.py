@@ -14,11 +14,11 @@ list of warnings is limited, and after many such notes one about a plain column 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
+from spirit_py.mysql.complaint import read_complaint
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -81,8 +81,6 @@ VALUE_ERRORS: Final = frozenset(
 MOST_WARNINGS: Final = 65_535
 """``max_error_count`` of our sessions, where the account may set it; nothing counts further."""
 
-_COLUMN: Final = re.compile(r"column '(.+)' at row \d+", re.IGNORECASE)
-
 
 def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, int, str]]:
     """Return the last statement's warnings, but for notes about generated columns.
@@ -112,5 +110,4 @@ def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, i
 
 def _about(warning: tuple[str, int, str], computed: Collection[str]) -> bool:
     level, _, text = warning
-    column = _COLUMN.search(text)
-    return level == "Note" and column is not None and column[1].lower() in computed
+    return level == "Note" and read_complaint(text).column.lower() in computed

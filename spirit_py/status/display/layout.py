@@ -23,7 +23,7 @@ from spirit_py.status.display.words import (
     shortened,
 )
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
-from spirit_py.units import human_bytes, human_count, human_percent
+from spirit_py.units import human_bytes, human_count, human_percent, of_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -153,7 +153,7 @@ def _work(seen: MigrationStatus, page: Room) -> list[Block]:
     label = {Phase.COPY: "copy", Phase.INDEX: "indexes"}.get(seen.phase, "checksum")
     blocks = [Block(label, [line], 9)]
     if seen.rows is not None:
-        total = "" if seen.rows_total is None else f" of ~{human_count(seen.rows_total)}"
+        total = of_about(seen.rows_total)
         if seen.fraction == 1.0:
             total = ""
         rows = [Text(f"{human_count(seen.rows)}{total} rows")]
@@ -297,7 +297,7 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     )
     facts = []
     if seen.rows is not None:
-        total = "" if seen.rows_total is None else f" of ~{human_count(seen.rows_total)}"
+        total = of_about(seen.rows_total)
         facts.append(Text(f"{human_count(seen.rows)}{total} rows"))
     if seen.rate is not None:
         facts.append(Text(f"{human_count(seen.rate)} rows/s"))
