@@ -9,12 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spirit_py import points
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.recheck import Recheck
 from spirit_py.checksum.repair import repair
 from spirit_py.checksum.result import (
-    ChecksumOptions,
     ChecksumProgress,
     ChecksumResult,
     RowDifference,
@@ -31,27 +29,20 @@ from spirit_py.errors import (
     StoredOtherwise,
     ValueLost,
 )
-from spirit_py.events import EventName, untold
+from spirit_py.events import EventName
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.values.duplicates import duplicates_for
-from spirit_py.pace import Unhindered, Work, await_turn
+from spirit_py.pace import Work, await_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.checksum.comparison import Follower
+    from spirit_py.checksum.comparison import Comparison
     from spirit_py.checksum.coverage import PassCoverage
     from spirit_py.checksum.repair import Recopier
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import KeyBound
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import ChangeSource
-    from spirit_py.events import Tell
-    from spirit_py.pace import Pace
-    from spirit_py.spark.gang import GangEngine
-    from spirit_py.stop import StopSwitch
-    from spirit_py.table.mapping import TableMapping
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -61,49 +52,22 @@ class Checker:
     """Compares source and new table, and repairs; :meth:`run` once.
 
     Args:
-        engine: runs the tasks; :class:`spirit_py.spark.engine.SparkEngine`.
-        target: the new table's server where it is another one.
-        feed: applies changes to the new table; None compares two tables that nothing keeps
-            equal, as they are at the moment of the snapshot.
         applier: repairs; None only reports: one pass, and :meth:`run` returns what it found.
         on_progress: called now and then with how far the checksum is; must not block.
         resume_above: the :attr:`low_watermark` of an earlier run of the same migration, whose
             feed this one's goes on from; the first pass begins above it.
-        follower: of two servers, the side that replicates from the other with GTIDs.
-        pace: asked before each chunk, and before rows are repaired; None for no limit.
-        tell: reports what happens.
     """
 
     def __init__(
         self,
+        what: Comparison,
         *,
-        mapping: TableMapping,
-        source: ConnectionOptions,
-        engine: GangEngine,
-        stop: StopSwitch,
-        target: ConnectionOptions | None = None,
-        feed: ChangeSource | None = None,
         applier: Recopier | None = None,
         on_progress: Callable[[ChecksumProgress], None] | None = None,
-        options: ChecksumOptions | None = None,
         resume_above: KeyBound | None = None,
-        follower: Follower = "",
-        pace: Pace | None = None,
-        tell: Tell = untold,
     ) -> None:
-        self._what = Comparison(
-            mapping=mapping,
-            source=source,
-            target=target,
-            engine=engine,
-            stop=stop,
-            feed=feed,
-            options=options or ChecksumOptions(),
-            follower=follower,
-            pace=pace or Unhindered(),
-            tell=tell,
-        )
-        self._mapping = mapping
+        self._what = what
+        self._mapping = mapping = what.mapping
         self._options = self._what.options
         self._applier = applier
         self._on_progress = on_progress
@@ -114,7 +78,7 @@ class Checker:
         self._progress = ChecksumProgress()
         self._result = ChecksumResult()
         self._current: TablePass | None = None
-        if target is not None and not ComparisonPlan(mapping=mapping).aligned:
+        if what.target is not None and not ComparisonPlan(mapping=mapping).aligned:
             raise Refusal(
                 f"the key of {mapping.source.name} is ordered differently on the other server",
                 hint="compare tables whose key columns have the same collation",

@@ -6,12 +6,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.worker import JoinChecksum
 from spirit_py.events import untold
 from spirit_py.pace import Unhindered
 
 if TYPE_CHECKING:
-    from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
     from spirit_py.events import Tell
@@ -31,20 +31,22 @@ class Comparison:
     """The tables, servers and helpers of a comparison; the same for every pass.
 
     Attributes:
-        target: None when the new table is on the source's server.
-        feed: None when no changes are applied: two tables are compared as they are.
-        follower: the side that replicates from the other.
+        engine: runs the tasks.
+        target: the new table's server; None when that is the source's.
+        feed: applies changes to the new table; None compares two tables that nothing keeps
+            equal, as they are at the moment of the snapshot.
+        follower: of two servers, the side that replicates from the other with GTIDs.
         pace: asked before each chunk, and before rows are repaired.
         tell: reports what happens.
     """
 
     mapping: TableMapping
     source: ConnectionOptions
-    target: ConnectionOptions | None
     engine: GangEngine
     stop: StopSwitch
-    feed: ChangeSource | None
-    options: ChecksumOptions
+    target: ConnectionOptions | None = None
+    feed: ChangeSource | None = None
+    options: ChecksumOptions = field(default_factory=ChecksumOptions)
     follower: Follower = ""
     pace: Pace = field(default_factory=Unhindered)
     tell: Tell = untold

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions, shown_key
 from spirit_py.compare.checks import (
     Side,
@@ -82,13 +83,12 @@ class CompareRun:
             size = max(matching.mapping.source.total_bytes, matching.mapping.target.total_bytes)
             engine = self._engine_of(engines, size)
             repairer = self._repairer(matching) if self._options.repair else None
-            checker = self._checker = Checker(
+            comparison = Comparison(
                 mapping=matching.mapping,
                 source=self._options.source,
                 target=self._options.target,
                 engine=engine,
                 stop=self._stop,
-                applier=repairer,
                 options=ChecksumOptions(
                     lock=self._options.lock,
                     locking=LockPolicy(
@@ -100,6 +100,7 @@ class CompareRun:
                 follower=side_that_follows,
                 tell=self._tell,
             )
+            checker = self._checker = Checker(comparison, applier=repairer)
             self._compare_began = time.monotonic()
             self._check(checker)
             self._require_unchanged(matching)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
@@ -143,24 +144,26 @@ class Pair:
         above = self._compared_before()
         base = self.doubts.begin_comparison(whole=above is None, optional=stop is not None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
-        checker = Checker(
+        comparison = Comparison(
             mapping=self.mapping,
             source=config.connection,
             engine=self.process.engines.for_comparison(size, self.process.show),
             stop=stop or self.stop,
             feed=self.feed,
-            applier=self.applier,
-            on_progress=self._show_progress,
             options=ChecksumOptions(
                 locking=LockPolicy.of(config),
                 yield_seconds=config.checksum_yield_timeout,
                 max_passes=self.max_passes,
             ),
-            resume_above=above,
             pace=self.process.pace,
             tell=partial(self.process.tell, table=self.name),
         )
-        self._checker = checker
+        checker = self._checker = Checker(
+            comparison,
+            applier=self.applier,
+            on_progress=self._show_progress,
+            resume_above=above,
+        )
         result = self._run(checker)
         self._proven = checker.proven
         self.doubts.compared(base, whole=above is None)

@@ -17,6 +17,7 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum import query, snapshot
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
 from spirit_py.checksum.worker import SnapshotReader
@@ -236,14 +237,14 @@ def test_two_servers_are_compared(db):
     fill(db, 1000)
     pair = Pair(db, "MODIFY n VARCHAR(10)").copy()
     db.execute("UPDATE _t_new SET v = 'x' WHERE id = 500")
-    checker = Checker(
+    comparison = Comparison(
         mapping=pair.mapping,
         source=pair.options,
         target=pair.options,
         engine=ThreadEngine(),
         stop=pair.stop,
     )
-    result = checker.run()
+    result = Checker(comparison).run()
     assert [(each.key, each.columns) for each in result.examples] == [("(500)", ("v",))]
 
 
@@ -803,16 +804,15 @@ def test_no_false_difference_is_found_under_load(request, server, alter):
     with followed(pair) as (feed, applier), Application(db, seed) as application:
         for _ in range(4):
             before = application.written
-            checker = Checker(
+            comparison = Comparison(
                 mapping=pair.mapping,
                 source=pair.options,
                 engine=ThreadEngine(),
                 stop=pair.stop,
                 feed=feed,
-                applier=applier,
                 options=ChecksumOptions(target_seconds=0.01, first_rows=1000),
             )
-            result = checker.run()
+            result = Checker(comparison, applier=applier).run()
             assert (result.passes, result.differences, result.examples) == (1, 0, ())
             assert application.written > before
     assert not application.errors
@@ -825,15 +825,14 @@ def test_a_repair_under_load_is_not_undone(db):
     with followed(pair) as (feed, applier), Application(db, 7) as application:
         feed.flush()
         db.execute("UPDATE _t_new SET v = 'planted' WHERE id % 100 = 0")
-        checker = Checker(
+        comparison = Comparison(
             mapping=pair.mapping,
             source=pair.options,
             engine=ThreadEngine(),
             stop=pair.stop,
             feed=feed,
-            applier=applier,
         )
-        result = checker.run()
+        result = Checker(comparison, applier=applier).run()
         assert result.passes == 2
         assert 0 < result.differences <= 30
     assert not application.errors

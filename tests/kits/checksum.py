@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.mysql.connect import connect
+from spirit_py.pace import Unhindered
 from spirit_py.sql import identifier_list
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
@@ -53,16 +55,16 @@ class Pair:
 
         The first chunks are small, so that a few thousand rows are several.
         """
-        return Checker(
+        comparison = Comparison(
             mapping=self.mapping,
             source=self.options,
             engine=engine or ThreadEngine(),
             stop=self.stop,
-            applier=applier,
-            on_progress=on_progress,
-            resume_above=resume_above,
-            pace=pace,
+            pace=pace or Unhindered(),
             options=ChecksumOptions(**({"first_rows": 1000} | options)),
+        )
+        return Checker(
+            comparison, applier=applier, on_progress=on_progress, resume_above=resume_above
         )
 
     def check(self, **options: Any) -> ChecksumResult:
