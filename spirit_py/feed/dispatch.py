@@ -40,17 +40,15 @@ from spirit_py.errors import (
 )
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.statements import Touch
     from spirit_py.binlog.stream import Stream
     from spirit_py.binlog.xa import XaRows
-    from spirit_py.feed.ledger import Epoch, Ledger
+    from spirit_py.feed.ledger import Epoch
+    from spirit_py.feed.shared import Shared
     from spirit_py.feed.store import EventStore
-    from spirit_py.feed.subscription import Subscriptions
-    from spirit_py.feed.visibility import VisibilityGate
 
 _log = logging.getLogger(__name__)
 
@@ -80,22 +78,19 @@ class Dispatcher:
 
     def __init__(
         self,
+        shared: Shared,
         *,
-        lock: threading.Condition,
-        subscriptions: Subscriptions,
-        ledger: Ledger,
-        gate: VisibilityGate,
-        stream: Stream,
         passable: Iterable[Table],
         wait_for_room: Callable[[], None],
         xa_memory: int,
         pause: Callable[[float], object],
     ) -> None:
-        self._lock = lock
+        stream, subscriptions = shared.stream, shared.subscriptions
+        self._lock = shared.lock
         self._subscriptions = subscriptions
         self._merging = [one for one in subscriptions.values() if one.mapping.merging]
-        self._ledger = ledger
-        self._gate = gate
+        self._ledger = shared.ledger
+        self._gate = shared.gate
         self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
         tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
         self._both = TableFinder(tables, ignore_case=stream.ignore_case)

@@ -38,6 +38,7 @@ from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.reception import Reception
+from spirit_py.feed.shared import Shared
 from spirit_py.feed.statistics import statistics
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
@@ -161,38 +162,33 @@ class ChangeFeed:
     def _run(self, start: Frontier) -> None:
         """Make the parts that need the beginning of the stream, and start the threads."""
         ledger = self._ledger = Ledger(start)
-        dispatcher = self._dispatcher = Dispatcher(
+        shared = Shared(
             lock=self._lock,
+            mutex=self._mutex,
             subscriptions=self._subscriptions,
-            ledger=ledger,
-            gate=self._gate,
             stream=self._stream,
+            gate=self._gate,
+            ledger=ledger,
+            ended=self._closing,
+        )
+        dispatcher = self._dispatcher = Dispatcher(
+            shared,
             passable=self._options.passable,
             wait_for_room=self._backpressure.wait,
             xa_memory=max(1 << 16, self._options.soft_limit_bytes // 16),
             pause=self._closing.wait,
         )
         reception = self._reception = Reception(
-            lock=self._lock,
-            stream=self._stream,
-            subscriptions=self._subscriptions,
-            ledger=ledger,
+            shared=shared,
             dispatcher=dispatcher,
             backpressure=self._backpressure,
-            ended=self._closing,
             check=self._check,
             clock=self._clock,
         )
         flusher = self._flusher = Flusher(
-            lock=self._lock,
-            mutex=self._mutex,
+            shared,
             workers=max(1, self._options.apply_threads),
-            subscriptions=self._subscriptions,
             applier=self._applier,
-            stream=self._stream,
-            gate=self._gate,
-            ledger=ledger,
-            ended=self._closing,
             stop=self._stop,
             fail=self._fail,
             backpressure=self._backpressure,

@@ -13,14 +13,12 @@ from spirit_py.feed.buffer import Manner
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.binlog.stream import Stream
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.apply import BatchApplier
     from spirit_py.feed.backpressure import Backpressure
-    from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.partitions import Partition
-    from spirit_py.feed.subscription import Subscriptions, TableSubscription
-    from spirit_py.feed.visibility import VisibilityGate
+    from spirit_py.feed.shared import Shared
+    from spirit_py.feed.subscription import TableSubscription
     from spirit_py.feed.weigher import Weigher
     from spirit_py.stop import StopSwitch
 
@@ -51,11 +49,9 @@ class Flusher:
     rounds, by :meth:`flush_once` and :meth:`request`.
 
     Args:
-        lock: the feed's lock; nothing here waits for the server under it.
-        mutex: the mutex of ``lock``. Workers, and the threads that wait for them, have conditions
-            of their own on it, so that not every received transaction wakes them.
+        shared: the feed's. Workers, and the threads that wait for them, have conditions of their
+            own on its mutex, so that not every received transaction wakes them.
         workers: how many workers there are.
-        ended: set when nothing may be applied any more.
         stop: once requested, no further batch is begun.
         fail: called with a fault that no call waits for.
         backpressure: while it waits, part of a transaction may be taken to make room.
@@ -64,37 +60,31 @@ class Flusher:
 
     def __init__(
         self,
+        shared: Shared,
         *,
-        lock: threading.Condition,
-        mutex: threading.RLock,
         workers: int,
-        subscriptions: Subscriptions,
         applier: BatchApplier,
-        stream: Stream,
-        gate: VisibilityGate,
-        ledger: Ledger,
-        ended: threading.Event,
         stop: StopSwitch,
         fail: Callable[[Exception], None],
         backpressure: Backpressure,
         weigher: Weigher,
         wanted: threading.Event,
     ) -> None:
-        self._lock = lock
-        self._work = threading.Condition(mutex)
-        self._settled = threading.Condition(mutex)
+        self._lock = shared.lock
+        self._work = threading.Condition(shared.mutex)
+        self._settled = threading.Condition(shared.mutex)
         self._workers = workers
-        self._subscriptions = subscriptions
+        self._subscriptions = shared.subscriptions
         self._applier = applier
-        self._stream = stream
-        self._gate = gate
-        self._ended = ended
+        self._stream = shared.stream
+        self._gate = shared.gate
+        self._ended = shared.ended
         self._stop = stop
         self._fail = fail
         self._backpressure = backpressure
         self._weigher = weigher
         self._wanted = wanted
-        self._ledger = ledger
+        self._ledger = shared.ledger
         self._pausing = threading.Lock()
         self._paused = False
         self._often = False

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import FeedFailure, FeedSilent
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
     from spirit_py.binlog.position import Frontier
-    from spirit_py.binlog.stream import Stream
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.feed.backpressure import Backpressure
     from spirit_py.feed.dispatch import Dispatcher
-    from spirit_py.feed.ledger import Ledger
-    from spirit_py.feed.subscription import Subscriptions
+    from spirit_py.feed.shared import Shared
 
 
 _LOOK_AGAIN: Final = 0.001
@@ -28,18 +25,12 @@ class Reception:
     """How far the stream was received, and when the source last sent anything.
 
     Args:
-        lock: the feed's; notified whenever something was received.
-        ended: set when the feed is closed.
         check: raises what ends the wait.
     """
 
-    lock: threading.Condition
-    stream: Stream
-    subscriptions: Subscriptions
-    ledger: Ledger
+    shared: Shared
     dispatcher: Dispatcher
     backpressure: Backpressure
-    ended: threading.Event
     check: Callable[[], None]
     clock: Clock
 
@@ -64,20 +55,20 @@ class Reception:
             FeedFailure: it was not received in time.
         """
         deadline = self.clock() + seconds
-        with self.lock:
-            claims = [(one, one.claim()) for one in self.subscriptions.values()]
-            before = self.ledger.received.copy()
-        target = self.stream.executed(session)
-        with self.lock:
+        with self.shared.lock:
+            claims = [(one, one.claim()) for one in self.shared.subscriptions.values()]
+            before = self.shared.ledger.received.copy()
+        target = self.shared.stream.executed(session)
+        with self.shared.lock:
             seen = self._progress()
-            while not self.ledger.received.reaches(target):
+            while not self.shared.ledger.received.reaches(target):
                 self.check()
                 if while_moving and (now := self._progress()) != seen:
                     seen, deadline = now, self.clock() + seconds
                 left = deadline - self.clock()
-                if left <= 0 or self.ended.is_set():
+                if left <= 0 or self.shared.ended.is_set():
                     raise self._not_received(seconds, stood_still=while_moving)
-                self.lock.wait(min(left, 1.0))
+                self.shared.lock.wait(min(left, 1.0))
             for subscription, claim in claims:
                 subscription.trust(claim)
         if session is not None and not target.reaches(before):
@@ -86,10 +77,10 @@ class Reception:
 
     def _await_execution(self, received: Frontier, session: SqlSession, deadline: float) -> None:
         """Wait until the server has executed what was received."""
-        while not self.stream.has_executed(received, session):
+        while not self.shared.stream.has_executed(received, session):
             # Commits of other tables may be in the binlog, and not be visible yet.
             self.check()
-            if self.clock() > deadline or self.ended.wait(_LOOK_AGAIN):
+            if self.clock() > deadline or self.shared.ended.wait(_LOOK_AGAIN):
                 raise FeedFailure(
                     "the change feed has received what the server has not executed",
                     hint="see whether its commits wait for a semi-synchronous replica",
@@ -97,9 +88,9 @@ class Reception:
 
     def _progress(self) -> tuple[object, ...]:
         """Return a value that changes whenever something was received, passed over or applied."""
-        totals = self.subscriptions.totals()
-        received = self.ledger.received.text()
-        return received, self.stream.traffic[1], totals.received, totals.applied
+        totals = self.shared.subscriptions.totals()
+        received = self.shared.ledger.received.text()
+        return received, self.shared.stream.traffic[1], totals.received, totals.applied
 
     def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
         return FeedSilent(
@@ -110,7 +101,7 @@ class Reception:
         )
 
     def _liveness(self) -> str:
-        if trouble := self.stream.trouble:
+        if trouble := self.shared.stream.trouble:
             return f"it is not connected ({trouble})"
         if trouble := self.dispatcher.trouble:
             return f"it reads a batch again ({trouble})"

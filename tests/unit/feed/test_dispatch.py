@@ -24,6 +24,7 @@ from spirit_py.binlog.events import (
 from spirit_py.errors import FeedFailure, HandOverFailed
 from spirit_py.feed.dispatch import HAND_OVER_TRIES, Dispatcher
 from spirit_py.feed.ledger import Ledger
+from spirit_py.feed.shared import Shared
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
 from spirit_py.feed.visibility import VisibilityGate
@@ -77,11 +78,15 @@ class HandOver:
         )
         self.pauses: list[float] = []
         self.dispatcher = Dispatcher(
-            lock=self.lock,
-            subscriptions=Subscriptions({T: self.table}),
-            ledger=self.ledger,
-            gate=gate,
-            stream=MemoryStream(),
+            Shared(
+                lock=self.lock,
+                mutex=threading.RLock(),
+                subscriptions=Subscriptions({T: self.table}),
+                stream=MemoryStream(),
+                gate=gate,
+                ledger=self.ledger,
+                ended=threading.Event(),
+            ),
             passable=(),
             wait_for_room=lambda: None,
             xa_memory=xa_memory,
