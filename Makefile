@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo docs test lint aims bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -45,6 +45,9 @@ ci-semisync: ## lane: commits that are in the binlog but not yet visible (semi-s
 
 ci-file-position: ## lane: the integration tests of make test without GTIDs
 	@ci/lane-file-position
+
+ci-delays: ## lane: the integration tests with random pauses between statements
+	@ci/lane-delays
 
 ci-cases-after: ## lane: every case with its writes after the last checksum, a fifth without GTIDs too
 	@ci/lane-cases-after

@@ -140,6 +140,12 @@ class Lane:
         files = [f"tests/integration/test_{name}.py" for name in DRAWN]
         return self.tests(*files, SPIRIT_PY_GENTLE="all", **ON_SPARK)
 
+    def delays(self) -> int:
+        """Run the usual integration tests with random pauses between statements."""
+        seed = self.environ.get("SPIRIT_PY_TEST_DELAYS") or str(secrets.randbelow(10**6))
+        folders = ("tests/integration", "tests/attacks", "tests/golden")
+        return self.tests(*folders, "-v", "--timeout", "900", SPIRIT_PY_TEST_DELAYS=seed)
+
     def semisync(self) -> int:
         """Run the tests of visibility with a replica whose acknowledgements are delayed.
 
@@ -224,6 +230,7 @@ class Lane:
 LANES: dict[str, Callable[[Lane], int]] = {
     "semisync": Lane.semisync,
     "file-position": Lane.file_position,
+    "delays": Lane.delays,
     "cases-after": Lane.cases_after,
     "attached": Lane.attached,
     "gentle": Lane.gentle,

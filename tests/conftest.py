@@ -10,6 +10,7 @@ os.environ["MYSQL_TEST_LOGIN_FILE"] = "/dev/null/no-login-path"
 
 pytest_plugins = [
     "tests.fixtures.cases",
+    "tests.fixtures.delays",
     "tests.fixtures.events",
     "tests.fixtures.feed",
     "tests.fixtures.lane",

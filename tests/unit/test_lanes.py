@@ -148,6 +148,15 @@ def test_the_file_position_lane_runs_without_gtids() -> None:
     assert outside.commands[0].endswith("tests/integration -m not gtid -x")
 
 
+@pytest.mark.parametrize("seed", ["", "7"])
+def test_the_lane_of_delays_has_a_seed_that_repeats_it(seed: str) -> None:
+    """It draws one, or takes the one that is named."""
+    outside = Outside()
+    assert lane(outside, engine=False, SPIRIT_PY_TEST_DELAYS=seed).delays() == 0
+    drawn = outside.environments[0]["SPIRIT_PY_TEST_DELAYS"]
+    assert drawn == seed if seed else drawn.isdecimal()
+
+
 def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
     """Every file with the marker, and all of it."""
     outside = Outside()
