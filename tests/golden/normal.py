@@ -108,9 +108,13 @@ _UNIT: Final = (
 _CLOCK: Final = r"\d\d(?::\d\d){1,2}(?:\.\d+)?"
 _UNKNOWN: Final = "<count>"
 _TIME: Final = r"(?:\d+(?:\.\d+)?(?: ?ms|s\b| s\b| min\b)|\d+d\d+h|\d+h\d+m|\d+m\d+s)"
+_INTERVAL: Final = r"\d+(?:-\d+)?"
+_TAG: Final = r"[a-z_]\w{0,31}"
+_GTIDS: Final = rf"[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?::(?:{_INTERVAL}|{_TAG}))*"
+"""The transactions of one server; those with a tag follow the others (manual, 19.1.3.1)."""
 _TEXTS: Final = (
     (re.compile(rf"\d{{4}}(?:-\d\d){{2}}[T ]{_CLOCK}(?:Z|[+-]\d\d:\d\d| UTC)?"), "<time>"),
-    (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[\d:-]+)?"), "<gtid>"),
+    (re.compile(_GTIDS), "<gtid>"),
     (re.compile(r"(?:<gtid>,\s*)*<gtid>"), "<gtid>"),
     (re.compile(r"\b[\w-]*(?:bin|binlog)\.\d{6}\b(?::\d+)?"), "<binlog>"),
     (re.compile(r"\b[0-9a-f]{16,}\b"), "<token>"),
