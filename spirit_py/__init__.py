@@ -39,7 +39,7 @@ _PLACES = {
         "UnfinishedWork",
         "UsageFault",
     ),
-    "spirit_py.events": ("Event", "EventName"),
+    "spirit_py.events.event": ("Event",),
     "spirit_py.plan": ("Plan",),
     "spirit_py.status.report": ("MigrationReport",),
     "spirit_py.batch.report": ("BatchReport",),

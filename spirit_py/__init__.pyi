@@ -27,8 +27,7 @@ from spirit_py.errors import SpiritError as SpiritError
 from spirit_py.errors import Stopped as Stopped
 from spirit_py.errors import UnfinishedWork as UnfinishedWork
 from spirit_py.errors import UsageFault as UsageFault
-from spirit_py.events import Event as Event
-from spirit_py.events import EventName as EventName
+from spirit_py.events.event import Event as Event
 from spirit_py.plan import Plan as Plan
 from spirit_py.status.report import MigrationReport as MigrationReport
 from spirit_py.status.snapshot import BatchStatus as BatchStatus

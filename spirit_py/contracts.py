@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.watermark import CopiedSoFar
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
     from spirit_py.table.mapping import TableMapping
 
 

@@ -13,7 +13,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Interrupted
-from spirit_py.events import EventName, teller
+from spirit_py.events.event import Tell, teller
+from spirit_py.events.run import StopRequested
 from spirit_py.mysql.access import explain_access
 from spirit_py.threads import Background, every
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
-    from spirit_py.events import Tell
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
     from spirit_py.stop import StopSwitch
 
@@ -152,7 +152,7 @@ def run_aside(
         if again is None:
             again = clock() + _PATIENCE_SECONDS
             reason = str(stop.reason)
-            tell(EventName.STOP_REQUESTED, f"stopping and cleaning up: {reason}", reason=reason)
+            tell(StopRequested(reason=str(reason)))
         elif hurry is not None and clock() >= again:
             again = clock() + _PATIENCE_SECONDS
             hurry()

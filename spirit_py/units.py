@@ -62,7 +62,7 @@ def human_bytes(value: float | None) -> str:
 
 def human_seconds(value: float | None) -> str:
     """Render a duration as ``3d04h``, ``1h02m``, ``3m04s`` or ``5.6s``, never below zero."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return "?"
     value = max(0.0, value)
     if value < 60:

@@ -15,6 +15,7 @@ from spirit_py.api.running import Running
 from spirit_py.api.values import option_values
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown
+from spirit_py.events.event import teller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +81,6 @@ def start_batch(
     def work(reporter: Reporter, stop: StopSwitch) -> BatchReport:
         from spirit_py.batch import plan_batch, reported, run_batch
         from spirit_py.batch.told import tell_plan
-        from spirit_py.events import teller
 
         with reported(config, reporter):
             plan = plan_batch(config)

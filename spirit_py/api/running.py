@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
 
 R = TypeVar("R")
 S = TypeVar("S")

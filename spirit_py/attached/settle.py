@@ -17,7 +17,7 @@ from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.swap import AttachmentsSettled
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import require_sight
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.sequence import Sql
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
     from spirit_py.mysql.locks.policy import LockPolicy
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
@@ -133,11 +133,7 @@ class Settling:
                     raise
                 turns.pause(tries, self.policy.wait, fault.message)
                 continue
-            self.tell(
-                EventName.ATTACHMENTS_SETTLED,
-                f"keys and triggers are settled, the lock waited {waited:.0f} ms",
-                lock_wait_ms=round(waited, 1),
-            )
+            self.tell(AttachmentsSettled(lock_wait_ms=round(waited, 1)))
             return True
         raise MigrationFailure(
             f"the keys and triggers of a swap could not be settled: {turns.described()}",

@@ -21,7 +21,9 @@ from spirit_py.batch.spark import SharedSpark
 from spirit_py.batch.table_run import TableRun
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
-from spirit_py.events import EventName, teller
+from spirit_py.events.batch import TableEnded, TableSkipped
+from spirit_py.events.event import Gate, teller
+from spirit_py.events.run import Summary, Warned
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.mysql.retry import retrying
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.batch.store import BatchTable
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter, SqlSession
-    from spirit_py.events import Gate
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -199,7 +200,7 @@ class Batch:
             )
         if step is Step.PASS:
             why = "an earlier run has changed it"
-            self._tell(EventName.TABLE_SKIPPED, f"{change}: {why}", table=str(change), reason=why)
+            self._tell(TableSkipped(table=str(change), reason=why))
             return False
         if record.state == TableState.PENDING:
             forms = self._step(lambda session: forms_of(session, self._config.each, change))
@@ -222,26 +223,19 @@ class Batch:
             # Its state is one from which the next run finds out what is done.
             table = _dotted(name)
             self._tell(
-                EventName.WARNING,
-                f"{table}: its end could not be noted: {error.message}",
-                table=table,
-                level="warning",
-                code=None,
+                Warned(table=table, said=f"{table}: its end could not be noted: {error.message}")
             )
             self._halted = True
 
     def _tell_end(self, name: Name, report: MigrationReport) -> None:
         """Report how a table has ended; each line names it."""
         table = _dotted(name)
-        ended = report.ended(EventName.TABLE_ENDED, table)
-        if report.error:
-            text = f"{table}: {report.outcome}: {report.error}"
-            self._reporter.event(replace(ended, text=text))
-        elif report.outcome:
-            first, *others = report.summary()
-            self._reporter.event(replace(ended, text=first))
-            for line in others:
-                self._tell(EventName.SUMMARY, f"{table}: {line.strip()}", table=table)
+        if not report.error and not report.outcome:
+            return
+        first, *others = [""] if report.error else report.summary()
+        self._tell(report.ended(TableEnded, table=table, summed_up=first))
+        for line in others:
+            self._tell(Summary(table=table, said=f"{table}: {line.strip()}"))
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
         """Return what is noted of a table that has ended."""

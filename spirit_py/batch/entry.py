@@ -16,7 +16,7 @@ from spirit_py.batch.report import BatchReport
 from spirit_py.batch.store import BatchTable, find_batch, refuse_others
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.events import EventName, teller
+from spirit_py.events.run import RunEnded, Warned
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.signals import run_command
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.batch.plan import BatchPlan, PlannedTable
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter, SqlSession
-    from spirit_py.events import Gate
+    from spirit_py.events.event import Gate
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.spark.gang import GangEngine
 
@@ -103,7 +103,7 @@ def reported(config: BatchConfig, reporter: Reporter) -> Iterator[None]:
 
 def _end(config: BatchConfig, report: BatchReport, reporter: Reporter) -> None:
     report.write(config.records.report_json, reporter)
-    reporter.event(report.ended(EventName.RUN_ENDED))
+    reporter.event(report.ended(RunEnded))
     reporter.stop()
 
 
@@ -304,6 +304,6 @@ def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Repor
             store.drop(session)
     except SpiritError as error:
         text = f"the record {store} could not be dropped: {error.message}"
-        teller(reporter.event)(EventName.WARNING, text, level="warning", code=None)
+        reporter.event(Warned(said=text))
         return False
     return True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event, Gate
+    from spirit_py.events.event import Event, Gate
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
@@ -43,8 +43,8 @@ class NamedReporter:
 
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
-        table, text = event.table or self._name, f"{self._name}: {event.text}"
-        self._reporter.event(replace(event, table=table, text=text, screen=()))
+        table = event.table or self._name
+        self._reporter.event(replace(event, table=table, prefix=self._name))
 
     def progress(self, snapshot: Any) -> None:
         """Do nothing: the batch shows the progress."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.errors import FeedSilent
-from spirit_py.events import EventName, untold
+from spirit_py.events.copy import FeedFlaps, FeedLost, FeedReconnected
+from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.retry import PATIENCE, Patience
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     import threading
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.parser import BinlogParser
     from spirit_py.contracts import Clock
-    from spirit_py.events import Tell
 
 _FIRST_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 600.0
@@ -69,12 +68,7 @@ class Losses:
         else:
             self._counted -= 1
         self._told = True
-        self.tell(
-            EventName.FEED_LOST,
-            f"the change feed has lost its connection, and opens another: {reason}",
-            level="warning",
-            reason=reason,
-        )
+        self.tell(FeedLost(reason=reason))
 
     def back(self) -> None:
         """Note that it is open again."""
@@ -84,26 +78,19 @@ class Losses:
         if not self._told:
             self._away += seconds
             return
-        self.tell(
-            EventName.FEED_RECONNECTED,
-            f"the change feed is connected again, after {human_seconds(seconds)}",
-            seconds=round(seconds, 3),
-        )
+        self.tell(FeedReconnected(seconds=round(seconds, 3)))
 
     def look(self) -> None:
         """Report how many losses were counted, when it is time; called often."""
         if not self._counted or self.clock() < self._quiet_until:
             return
         self.tell(
-            EventName.FEED_FLAPS,
-            f"the change feed has lost its connection {self._counted} more times in"
-            f" {human_seconds(self._quiet)}, for {human_seconds(self._away)} in all; no change is"
-            f" missed; the last time: {self._reason}",
-            level="warning",
-            losses=self._counted,
-            seconds=round(self._away, 3),
-            within=round(self._quiet, 3),
-            reason=self._reason,
+            FeedFlaps(
+                losses=self._counted,
+                seconds=round(self._away, 3),
+                within=round(self._quiet, 3),
+                reason=self._reason,
+            )
         )
         self._counted, self._away = 0, 0.0
         self._begin_quiet(min(_LONGEST_SECONDS, 2 * self._quiet))

@@ -38,7 +38,7 @@ from spirit_py.errors import (
     FeedSilent,
     ServerFault,
 )
-from spirit_py.events import untold
+from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from spirit_py.binlog.undecided import Undecided
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Retention, SqlSession
-    from spirit_py.events import Tell
     from spirit_py.mysql.session import Session
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping

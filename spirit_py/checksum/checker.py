@@ -29,7 +29,7 @@ from spirit_py.errors import (
     StoredOtherwise,
     ValueLost,
 )
-from spirit_py.events import EventName
+from spirit_py.events.checksum import DifferencesRepaired, RowsDiffer
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.values.duplicates import duplicates_for
@@ -154,11 +154,7 @@ class Checker:
             if not treated:
                 break
             self._what.tell(
-                EventName.DIFFERENCES_REPAIRED,
-                f"{treated} rows of {self._what.name} were copied again",
-                table=self._what.name,
-                rows=treated,
-                passes=self._result.passes,
+                DifferencesRepaired(table=self._what.name, rows=treated, passes=self._result.passes)
             )
         raise StillDifferent(
             f"{self._what.name} and {self._mapping.target.name} still differ in"
@@ -170,14 +166,12 @@ class Checker:
     def _tell_found(self, coverage: PassCoverage, found: Sequence[RowDifference]) -> None:
         examples = [str(one) for one in found[: self._options.examples]]
         self._what.tell(
-            EventName.DIFFERENCES_FOUND,
-            f"{coverage.differences} rows of {self._what.name} differ in pass"
-            f" {self._result.passes}" + (f": {examples[0]}" if examples else ""),
-            table=self._what.name,
-            level="warning",
-            rows=coverage.differences,
-            passes=self._result.passes,
-            examples=examples,
+            RowsDiffer(
+                table=self._what.name,
+                rows=coverage.differences,
+                passes=self._result.passes,
+                examples=examples,
+            )
         )
 
     def _overwrites(self) -> int:

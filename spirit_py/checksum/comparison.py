@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.worker import JoinChecksum
-from spirit_py.events import untold
+from spirit_py.events.event import Tell, untold
 from spirit_py.pace import Unhindered
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
-    from spirit_py.events import Tell
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch

@@ -17,7 +17,8 @@ from spirit_py.cli.values import refuse_undecodable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import BatchConfig
 from spirit_py.errors import Refusal, UsageFault
-from spirit_py.events import EventName, teller
+from spirit_py.events.event import teller
+from spirit_py.events.run import Summary
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
             _require_agreed(plan, config.records.log_format)
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     for line in report.summary():
-        tell(EventName.SUMMARY, line)
+        tell(Summary(said=line))
     if report.error and config.records.log_format == "text":
         say(f"error: {report.error}")
         if report.hint:

@@ -32,7 +32,8 @@ from spirit_py.cli.values import (
 )
 from spirit_py.config import CompareConfig
 from spirit_py.errors import UsageFault
-from spirit_py.events import EventName, teller
+from spirit_py.events.event import teller
+from spirit_py.events.run import Summary
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
@@ -146,7 +147,7 @@ def checksum(**options: Any) -> None:
         report = entry.compare(asked, reporter=reporter)
         tell = teller(reporter.event)
         for line in report.summary():
-            tell(EventName.SUMMARY, line)
+            tell(Summary(said=line))
         leave_with(0)
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from spirit_py.events import teller
+from spirit_py.events.event import teller
 from spirit_py.status.recorders import recorders
 from spirit_py.status.reporters import Reporters
 

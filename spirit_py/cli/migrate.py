@@ -40,7 +40,8 @@ from spirit_py.cli.values import (
 )
 from spirit_py.config import FeedOptions, MigrationConfig, SessionModes, host_and_port
 from spirit_py.errors import UnfinishedWork, UsageFault
-from spirit_py.events import EventName, teller
+from spirit_py.events.event import teller
+from spirit_py.events.run import Summary
 
 if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
@@ -238,7 +239,7 @@ def migrate(**options: Any) -> None:
         report = _migrate(config, reporter)
         tell = teller(reporter.event)
         for line in report.summary():
-            tell(EventName.SUMMARY, line)
+            tell(Summary(said=line))
         leave_with(0)
 
 

@@ -14,13 +14,14 @@ import click
 from spirit_py.cli.more import more_about
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import LogWritten, RunEnded
 from spirit_py.status.lines import json_line, one_line
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from spirit_py.events.event import Event
     from spirit_py.records import LogFormat
     from spirit_py.status.reporters import Reporters
 
@@ -106,7 +107,7 @@ class ErrorsShown:
         if self._json:
             from spirit_py.status.report import OutcomeReport
 
-            show(OutcomeReport(outcome="done", exit_code=code).ended(EventName.RUN_ENDED))
+            show(OutcomeReport(outcome="done", exit_code=code).ended(RunEnded))
 
     def _leave_in_json(self, error: BaseException) -> NoReturn:
         from spirit_py.status.report import OutcomeReport
@@ -117,10 +118,9 @@ class ErrorsShown:
             import traceback
 
             trace = "".join(traceback.format_exception(error))
-            fields = {"logger": __name__, "trace": trace}
-            show(Event(name=EventName.LOG_WRITTEN, text=str(error), level="error", fields=fields))
+            show(LogWritten(said=str(error), weight="error", logger=__name__, trace=trace))
         if self._reporters is None or not self._reporters.ended:
-            show(report.ended(EventName.RUN_ENDED))
+            show(report.ended(RunEnded))
         leave_with(report.exit_code)
 
 

@@ -14,10 +14,10 @@ from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import FiniteRange, complete, connection_of, named_alike
 from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault
-from spirit_py.events import teller
+from spirit_py.events.event import teller
 
 if TYPE_CHECKING:
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
 
 WATCH_EXIT_CODES = """\b
 Exit codes:

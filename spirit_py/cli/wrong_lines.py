@@ -11,7 +11,7 @@ import click
 
 from spirit_py.cli.outcome import OutputFailed, leave_unwritten, say, say_more, show, show_document
 from spirit_py.codes import ErrorCode
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import RunEnded, Warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ class JsonAwareGroup(click.Group):
 def warn(context: click.Context, text: str) -> None:
     """Warn of something on the command line, before the command runs."""
     root = context.find_root()
-    event = Event(name=EventName.WARNING, text=text, level="warning", fields={"code": None})
+    event = Warned(said=text)
     if asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
         show(event)
     else:
@@ -117,7 +117,7 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
     elif root and asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
-        show(report.ended(EventName.RUN_ENDED))
+        show(report.ended(RunEnded))
     else:
         say(f"error: {cause}")
         say(f"hint: {hint}")

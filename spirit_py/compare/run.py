@@ -21,7 +21,9 @@ from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
 from spirit_py.estimates import Speed, fraction_of, seconds_left
-from spirit_py.events import EventName, teller
+from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
+from spirit_py.events.event import teller
+from spirit_py.events.run import Summary, Warned
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.locks.named import migration_lock
@@ -206,14 +208,15 @@ class CompareRun:
         mapping, report = matching.mapping, self._report
         target = f"{mapping.target.schema}.{mapping.target.name}"
         self._tell(
-            EventName.CHECKSUM_BEGUN,
-            f"comparing {mapping.source.schema}.{mapping.source.name} on"
-            f" {report.source['address']} with {target} on {report.target['address']}:"
-            f" {len(mapping.pairs)} columns, by key {report.key}",
-            target=target,
-            columns=len(mapping.pairs),
-            key=mapping.key.name,
-            reason=None,
+            ChecksumBegun(
+                said=f"{mapping.source.schema}.{mapping.source.name} on"
+                f" {report.source['address']} with {target} on {report.target['address']}:"
+                f" {len(mapping.pairs)} columns, by key {report.key}",
+                target=target,
+                columns=len(mapping.pairs),
+                key=mapping.key.name,
+                reason=None,
+            )
         )
         warnings = list(matching.warnings())
         if two_servers and not following:
@@ -231,7 +234,7 @@ class CompareRun:
 
     def _warn(self, text: str) -> None:
         self._report.warnings.append(text)
-        self._tell(EventName.WARNING, text, level="warning", code=None)
+        self._tell(Warned(said=text))
 
     def _show(self, waiting_for: str) -> None:
         self._waiting_for = waiting_for
@@ -294,21 +297,22 @@ class CompareRun:
         self.complete()
         result, report = checker.result, self._report
         self._tell(
-            EventName.CHECKSUM_DONE,
-            f"compared {result.rows} rows: {result.remaining} differ",
-            rows=result.rows,
-            passes=result.passes,
-            differences=result.differences,
-            repaired_chunks=result.repaired_chunks,
-            lock_held_ms=round(result.lock_held_ms, 1),
-            seconds=round(result.seconds, 3),
+            ChecksumDone(
+                rows=result.rows,
+                passes=result.passes,
+                differences=result.differences,
+                repaired_chunks=result.repaired_chunks,
+                lock_held_ms=round(result.lock_held_ms, 1),
+                seconds=round(result.seconds, 3),
+                remaining=result.remaining,
+            )
         )
         if not result.remaining:
             report.outcome = "repaired" if result.differences else "equal"
             return
         report.outcome = "different"
         for line in report.summary():
-            self._tell(EventName.SUMMARY, line)
+            self._tell(Summary(said=line))
         again = "after the repair " if self._options.repair else ""
         what = "all" if result.remaining <= len(self._left) else "the first"
         raise DifferencesFound(

@@ -28,7 +28,8 @@ from spirit_py.cutover.names import check_names
 from spirit_py.cutover.plan import CutoverResult, TryFailed
 from spirit_py.cutover.rename import rename
 from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.run import Warned
+from spirit_py.events.swap import SwapIncomplete
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, connection_lost
 from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
@@ -324,7 +325,7 @@ class Attempt:
         The swap is done and stays. KILL QUERY may come again, so what it ended is sent again.
         """
         why = stopped_by.message
-        self._tell_incomplete(f"a statement after the RENAME failed: {why}", why)
+        self._tell_incomplete("a statement after the RENAME failed", why)
         self.settled = False
         for sends_left in reversed(range(_MOST_SENDS)):
             try:
@@ -333,13 +334,13 @@ class Attempt:
                 if fault.code == INTERRUPTED and sends_left:
                     continue
                 why = fault.message
-                self._tell_incomplete(f"it failed again, and is sent again later: {why}", why)
+                self._tell_incomplete("it failed again, and is sent again later", why)
             else:
                 self.settled = True
             return
 
-    def _tell_incomplete(self, text: str, reason: str) -> None:
-        self.plan.tell(EventName.SWAP_INCOMPLETE, text, level="warning", reason=reason)
+    def _tell_incomplete(self, said: str, reason: str) -> None:
+        self.plan.tell(SwapIncomplete(said=said, reason=reason))
 
     def _stop_feed(self) -> None:
         """Stop the feed before the application writes to the swapped table."""
@@ -355,7 +356,7 @@ class Attempt:
                 self.after_rename = self.plan.source.position_here(self.session)
             except SpiritError as error:
                 text = f"the place after the RENAME is unknown: {error.message}"
-                self.plan.tell(EventName.WARNING, text, level="warning", code=None)
+                self.plan.tell(Warned(said=text))
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:

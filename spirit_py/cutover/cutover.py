@@ -21,7 +21,7 @@ from spirit_py.errors import (
     HeldBack,
     ServerFault,
 )
-from spirit_py.events import EventName
+from spirit_py.events.swap import CutoverTryFailed
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -109,11 +109,11 @@ class Cutover:
                 self._failures.append(str(failed))
                 self._plan.try_ended()
                 self._plan.tell(
-                    EventName.CUTOVER_TRY_FAILED,
-                    f"cutover try {self._number} failed: {failed}",
-                    number=self._number,
-                    reason=str(failed),
-                    lock_wait_ms=round(self._requested_for * 1000, 1),
+                    CutoverTryFailed(
+                        number=self._number,
+                        reason=str(failed),
+                        lock_wait_ms=round(self._requested_for * 1000, 1),
+                    )
                 )
             if self._turns.over:
                 raise self._given_up()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.swap import SnapshotsGuarded
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
     from spirit_py.table.swap import Swap
 
 #: Younger transactions are not named: an application makes them again.
@@ -149,23 +149,13 @@ class SnapshotGuard:
         # The swap is done, whatever this says.
         with contextlib.suppress(ServerFault), connect(connection, role="guard") as session:
             self.snapshots = _old_transactions(session)
-        who = "; ".join(self.snapshots)
-        if self.outcome == "done" and who:
+        if self.snapshots or self.outcome.startswith("not possible"):
             self.tell(
-                EventName.SNAPSHOTS_GUARDED,
-                f"older snapshots get error 1412 when they read the swapped table first now: {who}",
-                guarded=True,
-                transactions=list(self.snapshots),
-            )
-        elif who or self.outcome.startswith("not possible"):
-            self.tell(
-                EventName.SNAPSHOTS_GUARDED,
-                f"no snapshot guard ({self.outcome}): a transaction with a snapshot from before"
-                " the swap, such as mysqldump --single-transaction, finds rows missing in the"
-                f" swapped table, without an error: {who or 'none was seen'}",
-                level="warning",
-                guarded=False,
-                transactions=list(self.snapshots),
+                SnapshotsGuarded(
+                    guarded=self.outcome == "done",
+                    transactions=list(self.snapshots),
+                    outcome=self.outcome,
+                )
             )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from spirit_py.attached.implied import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
 from spirit_py.errors import HeldBack
-from spirit_py.events import untold
+from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.locks.policy import LockPolicy
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
-    from spirit_py.events import Tell
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
     from spirit_py.table.swap import Swap

@@ -13,7 +13,7 @@ from spirit_py.cutover.names import existing
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.cutover.verdict import NO_ANSWER, Evidence, Verdict, judge
 from spirit_py.errors import OutcomeUnknown, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.swap import RenameUnanswered
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
@@ -87,12 +87,7 @@ def _look_for(
     session: Session, plan: CutoverPlan, lost: BaseException, *, fence: str, server: str
 ) -> Renamed:
     """Find out whether a RENAME was done whose answer is lost; raise where it was not."""
-    plan.tell(
-        EventName.RENAME_UNANSWERED,
-        f"the answer to RENAME was lost ({lost}); looking at the tables",
-        level="warning",
-        reason=str(lost),
-    )
+    plan.tell(RenameUnanswered(reason=str(lost)))
     session.close()
     verdict = find_outcome(
         plan.connection,

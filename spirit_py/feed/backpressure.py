@@ -9,8 +9,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.events import EventName, untold
-from spirit_py.units import human_bytes, human_seconds
+from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
+from spirit_py.events.event import Tell, untold
 
 if TYPE_CHECKING:
     import threading
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.events import Event
     from spirit_py.contracts import Clock, Retention
-    from spirit_py.events import Tell
     from spirit_py.feed.store import EventStore
     from spirit_py.feed.subscription import Subscriptions
 
@@ -106,19 +105,10 @@ class Backpressure:
 
     def _tell_begun(self) -> None:
         held = self.subscriptions.bytes
-        self.tell(
-            EventName.BACKPRESSURE_BEGUN,
-            f"{human_bytes(held)} of changes wait to be applied: the binlog is read no further"
-            " until there is room",
-            buffered_bytes=held,
-        )
+        self.tell(BackpressureBegun(buffered_bytes=held))
 
     def _tell_ended(self, seconds: float) -> None:
-        self.tell(
-            EventName.BACKPRESSURE_ENDED,
-            f"the binlog is read again, after {human_seconds(seconds)}",
-            seconds=round(seconds, 3),
-        )
+        self.tell(BackpressureEnded(seconds=round(seconds, 3)))
 
     def ask_retention(self) -> None:
         """Ask how far the source's history reaches: seldom, unless the reader waits."""

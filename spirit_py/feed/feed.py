@@ -30,7 +30,7 @@ from spirit_py.errors import (
     HistoryLost,
     SpiritError,
 )
-from spirit_py.events import untold
+from spirit_py.events.event import Tell, untold
 from spirit_py.feed.apply import BatchApplier
 from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
 from spirit_py.feed.catchup import TRIVIAL_BACKLOG, catch_up, flush_backlog
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from spirit_py.binlog.stream import Stream
     from spirit_py.config import FeedOptions
     from spirit_py.contracts import Applier, Clock, FeedStatistics, Origin, SqlSession
-    from spirit_py.events import Tell
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 

@@ -31,7 +31,8 @@ from spirit_py.status.lines import json_line, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
+
 
 _SHELL: Final = "/bin/sh"
 _KEPT_BYTES: Final = 64 << 10
@@ -111,7 +112,7 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     ours = ("SPIRIT_PY_", "MYSQL_PWD")
     kept = {name: value for name, value in given.items() if not name.startswith(ours)}
     ours_now = {
-        "SPIRIT_PY_EVENT": event.name.value,
+        "SPIRIT_PY_EVENT": event.name,
         "SPIRIT_PY_TABLE": one_line(event.table),
         "SPIRIT_PY_RUN": run_token(),
     }

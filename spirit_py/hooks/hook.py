@@ -9,7 +9,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
+from spirit_py.events.swap import CutoverReady
 from spirit_py.hooks.call import CallResult, call
 from spirit_py.status.lines import one_line
 from spirit_py.threads import Background
@@ -17,22 +18,15 @@ from spirit_py.threads import Background
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Event, Tell
+
 
 _log = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 1000
 _LOOK_SECONDS: Final = 0.1
-_UNHANDED: Final = frozenset(
-    {
-        EventName.PROGRESS,
-        EventName.SUMMARY,
-        EventName.LOG_WRITTEN,
-        EventName.HOOK_FAILED,
-        # Handed over by :meth:`Hook.ask`, which waits for the answer.
-        EventName.CUTOVER_READY,
-    }
-)
+#: The last one is handed over by :meth:`Hook.ask`, which waits for the answer.
+_UNHANDED: Final = (ProgressMade, Summary, LogWritten, HookFailed, CutoverReady)
 """Events that no hook is called with."""
 
 
@@ -77,9 +71,9 @@ class Hook:
 
         Where a thousand events wait already, this one is passed over, but for the end of the run.
         """
-        if event.name in _UNHANDED:
+        if isinstance(event, _UNHANDED):
             return
-        if len(self._waiting) >= _MOST_WAITING and event.name is not EventName.RUN_ENDED:
+        if len(self._waiting) >= _MOST_WAITING and not isinstance(event, RunEnded):
             self._passed_over += 1
             self._warn("slow", f"{_MOST_WAITING} events wait for it: others are passed over", event)
             return
@@ -164,7 +158,7 @@ class Hook:
         for line in answer.lines:
             _log.info("hook at %s: %s", event.name, line)
         # The exit code of a veto is an answer, no trouble.
-        refused = event.name is EventName.CUTOVER_READY and answer.trouble == "failed"
+        refused = isinstance(event, CutoverReady) and answer.trouble == "failed"
         if answer.trouble and not refused:
             said = f": {answer.lines[0]}" if answer.lines else ""
             self._warn(answer.trouble, f"{answer.why}{said}", event, answer.code)
@@ -174,12 +168,5 @@ class Hook:
             return
         self._warned.add(kind)
         self._tell(
-            EventName.HOOK_FAILED,
-            f"the hook at {event.name} {one_line(why)}; the run goes on, and such failures are not"
-            " reported again",
-            level="warning",
-            at=event.name.value,
-            kind=kind,
-            reason=why,
-            exit_code=code,
+            HookFailed(at=event.name, kind=kind, reason=why, exit_code=code, said=one_line(why))
         )

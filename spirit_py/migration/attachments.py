@@ -26,7 +26,8 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.run import Warned
+from spirit_py.events.swap import AttachmentsLeft, CutoverLocksMore
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import require_sight
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.sequence import SwapStatements
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
     from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -144,12 +145,11 @@ class SwapAttachments:
         implied = implied_locks(session, [*swapped, *tables])
         also = [*implied.written, *implied.read]
         if (tables, implied) != (self._tables, self.implied) and (tables or also):
-            asked = f"the swap locks {_listed(tables)} too, for foreign keys; " if tables else ""
             self.process.tell(
-                EventName.CUTOVER_LOCKS_MORE,
-                asked + (f"the server locks {_listed(also)} with the tables" if also else ""),
-                tables=[".".join(name) for name in tables],
-                implied=[".".join(name) for name in also],
+                CutoverLocksMore(
+                    tables=[".".join(name) for name in tables],
+                    implied=[".".join(name) for name in also],
+                )
             )
         self._tables, self.implied = tables, implied
 
@@ -184,11 +184,7 @@ class SwapAttachments:
             with self._session() as session:
                 settle_left(self.process, session, self._names, seconds=_AT_ONCE_SECONDS)
         except SpiritError as error:
-            self.process.tell(
-                EventName.ATTACHMENTS_LEFT,
-                f"what the try has left is not undone yet: {error.message}",
-                reason=error.message,
-            )
+            self.process.tell(AttachmentsLeft(reason=error.message))
 
     def finish(self) -> None:
         """Settle what is left after the swap, and forget what was noted.
@@ -307,12 +303,7 @@ def settle_left(
         )
         settling.run(session)
         for key in lost_keys(session, noted):
-            process.tell(
-                EventName.WARNING,
-                f"another session has dropped {key} since the swap",
-                level="warning",
-                code=None,
-            )
+            process.tell(Warned(said=f"another session has dropped {key} since the swap"))
         for swap in noted.swaps:
             beside = CheckpointTable(*swap.name)
             if beside.is_ours(session):

@@ -12,7 +12,8 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.copy import CheckpointKept
+from spirit_py.events.swap import AuxiliaryDropped
 from spirit_py.migration.attachments import try_triggers
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes
@@ -52,7 +53,7 @@ def clear_abandoned(
     """
     if abandoned is not None:
         for line in drop_left_behind(session, abandoned, tables):
-            run.tell(EventName.AUXILIARY_DROPPED, line)
+            run.tell(AuxiliaryDropped(said=line))
     for table in tables:
         _drop(run, session, table)
 
@@ -148,12 +149,7 @@ def leave(
         return
     if _to_be_resumed(run, error):
         kept = [str(CheckpointTable(*table)) for table in tables]
-        run.tell(
-            EventName.CHECKPOINT_KEPT,
-            "the copy and its checkpoint are kept: the same command carries on from here"
-            f" ({', '.join(kept)})",
-            checkpoints=kept,
-        )
+        run.tell(CheckpointKept(checkpoints=kept))
         run.report.resumable = True
         return
     run.answers_read()

@@ -10,9 +10,8 @@ from spirit_py.checkpoint.record import UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import HistoryLost, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.copy import CheckpointWritten
 from spirit_py.mysql.connect import connect
-from spirit_py.units import human_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,11 +68,9 @@ class Checkpoints:
 
     def _tell_written(self, record: CheckpointRecord) -> None:
         self._run.tell(
-            EventName.CHECKPOINT_WRITTEN,
-            f"checkpoint written: {human_count(record.rows_copied)} rows copied",
-            phase=record.phase,
-            rows_copied=record.rows_copied,
-            position=record.position,
+            CheckpointWritten(
+                phase=record.phase, rows_copied=record.rows_copied, position=record.position
+            )
         )
 
     @property

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.events import EventName
+    from spirit_py.events.event import Event
     from spirit_py.mysql.tables.identity import Name
 
 Ask: TypeAlias = Callable[[str], bool]
@@ -177,9 +177,9 @@ class _Settling:
     def show(self, waiting_for: str) -> None:
         """Show nothing: the messages say it."""
 
-    def tell(self, _name: EventName, text: str, /, **_: object) -> None:
+    def tell(self, event: Event) -> None:
         """Print the line."""
-        self._say(text)
+        self._say(event.text)
 
 
 def _drop(

@@ -18,14 +18,14 @@ from spirit_py.copier.copier import Copier, CopyOptions
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.last_key import last_copied_key
 from spirit_py.errors import Refusal
-from spirit_py.events import EventName
+from spirit_py.events.checksum import ChecksumRestarted, ChecksumResumed
+from spirit_py.events.copy import CopyBegun, CopyDone
 from spirit_py.migration.pair import Pair
 from spirit_py.migration.rest import TableShares
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
 from spirit_py.table.values import bound_from_literals
-from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,22 +99,19 @@ class CopiedPair(Pair):
         run.figures.copying(self._copier, self.mapping.source)
         source = self.mapping.source
         run.tell(
-            EventName.COPY_BEGUN,
-            f"copying {self.name}: about {human_count(source.estimated_rows)} rows",
-            table=self.name,
-            rows_estimated=source.estimated_rows,
-            bytes=source.total_bytes,
+            CopyBegun(
+                table=self.name, rows_estimated=source.estimated_rows, bytes=source.total_bytes
+            )
         )
         self._copier.run()
         copied = self._copier.statistics()
         run.tell(
-            EventName.COPY_DONE,
-            f"copied {copied.rows} rows of {self.name} in {copied.chunks} chunks and"
-            f" {human_seconds(copied.seconds)}",
-            table=self.name,
-            rows=copied.rows,
-            chunks=copied.chunks,
-            seconds=round(copied.seconds, 3),
+            CopyDone(
+                table=self.name,
+                rows=copied.rows,
+                chunks=copied.chunks,
+                seconds=round(copied.seconds, 3),
+            )
         )
 
     def shares(self) -> TableShares:
@@ -193,21 +190,11 @@ class CopiedPair(Pair):
                 f"{target} was written to after the checkpoint of the earlier run's checksum"
             )
             return None
-        self.process.tell(
-            EventName.CHECKSUM_RESUMED,
-            f"the checksum of {self.name} goes on where the earlier run's stopped: {target} was not"
-            " written to since",
-            table=self.name,
-        )
+        self.process.tell(ChecksumResumed(table=self.name, target=target))
         return self.checked_to
 
     def _begin_anew(self, why: str) -> None:
-        self.process.tell(
-            EventName.CHECKSUM_RESTARTED,
-            f"the checksum of {self.name} starts from the beginning: {why}",
-            table=self.name,
-            reason=why,
-        )
+        self.process.tell(ChecksumRestarted(table=self.name, reason=why))
 
 
 def follow(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.swap import CutoverDeferred, CutoverReleased
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel
 from spirit_py.pace import Work, await_turn
@@ -157,7 +157,7 @@ class Deferral:
                 )
             self._recheck()
         self._run.show("")
-        self._run.tell(EventName.CUTOVER_RELEASED, "nothing defers the cutover any more")
+        self._run.tell(CutoverReleased())
 
     def _tell(self, sentinel: Name | None) -> None:
         """Report a sentinel that defers the cutover; once, however often it is found."""
@@ -165,12 +165,7 @@ class Deferral:
             return
         self._told = sentinel
         statement = f"DROP TABLE {quote_table(*sentinel)}"
-        self._run.tell(
-            EventName.CUTOVER_DEFERRED,
-            f"the cutover is deferred: {statement} when it may swap",
-            sentinel=".".join(sentinel),
-            statement=statement,
-        )
+        self._run.tell(CutoverDeferred(sentinel=".".join(sentinel), statement=statement))
 
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""

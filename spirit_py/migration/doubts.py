@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checksum.by_key import comparable_by_key, rows_that_differ
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.checksum import DoubtsCompared
 from spirit_py.mysql.deadlocks import count_deadlocks
 from spirit_py.mysql.retry import retrying
 from spirit_py.threads import Background, every
@@ -172,14 +172,9 @@ class Doubts:
                 break
         examples = [str(difference) for difference in found[:10]]
         self.process.tell(
-            EventName.DOUBTS_COMPARED,
-            f"{len(literals)} rows of {self.name} that a failed cascade may have changed were"
-            f" compared: {len(left)} differ",
-            table=self.name,
-            level="warning" if left else "info",
-            rows=len(literals),
-            differences=len(left),
-            examples=examples,
+            DoubtsCompared(
+                table=self.name, rows=len(literals), differences=len(left), examples=examples
+            )
         )
         return len(left)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Gate
+    from spirit_py.events.event import Gate
     from spirit_py.spark.gang import GangEngine
 
 

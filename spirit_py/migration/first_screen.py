@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import PlanMade
 from spirit_py.phases import with_index_build
 from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.text import STYLES
@@ -39,12 +39,4 @@ def show_plan(
     deferred = any(table.indexes is not None and table.indexes.deferred for table in plan.tables)
     run.figures.planned = with_index_build(run.figures.planned, built=deferred)
     screen = [(line.text, STYLES[line.style]) for line in screen_of(plan)]
-    run.send(
-        Event(
-            name=EventName.PLAN_MADE,
-            text=brief_text(plan),
-            table=run.table,
-            fields={"plan": plan.to_dict()},
-            screen=screen,
-        )
-    )
+    run.tell(PlanMade(plan=plan.to_dict(), said=brief_text(plan), shown=screen))

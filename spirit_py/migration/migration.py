@@ -27,7 +27,8 @@ from spirit_py.checkpoint.beginning import first_record, renewed, with_new_table
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import HeldBack
-from spirit_py.events import EventName
+from spirit_py.events.copy import FeedBegun
+from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration.auxiliary import (
     clear_abandoned,
     create_new_tables,
@@ -293,7 +294,7 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     for pair in pairs:
         pair.tables.look()
     run.report.start_position = feed.position()
-    run.tell(EventName.FEED_BEGUN, "the change feed runs", position=run.report.start_position)
+    run.tell(FeedBegun(position=run.report.start_position))
     return pairs
 
 
@@ -353,7 +354,7 @@ def _swap(
         try:
             return swap_in_new_tables(run, swap)
         except HeldBack as held:
-            run.tell(EventName.CUTOVER_HELD_BACK, f"{held}: waiting again", reason=str(held))
+            run.tell(CutoverHeldBack(reason=str(held)))
 
 
 def _finish(run: Run, record: CheckpointRecord) -> None:

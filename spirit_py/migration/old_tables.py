@@ -21,7 +21,7 @@ from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.swap import OldTableKept, OldTableWaits
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.same_tables import FORWARD
 from spirit_py.migration.swapped_out import drop_swapped_out
@@ -119,11 +119,7 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
     run.report.old_table = ", ".join(left)
     kept = bool(left) and _step(run, partial(leave_to_operator, tables=tables))
     if kept:
-        run.tell(
-            EventName.OLD_TABLE_KEPT,
-            f"{', '.join(left)} stays: spirit-py cleanup --drop-old drops it",
-            tables=left,
-        )
+        run.tell(OldTableKept(tables=left))
         drop_sentinels(run, tables)
         return
     drop_checkpoints(run, tables)
@@ -182,7 +178,7 @@ def _wait(run: Run, tables: Sequence[Name]) -> None:
         if not when:
             due = time.monotonic() + left
             when = f"{names} is {OldTableRecord(swapped_at=0.0, until=until)}"
-            run.tell(EventName.OLD_TABLE_WAITS, when, seconds=round(left, 1))
+            run.tell(OldTableWaits(said=when, seconds=round(left, 1)))
         looked = time.monotonic()
         while (spent := time.monotonic() - looked) < min(left, _LOOK_SECONDS):
             run.show(f"{when}, {human_seconds(left - spent)} more")

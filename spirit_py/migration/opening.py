@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.errors import ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.run import SessionsEnded, StatementRead
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
@@ -72,14 +72,13 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
     }
     if len(report.tables) == 1:
         run.table = report.tables[0]
-    address = run.config.connection.address
     run.tell(
-        EventName.STATEMENT_READ,
-        f"{report.statement} on {address}",
-        statement=report.statement,
-        tables=list(report.tables),
-        server=address,
-        mysql=first.facts.version,
+        StatementRead(
+            statement=report.statement,
+            tables=list(report.tables),
+            server=run.config.connection.address,
+            mysql=first.facts.version,
+        )
     )
 
 
@@ -97,11 +96,7 @@ def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) 
             raise
         return
     if ended:
-        run.tell(
-            EventName.SESSIONS_ENDED,
-            f"ended {ended} sessions of an earlier run on the server",
-            sessions=ended,
-        )
+        run.tell(SessionsEnded(sessions=ended))
 
 
 def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:

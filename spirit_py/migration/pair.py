@@ -17,7 +17,7 @@ from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
-from spirit_py.events import EventName
+from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.migration.doubts import Doubts
 from spirit_py.migration.process import quietly
@@ -156,7 +156,7 @@ class Pair:
                 max_passes=self.max_passes,
             ),
             pace=self.process.pace,
-            tell=partial(self.process.tell, table=self.name),
+            tell=self.process.tell,
         )
         checker = self._checker = Checker(
             comparison,
@@ -170,16 +170,15 @@ class Pair:
         if above is None:
             self.tables.compared(taken_over)
         self.process.tell(
-            EventName.CHECKSUM_DONE,
-            f"checksum of {self.name} clean: {result.rows} rows compared in pass {result.passes},"
-            f" {result.differences} differences, {result.repaired_chunks} chunks repaired",
-            table=self.name,
-            rows=result.rows,
-            passes=result.passes,
-            differences=result.differences,
-            repaired_chunks=result.repaired_chunks,
-            lock_held_ms=round(result.lock_held_ms, 1),
-            seconds=round(result.seconds, 3),
+            ChecksumDone(
+                table=self.name,
+                rows=result.rows,
+                passes=result.passes,
+                differences=result.differences,
+                repaired_chunks=result.repaired_chunks,
+                lock_held_ms=round(result.lock_held_ms, 1),
+                seconds=round(result.seconds, 3),
+            )
         )
         return result
 
@@ -187,13 +186,14 @@ class Pair:
         target = ".".join(self.target_name)
         how = f"again: {why}" if why else f"with {target}"
         self.process.tell(
-            EventName.CHECKSUM_BEGUN,
-            f"comparing {self.name} {how}",
-            table=self.name,
-            target=target,
-            columns=len(self.mapping.compared),
-            key=self.mapping.key.name,
-            reason=why or None,
+            ChecksumBegun(
+                table=self.name,
+                target=target,
+                columns=len(self.mapping.compared),
+                key=self.mapping.key.name,
+                reason=why or None,
+                said=f"{self.name} {how}",
+            )
         )
 
     def _show_progress(self, seen: ChecksumProgress) -> None:

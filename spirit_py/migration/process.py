@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import ServerFault
-from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
+from spirit_py.events.run import Warned
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import RunConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Level
+    from spirit_py.events.event import Event
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
     from spirit_py.pace import Pace
@@ -192,29 +192,16 @@ class Process:
         """Show what is waited for now."""
         self.waiting_for = waiting_for
 
-    def tell(
-        self,
-        name: EventName,
-        text: str,
-        /,
-        *,
-        table: str = "",
-        level: Level = "info",
-        **fields: object,
-    ) -> None:
-        """Report that something happened (:class:`spirit_py.events.Tell`)."""
-        event = Event(name=name, text=text, table=table or self.table, level=level, fields=fields)
-        self.send(event)
-
-    def send(self, event: Event) -> None:
-        """Pass on what happened."""
-        self._reporter.event(event)
-        if self.relay is not None and event.name not in SHOWN_OTHERWISE:
-            self.relay(event.line)
+    def tell(self, event: Event) -> None:
+        """Report that something happened."""
+        told = event.about(self.table)
+        self._reporter.event(told)
+        if self.relay is not None and told.has_line:
+            self.relay(told.line)
 
     def warn(self, text: str, *, code: str | None = None) -> None:
         """Report something that the operator should know."""
-        self.tell(EventName.WARNING, text, level="warning", code=code)
+        self.tell(Warned(said=text, code=code))
 
     def remark(self, what: str, why: str) -> None:
         """Report that a table could not be dropped after the swap."""

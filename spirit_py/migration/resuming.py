@@ -13,7 +13,7 @@ from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged, UnfinishedWork
-from spirit_py.events import EventName
+from spirit_py.events.run import ResumeDecided
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.units import human_count, human_seconds
@@ -156,11 +156,12 @@ def _report_resumed(run: Run, decision: Resume) -> None:
 
 def _tell(run: Run, decision: str, text: str, reason: str, *, phase: str | None = None) -> None:
     run.tell(
-        EventName.RESUME_DECIDED,
-        text,
-        decision=decision,
-        reason=reason,
-        number=run.report.runs,
-        rows_copied=run.report.rows_copied_before,
-        phase=phase,
+        ResumeDecided(
+            said=text,
+            decision=decision,
+            reason=reason,
+            number=run.report.runs,
+            rows_copied=run.report.rows_copied_before,
+            phase=phase,
+        )
     )

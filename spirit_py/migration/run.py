@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.errors import ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.process import Process
 from spirit_py.migration.veto import Veto
 from spirit_py.mysql.connect import connect
@@ -16,7 +16,6 @@ from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase, planned_phases
 from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.cutover.cutover import Cutover
-    from spirit_py.events import Gate
+    from spirit_py.events.event import Gate
     from spirit_py.migration.figures import Figures
     from spirit_py.mysql.traffic import Traffic
     from spirit_py.preflight.check import Finding
@@ -169,13 +168,7 @@ class Run(Process):
         super().warn(text, code=code)
 
     def _tell_phase(self, before: Phase, phase: Phase, seconds: float) -> None:
-        self.tell(
-            EventName.PHASE_ENTERED,
-            f"phase {phase}, after {human_seconds(seconds)} of {before}",
-            phase=phase.value,
-            before=before.value,
-            seconds=round(seconds, 3),
-        )
+        self.tell(PhaseEntered(phase=phase.value, before=before.value, seconds=round(seconds, 3)))
 
     def warn_of(self, findings: tuple[Finding, ...]) -> None:
         """Report what the checks found and did not refuse."""

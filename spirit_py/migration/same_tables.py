@@ -28,7 +28,7 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import SchemaChanged, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.run import Warned
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.processlist import optimizes_now
 from spirit_py.mysql.tables.definition import read_shape, shape_of
@@ -194,10 +194,7 @@ class SameTables:
             self.taken_over += 1
             self.must_compare = f"{_named(rebuilt)} was rebuilt"
         self.process.tell(
-            EventName.WARNING,
-            f"{self.must_compare} by another session: all rows are compared after that",
-            level="warning",
-            code=None,
+            Warned(said=f"{self.must_compare} by another session: all rows are compared after that")
         )
         return True
 

@@ -10,7 +10,7 @@ from spirit_py.attached.foreign_keys.carried import drops
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.run import AlgorithmChosen
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -59,7 +59,7 @@ def change_in_place(
     """
     if reason := _against(run, session, contexts):
         run.report.reason = reason
-        _tell_algorithm(run, "copy", f"copying, because {reason}")
+        run.tell(AlgorithmChosen(algorithm="copy", reason=reason))
         return False
     (context,) = contexts
     with run.session("shortcut", native=True) as native:
@@ -70,11 +70,10 @@ def change_in_place(
             found = _tried(run, native, session, context, listen)
     run.report.reason = found.reason
     if found.algorithm is None:
-        _tell_algorithm(run, "copy", f"copying, because {found.reason}")
+        run.tell(AlgorithmChosen(algorithm="copy", reason=found.reason))
         return False
     run.report.algorithm = found.algorithm
-    how = {"instant": "instantly", "inplace": "in place"}[found.algorithm]
-    _tell_algorithm(run, found.algorithm, f"the server can change the table {how}")
+    run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
     return True
 
 
@@ -91,10 +90,6 @@ def _probed(
             raise
         # The creation of the new table judges it, under other modes too.
         return ShortcutResult(reason=refusal.message)
-
-
-def _tell_algorithm(run: Run, algorithm: str, text: str) -> None:
-    run.tell(EventName.ALGORITHM_CHOSEN, text, algorithm=algorithm, reason=run.report.reason)
 
 
 def _tried(

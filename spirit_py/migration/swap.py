@@ -19,7 +19,7 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.swap import SwapDone
 from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.same_tables import FORWARD, require_same
@@ -157,13 +157,12 @@ class PairSwap:
             raise
         self._attached.finish()
         self.process.tell(
-            EventName.SWAP_DONE,
-            f"swapped in try {result.attempts}: waited {result.lock_wait_ms:.1f} ms for the lock,"
-            f" held it {result.lock_held_ms:.1f} ms",
-            tries=result.attempts,
-            lock_wait_ms=round(result.lock_wait_ms, 3),
-            lock_held_ms=round(result.lock_held_ms, 3),
-            steps_ms={name: round(spent, 3) for name, spent in result.steps_ms.items()},
+            SwapDone(
+                tries=result.attempts,
+                lock_wait_ms=round(result.lock_wait_ms, 3),
+                lock_held_ms=round(result.lock_held_ms, 3),
+                steps_ms={name: round(spent, 3) for name, spent in result.steps_ms.items()},
+            )
         )
         return result
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.checkpoint.proofs import noted_proof
 from spirit_py.errors import SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.swap import OldTableDropped
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.retry import PATIENCE, retrying
@@ -67,7 +67,7 @@ def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direct
             process.remark(f"table {name}", why)
         else:
             dropped = f"{source[0]}.{name}"
-            process.tell(EventName.OLD_TABLE_DROPPED, f"{dropped} is dropped", dropped=dropped)
+            process.tell(OldTableDropped(dropped=dropped))
     return left
 
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
-from spirit_py.events import Event, EventName
+from spirit_py.events.swap import CutoverReady, CutoverVetoed
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Clock
-    from spirit_py.events import Gate
+    from spirit_py.events.event import Gate
     from spirit_py.migration.process import Process
 
 _GOOD_SECONDS: Final = 30.0
@@ -135,17 +135,11 @@ class Veto:
         """
         process, tables = self._process, self._tables()
         self._asked += 1
-        text = "the tables are ready to be changed: the hook is asked"
-        process.tell(EventName.CUTOVER_READY, text, tables=tables, number=self._asked)
+        ready = CutoverReady(table=process.table, tables=tables, number=self._asked)
+        process.tell(ready)
         process.show("the answer of the hook")
-        event = Event(
-            name=EventName.CUTOVER_READY,
-            text=text,
-            table=process.table,
-            fields={"tables": tables, "number": self._asked},
-        )
         try:
-            answer = gate(event, self._check)
+            answer = gate(ready, self._check)
             self._check()
             return answer
         finally:
@@ -166,15 +160,7 @@ class Veto:
             return
         if self._since is None:
             self._since = self._unpaused()
-        self._process.tell(
-            EventName.CUTOVER_VETOED,
-            f"the hook does not agree to the swap: {why}; it is asked again in"
-            f" {human_seconds(self._pause)}",
-            level="warning",
-            reason=why,
-            number=self._asked,
-            seconds=self._pause,
-        )
+        self._process.tell(CutoverVetoed(reason=why, number=self._asked, seconds=self._pause))
         self._again_at = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 

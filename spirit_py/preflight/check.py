@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.events import untold
+from spirit_py.events.event import Tell, untold
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.events import Tell
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.grants import Grants
     from spirit_py.statement import AlterStatement

@@ -5,7 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.batch import TableEnded
+from spirit_py.events.checksum import ChecksumDone
+from spirit_py.events.copy import CheckpointWritten
+from spirit_py.events.run import (
+    AlgorithmChosen,
+    PhaseEntered,
+    PlanMade,
+    ProgressMade,
+    ResumeDecided,
+    RunBegun,
+    RunEnded,
+    StatementRead,
+    Summary,
+)
+from spirit_py.events.swap import SwapDone
 from spirit_py.status.growth import Growth
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 from spirit_py.status.timeline import Noted, Timeline
@@ -15,26 +29,25 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from spirit_py.contracts import Clock
+    from spirit_py.events.event import Event
 
 THROTTLED: Final = "throttled "
 """Before the name of what is waited for, in the name of a counter of seconds."""
 _TEXT: Final = 4000
 _ENDED_TABLES: Final = 1000
 #: Of which the page shows the fields.
-_KEPT: Final = frozenset(
-    {
-        EventName.RUN_BEGUN,
-        EventName.RUN_ENDED,
-        EventName.STATEMENT_READ,
-        EventName.PLAN_MADE,
-        EventName.ALGORITHM_CHOSEN,
-        EventName.RESUME_DECIDED,
-        EventName.CHECKSUM_DONE,
-        EventName.SWAP_DONE,
-    }
+_KEPT: Final = (
+    RunBegun,
+    RunEnded,
+    StatementRead,
+    PlanMade,
+    AlgorithmChosen,
+    ResumeDecided,
+    ChecksumDone,
+    SwapDone,
 )
 #: They repeat what the page shows as figures.
-_NOT_NOTED: Final = frozenset({EventName.PROGRESS, EventName.SUMMARY, EventName.CHECKPOINT_WRITTEN})
+_NOT_NOTED: Final = (ProgressMade, Summary, CheckpointWritten)
 
 
 @dataclass
@@ -53,7 +66,7 @@ class History:
     clock: Clock
     timeline: Timeline = field(default_factory=Timeline)
     began: datetime | None = None
-    facts: dict[EventName, Mapping[str, object]] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, object]] = field(default_factory=dict)
     ended_tables: dict[str, Mapping[str, object]] = field(default_factory=dict)
     tables_left_out: int = 0
     compared: dict[str, tuple[object, object]] = field(default_factory=dict)
@@ -76,22 +89,22 @@ class History:
         """Keep something that happened."""
         if self.began is None:
             self.began = event.time
-        if event.name in _KEPT:
+        if isinstance(event, _KEPT):
             self.facts[event.name] = event.fields
-        if event.name is EventName.CHECKSUM_DONE:
-            self.compared[event.table] = (event.fields.get("rows"), event.fields.get("differences"))
-        if event.name is EventName.SWAP_DONE:
+        if isinstance(event, ChecksumDone):
+            self.compared[event.table] = (event.rows, event.differences)
+        if isinstance(event, SwapDone):
             self.swaps += 1
-            self.lock_held_ms = max(self.lock_held_ms, _number(event.fields.get("lock_held_ms")))
-        if event.name is EventName.TABLE_ENDED:
+            self.lock_held_ms = max(self.lock_held_ms, event.lock_held_ms)
+        if isinstance(event, TableEnded):
             self._table_ended(event)
-        if event.name is EventName.PHASE_ENTERED:
+        if isinstance(event, PhaseEntered):
             self._phase_entered(event)
-        if event.name not in _NOT_NOTED:
+        if not isinstance(event, _NOT_NOTED):
             at = (event.time - self.began).total_seconds()
             noted = Noted(
                 at=max(0.0, at),
-                name=event.name.value,
+                name=event.name,
                 text=_cut(event.text),
                 table=event.table,
                 level=event.level,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.records import run_token
 
 if TYPE_CHECKING:
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
 
 #: What ends a line, controls a terminal, or turns the direction of text.
 _CONTROL: Final = re.compile(

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import LogWritten
 from spirit_py.status.lines import json_line
 from spirit_py.status.writer import STANDARD_ERROR
 
 if TYPE_CHECKING:
-    from spirit_py.events import Level
+    from spirit_py.events.event import Level
 
 
 class LineFormatter(logging.Formatter):
@@ -48,8 +48,7 @@ class JsonFormatter(logging.Formatter):
         level: Level = "info"
         if record.levelno >= logging.WARNING:
             level = "error" if record.levelno >= logging.ERROR else "warning"
-        fields = {"logger": record.name, "trace": trace}
-        return json_line(Event(name=EventName.LOG_WRITTEN, text=text, level=level, fields=fields))
+        return json_line(LogWritten(said=text, weight=level, logger=record.name, trace=trace))
 
 
 class _Handler(logging.StreamHandler[TextIO]):

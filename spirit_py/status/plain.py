@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Final, TextIO
 
-from spirit_py.events import SHOWN_OTHERWISE, Event, EventName
+from spirit_py.events.run import LogLost, ProgressMade, Summary
 from spirit_py.status.lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.status.writer import STANDARD_ERROR, LineWriter
@@ -13,6 +13,7 @@ from spirit_py.units import human_bytes, human_count, human_percent, human_secon
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
+    from spirit_py.events.event import Event
     from spirit_py.status.snapshot import MigrationStatus
 
 PROGRESS_SECONDS = 5.0
@@ -47,9 +48,9 @@ class PlainReporter:
 
     def event(self, event: Event) -> None:
         """Write one event."""
-        if self._json and event.name is not EventName.SUMMARY:
+        if self._json and not isinstance(event, Summary):
             self._write(json_line(event))
-        elif not self._json and event.name not in SHOWN_OTHERWISE:
+        elif not self._json and event.has_line:
             self._write(text_line(event))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
@@ -72,25 +73,13 @@ class PlainReporter:
         figures = {key: value for key, value in vars(snapshot).items() if key not in _NO_FIGURES}
         if snapshot.totals is not None:
             figures["totals"] = dataclasses.asdict(snapshot.totals)
-        self.event(
-            Event(
-                name=EventName.PROGRESS,
-                text=describe(snapshot),
-                table=snapshot.table,
-                fields=figures,
-            )
-        )
+        self.event(ProgressMade(table=snapshot.table, figures=figures, said=describe(snapshot)))
 
     def _write(self, line: str) -> None:
         self._writer.write(line, lost=self._lost)
 
     def _lost(self, lines: int) -> str:
-        event = Event(
-            name=EventName.LOG_LOST,
-            text=f"{lines} lines are missing here: nobody read them, or there was no room",
-            level="warning",
-            fields={"lines": lines},
-        )
+        event = LogLost(lines=lines)
         return json_line(event) if self._json else text_line(event)
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
     from spirit_py.records import RecordOptions
 
 

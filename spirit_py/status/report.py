@@ -9,11 +9,11 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
 from spirit_py.units import human_bytes, human_count, human_seconds
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Reporter
+    from spirit_py.events.event import Event
+
+End = TypeVar("End", bound=Ended)
 
 FORMAT = 1
 #: Only a deferred swap comes so long after its comparison.
@@ -90,20 +93,18 @@ class OutcomeReport:
         finally:
             complete()
             self.write(path, reporter)
-            reporter.event(self.ended(EventName.RUN_ENDED))
+            reporter.event(self.ended(RunEnded))
             reporter.stop()
 
-    def ended(self, name: EventName, table: str = "") -> Event:
-        """Return the event of the end of a run, or of one table of a batch."""
-        return Event(
-            name=name,
-            text=f"ended: {self.outcome}" + (f": {self.error}" if self.error else ""),
-            table=table,
-            level="error" if self.error else "info",
-            fields={**self.end_fields(), "seconds": self.seconds},
-        )
+    def ended(self, kind: type[End], **aside: Any) -> End:
+        """Return the event of the end of a run, or of one table of a batch.
 
-    def end_fields(self) -> dict[str, object]:
+        Args:
+            aside: what such an event has besides outcome and error.
+        """
+        return kind(**self.end_fields(), seconds=self.seconds, **aside)
+
+    def end_fields(self) -> dict[str, Any]:
         """Return outcome and error, under the names that every JSON record has for them."""
         return {
             "outcome": self.outcome,
@@ -127,9 +128,7 @@ class OutcomeReport:
         except OSError as error:
             text = f"the report could not be written to {path}: {error.strerror or error}"
             self.warnings.append(text)
-            reporter.event(
-                Event(name=EventName.WARNING, text=text, level="warning", fields={"code": None})
-            )
+            reporter.event(Warned(said=text))
 
 
 @dataclass(kw_only=True)
@@ -301,12 +300,7 @@ def run_begun(command: str, server: ConnectionOptions) -> Event:
         command: the subcommand of ``spirit-py``.
         server: on which it works.
     """
-    program = installed("spirit-py")
-    return Event(
-        name=EventName.RUN_BEGUN,
-        text=f"spirit-py {program} {command} on {server.address}",
-        fields={"command": command, "server": server.address, "program": program},
-    )
+    return RunBegun(command=command, server=server.address, program=installed("spirit-py"))
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.events import EventName
+from spirit_py.events.run import RunEnded
 from spirit_py.status.safe import SafeReporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event, Gate
+    from spirit_py.events.event import Event, Gate
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
@@ -40,7 +40,7 @@ class Reporters:
 
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
-        self.ended = self.ended or event.name is EventName.RUN_ENDED
+        self.ended = self.ended or isinstance(event, RunEnded)
         for one in self._all:
             one.event(event)
 

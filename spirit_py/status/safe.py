@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Reporter
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 

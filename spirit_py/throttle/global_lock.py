@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.run import Warned
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import sessions_of_run
@@ -23,7 +23,7 @@ from spirit_py.throttle.throttler import ALL_WORK
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
 
 #: For which a global lock may wait, and a statement of ours may run meanwhile.
 OURS_SECONDS: Final = 2
@@ -90,11 +90,10 @@ class GlobalLockThrottler:
             trouble = kill_session(session, number, statement=True)
             done = f"could not be ended: {trouble}" if trouble else "is ended, and made again later"
             self._tell(
-                EventName.WARNING,
-                f"every write of the server waits behind {who}: the statement of session {number},"
-                f" of this run, which runs for {running[number]} s, {done}",
-                level="warning",
-                code=None,
+                Warned(
+                    said=f"every write of the server waits behind {who}: the statement of session"
+                    f" {number}, of this run, which runs for {running[number]} s, {done}"
+                )
             )
 
     def close(self) -> None:

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.copy import ThrottleBegun, ThrottleEnded
 from spirit_py.pace import PART_BYTES, Work
 from spirit_py.threads import Background, every
-from spirit_py.units import human_bytes, human_seconds
+from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.contracts import Clock
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
     from spirit_py.throttle.adaptive import Adaptive
     from spirit_py.throttle.settings import LiveSettings
     from spirit_py.throttle.throttler import Throttler
@@ -310,20 +310,13 @@ class Throttles:
             wait.seconds += passed
         if not wait.told and now - wait.since >= _TOLD_SECONDS:
             wait.told = True
-            self._tell(
-                EventName.THROTTLE_BEGUN, f"waiting for {reason}", throttler=name, reason=reason
-            )
+            self._tell(ThrottleBegun(throttler=name, reason=reason))
 
     def _end(self, wait: _Wait, name: str, now: float) -> None:
         began, told = wait.since or now, wait.told
         wait.since, wait.told = None, False
         if told:
-            self._tell(
-                EventName.THROTTLE_ENDED,
-                f"no longer waiting for: {name}, after {human_seconds(now - began)}",
-                throttler=name,
-                seconds=round(now - began, 1),
-            )
+            self._tell(ThrottleEnded(throttler=name, seconds=round(now - began, 1)))
 
     def working(self) -> bool:
         """Return whether there is work that goes on or waits."""

@@ -18,7 +18,8 @@ from spirit_py.errors import (
     SpiritError,
     UsageFault,
 )
-from spirit_py.events import EventName
+from spirit_py.events.run import Warned
+from spirit_py.events.watch import WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.events import Event
     from spirit_py.config import WatchConfig
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
     from spirit_py.watch.records import Record
     from spirit_py.watch.scope import Scope
 
@@ -85,14 +86,9 @@ class _Watch:
             start = stream.open(options.position)
             follower = self._follower(stream, Progress(start))
             scope, position = str(stream.scope), follower.progress.text()
-            self.tell(
-                EventName.WATCH_BEGUN,
-                f"following {scope} from {position}",
-                scope=scope,
-                position=position,
-            )
+            self.tell(WatchBegun(scope=scope, position=position))
             if not stream.learn():
-                self.tell(EventName.WATCH_EMPTY, f"there is no table in {scope} now", scope=scope)
+                self.tell(WatchEmpty(scope=scope))
             if options.until_now:
                 self._target = stream.executed()
             self._out(record("start", follower.progress.text()))
@@ -124,20 +120,14 @@ class _Watch:
         older = set() if self.options.position else stream.prepared_before()
         if older is None:
             self.tell(
-                EventName.WARNING,
-                "the account may not see which XA transactions are prepared (GRANT"
-                " XA_RECOVER_ADMIN): their rows are not in this stream, and a note at their"
-                " xa_commit will say so",
-                level="warning",
-                code=None,
+                Warned(
+                    said="the account may not see which XA transactions are prepared (GRANT"
+                    " XA_RECOVER_ADMIN): their rows are not in this stream, and a note at their"
+                    " xa_commit will say so"
+                )
             )
         elif older:
-            self.tell(
-                EventName.WATCH_XA_PREPARED,
-                "XA transactions are prepared already; their rows are not in this stream:"
-                f" {', '.join(sorted(older))}",
-                transactions=sorted(older),
-            )
+            self.tell(WatchXaPrepared(transactions=sorted(older)))
         return Follower(
             progress=progress,
             scope=stream.scope,
@@ -216,7 +206,7 @@ class _Watch:
                 hint="this is a bug: report it",
             )
         position = self.lines.position
-        self.tell(EventName.WATCH_BROKEN, f"position: {position}", position=position)
+        self.tell(WatchBroken(position=position))
         raise error
 
     def _interrupted(self) -> Interrupted | None:

@@ -10,7 +10,8 @@ from contextlib import suppress
 import pytest
 
 import spirit_py
-from spirit_py.events import EventName
+from spirit_py.events.copy import CopyDone
+from spirit_py.events.swap import CutoverDeferred, SwapDone
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, arguments, fill_rows
 from tests.kits.tables import tables
@@ -47,9 +48,9 @@ def test_events_are_read_as_they_happen_with_figures_beside_them(db, orders):
     with spirit_py.start_migration(**orders) as running:
         with pytest.raises(RuntimeError, match="has not ended"):
             _ = running.report
-        names = [event.name for event in running]
+        names = [type(event) for event in running]
         assert running.report.rows_copied == ROWS
-    assert names.index(EventName.COPY_DONE) < names.index(EventName.SWAP_DONE)
+    assert names.index(CopyDone) < names.index(SwapDone)
     assert running.next_event() is None
     assert not running.running
 
@@ -57,7 +58,7 @@ def test_events_are_read_as_they_happen_with_figures_beside_them(db, orders):
 def _deferred(running):
     """Read events until the swap is deferred."""
     for event in running:
-        if event.name is EventName.CUTOVER_DEFERRED:
+        if isinstance(event, CutoverDeferred):
             return
     pytest.fail("the swap was not deferred")
 
@@ -154,7 +155,7 @@ def test_a_batch_stops_at_the_table_that_fails_and_the_same_call_carries_on(db):
     with spirit_py.start_batch(**given) as running:
         events = list(running)
         report = running.report
-    changed = {event.table for event in events if event.name is EventName.SWAP_DONE}
+    changed = {event.table for event in events if isinstance(event, SwapDone)}
     assert (report.outcome, report.runs, changed) == ("done", 2, {f"{db.name}.t2"})
     assert tables(db) == ["t1", "t2"]
 

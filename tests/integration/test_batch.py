@@ -13,7 +13,8 @@ from spirit_py.batch.batch import related_tables
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
-from spirit_py.events import EventName
+from spirit_py.events.batch import TableEnded
+from spirit_py.events.run import RunEnded
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
 from spirit_py.records import RecordOptions
@@ -216,9 +217,9 @@ def test_all_shards_change_under_writers(four, engine, tmp_path, parallel):
     assert [one["report"]["table"] for one in written["tables"]] == ["orders"] * 4
     assert {one["report"]["threads"] for one in written["tables"][:3]} == {2 // parallel}
     # Every line of every table names it.
-    lines = [one.line for one in told.events if one.name is not EventName.RUN_ENDED]
+    lines = [one.line for one in told.events if not isinstance(one, RunEnded)]
     assert [line for line in lines if not any(name in line for name in four.names)] == []
-    ended = [one.table for one in told.named(EventName.TABLE_ENDED)]
+    ended = [one.table for one in told.named(TableEnded)]
     assert sorted(ended) == sorted(four.names)
 
 
@@ -305,7 +306,7 @@ def test_related_tables_are_never_migrated_at_once(four, engine, monkeypatch):
     batching = Batching(engine, config)
 
     def ended():
-        return {one.table for one in batching.told.named(EventName.TABLE_ENDED)}
+        return {one.table for one in batching.told.named(TableEnded)}
 
     def began():
         lines = [line for line in batching.told.lines if ": ALTER TABLE" in line]

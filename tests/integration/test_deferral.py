@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.swap import CutoverDeferred
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.phases import Phase
 from tests.kits.migrate import Migrating, config_for
@@ -101,7 +101,7 @@ def test_the_wait_ends_with_its_time(table, engine):
     again = Migrating(engine, config)
     with pytest.raises(MigrationFailure, match="deferred"):
         again.end()
-    (deferred,) = again.told.named(EventName.CUTOVER_DEFERRED)
+    (deferred,) = again.told.named(CutoverDeferred)
     assert deferred.fields["sentinel"] == f"{table.name}._t_snt"
 
 

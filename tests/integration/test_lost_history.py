@@ -15,7 +15,7 @@ from spirit_py.binlog.position import GtidSet
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.checksum import ChecksumDone
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.engine import ThreadEngine
 from tests.kits.reporter import RecordingReporter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mysql_server import MySQLServer
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
     from tests.kits.migrate import Migrating
 
 #: Nothing is written to the redo log but by FLUSH ENGINE LOGS and DDL.
@@ -91,7 +91,7 @@ def when_compared(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 
     def event(self: RecordingReporter, event: Event) -> None:
         report(self, event)
-        if event.name is EventName.CHECKSUM_DONE and left:
+        if isinstance(event, ChecksumDone) and left:
             left.pop()()
 
     monkeypatch.setattr(RecordingReporter, "event", event)

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Aborted, Refusal
-from spirit_py.events import EventName
+from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration.control import asking, command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
@@ -158,7 +158,7 @@ def test_a_pause_under_the_lock_of_the_swap_back_still_holds_it_back(changed, mo
 
     monkeypatch.setattr(PairSwap, "_under_lock", paused)
     reverting = Reverting(changed, feed=FeedOptions(flush_interval=3600.0, wait_timeout=DEADLINE))
-    until(lambda: reverting.told.named(EventName.CUTOVER_HELD_BACK), "the swap that waits")
+    until(lambda: reverting.told.named(CutoverHeldBack), "the swap that waits")
     assert isinstance(pace[0], RevertPace)
     assert changed.columns() == ["id", "v", "extra"]
     changed.db.execute("INSERT INTO t VALUES (4, 28, 0)")

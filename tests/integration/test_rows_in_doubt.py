@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.config import FeedOptions
-from spirit_py.events import EventName
+from spirit_py.events.checksum import ChecksumDone, DoubtsCompared
+from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.feed import subscription
 from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.migration import doubts
@@ -28,6 +29,7 @@ from tests.kits.undone_cascade import WEIGHT, undo_a_cascade
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
+    from spirit_py.events.event import Event
     from tests.kits.reporter import RecordingReporter
 
 pytestmark = pytest.mark.logged_cascades
@@ -108,9 +110,9 @@ def deferred(engine: Any, db: Any, table: str = "c", *, flush_interval: float = 
     return run
 
 
-def told(said: RecordingReporter, name: EventName) -> list[Any]:
-    """Return the fields of each event of this name."""
-    return [event.fields for event in said.events if event.name is name]
+def told(said: RecordingReporter, kind: type[Event]) -> list[Any]:
+    """Return the fields of each event of this kind."""
+    return [event.fields for event in said.named(kind)]
 
 
 def rows_of(db: Any, table: str) -> list[Any]:
@@ -143,9 +145,9 @@ def test_what_a_swallowed_deadlock_left_in_the_binlog_is_repaired(
     report = run.end()
     assert rows_of(db, table) == ROWS[table]
     assert report.chunks_repaired == 1
-    (looked,) = told(run.told, EventName.DOUBTS_COMPARED)
+    (looked,) = told(run.told, DoubtsCompared)
     assert looked["differences"] > 0
-    assert len(told(run.told, EventName.CHECKSUM_DONE)) == 2
+    assert len(told(run.told, ChecksumDone)) == 2
 
 
 def test_a_row_that_a_false_one_has_removed_is_repaired(family, engine):
@@ -181,8 +183,8 @@ def test_without_a_deadlock_nothing_is_compared_again(family, engine, monkeypatc
     db.execute("DROP TABLE _c_snt")
     run.end()
     assert rows_of(db, "c") == [(5, 3), (6, 3)]
-    assert not told(run.told, EventName.DOUBTS_COMPARED)
-    assert len(told(run.told, EventName.CHECKSUM_DONE)) == 1
+    assert not told(run.told, DoubtsCompared)
+    assert len(told(run.told, ChecksumDone)) == 1
     # Before the comparison, before the try, and under the lock, where it can be read too.
     assert len(read) == 3
     assert None not in read
@@ -202,8 +204,8 @@ def test_rows_that_are_equal_are_enough_where_all_are_known(family, engine, monk
     assert report.chunks_repaired == 0
     known = most > 1
     looks = [{"rows": 4, "differences": 0, "examples": []}] if known else []
-    assert told(run.told, EventName.DOUBTS_COMPARED) == looks
-    assert len(told(run.told, EventName.CHECKSUM_DONE)) == (1 if known else 2)
+    assert told(run.told, DoubtsCompared) == looks
+    assert len(told(run.told, ChecksumDone)) == (1 if known else 2)
 
 
 def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(family, engine, monkeypatch):
@@ -216,9 +218,9 @@ def test_a_deadlock_while_the_lock_is_waited_for_holds_the_swap_back(family, eng
     report = run.end()
     assert rows_of(db, "c") == ROWS["c"]
     assert report.chunks_repaired == 1
-    (held,) = told(run.told, EventName.CUTOVER_HELD_BACK)
+    (held,) = told(run.told, CutoverHeldBack)
     assert "deadlock" in held["reason"]
-    assert len(told(run.told, EventName.CHECKSUM_DONE)) == 2
+    assert len(told(run.told, ChecksumDone)) == 2
 
 
 def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_later_run(
@@ -263,6 +265,4 @@ def test_a_swap_back_notices_it_too(family, engine, monkeypatch):
     said = changed.revert()
     assert following.result() is True
     assert db.query("SELECT * FROM t") == [(9, 9)]
-    assert told(changed.notes, EventName.CUTOVER_HELD_BACK) or told(
-        said, EventName.CUTOVER_HELD_BACK
-    )
+    assert told(changed.notes, CutoverHeldBack) or told(said, CutoverHeldBack)

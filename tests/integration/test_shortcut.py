@@ -18,7 +18,7 @@ from spirit_py.errors import (
     SchemaChanged,
     ServerFault,
 )
-from spirit_py.events import untold
+from spirit_py.events.event import untold
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks import turns as turns_module

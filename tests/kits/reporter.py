@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from spirit_py.events import teller, undeclared
+from spirit_py.events.event import Event, Tell, teller
+from tests.kits.events import undeclared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.events import Event, EventName, Tell
+
+Kind = TypeVar("Kind", bound="Event")
 
 
 def lines_to(keep: Callable[[str], object]) -> Tell:
@@ -22,7 +24,7 @@ def lines_to(keep: Callable[[str], object]) -> Tell:
 
 
 UNDECLARED: list[str] = []
-"""What reporters were told that :data:`spirit_py.events.FIELDS` does not allow; see conftest.py."""
+"""What reporters were told that its class does not declare; see conftest.py."""
 
 
 class RecordingReporter:
@@ -69,6 +71,6 @@ class RecordingReporter:
         """Whether a line has this text in it."""
         return any(text in line for line in self.lines)
 
-    def named(self, name: EventName) -> list[Event]:
-        """Return the events of a name, oldest first."""
-        return [event for event in self.events if event.name is name]
+    def named(self, kind: type[Kind]) -> list[Kind]:
+        """Return the events of a kind, oldest first."""
+        return [event for event in self.events if isinstance(event, kind)]

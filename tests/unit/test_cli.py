@@ -17,7 +17,7 @@ from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
 from spirit_py.config import SessionModes, host_and_port
 from spirit_py.errors import UsageFault
-from spirit_py.events import EventName
+from spirit_py.events.watch import WatchEmpty
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.records import RecordOptions
 
@@ -297,7 +297,7 @@ def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
     def watch(_, *, tell, **__):
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", Full())
-            tell(EventName.WATCH_EMPTY, "from here", scope="s")
+            tell(WatchEmpty(scope="s"))
         return 0
 
     monkeypatch.setattr(command, "watch", watch)

@@ -6,16 +6,20 @@ import dataclasses
 import json
 import math
 import re
+import string
 from pathlib import Path
 
 import pytest
 
-from spirit_py.events import FIELDS, Event, EventName, undeclared
+from spirit_py.events.copy import ThrottleEnded
+from spirit_py.events.event import Event, aside, event, teller
+from spirit_py.events.run import ProgressMade
 from spirit_py.status.lines import json_line, text_line
 from spirit_py.status.snapshot import MigrationStatus
+from tests.kits.events import declared, kinds, undeclared
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
-KINDS = {
+WORDS = {
     str: "text",
     int: "integer",
     float: "number",
@@ -38,11 +42,12 @@ def documented() -> dict[str, dict[str, str]]:
 
 def test_the_page_has_exactly_the_events_and_fields_of_the_code():
     """Both ways: nothing is declared without being documented, nothing is documented and gone."""
-    declared = {
-        name.value: {each: KINDS[kind] for each, kind in FIELDS.get(name, {}).items()}
-        for name in EventName
+    found = {
+        name: {each: WORDS[of] for each, of in declared(cls).items()}
+        for name, cls in kinds().items()
     }
-    assert documented() == declared
+    assert len(found) > 70
+    assert documented() == found
 
 
 def test_the_page_has_every_figure_of_a_progress_line():
@@ -52,53 +57,62 @@ def test_the_page_has_every_figure_of_a_progress_line():
     assert set(re.findall(r"`([a-z_]+)`", section)) - {"progress"} == figures
 
 
-@pytest.mark.parametrize("name", [name for name in EventName if name is not EventName.PROGRESS])
-def test_no_field_is_named_like_a_key_of_the_line(name):
-    """The line is one flat object: a field would hide the key."""
-    assert not OWN & FIELDS[name].keys()
+@pytest.mark.parametrize("cls", kinds().values(), ids=kinds())
+def test_a_line_is_made_of_the_fields_of_its_class(cls):
+    """A template names fields that there are; a class without one writes its own sentence."""
+    names = {name for _, name, _, _ in string.Formatter().parse(cls.template) if name}
+    assert names <= {each.name for each in dataclasses.fields(cls)}
+    assert bool(cls.template) != (cls.sentence is not Event.sentence) or cls.name == "checksum.done"
+    # The line is one flat object: a field would hide the key.
+    assert not OWN & declared(cls).keys()
 
 
 @pytest.mark.parametrize(
-    ("fields", "wrong"),
+    ("seconds", "wrong"),
     [
-        ({"throttler": "load", "seconds": 1.5}, []),
-        ({"throttler": None, "seconds": 1}, []),
-        ({"throttler": "load"}, ["throttle.ended: no field 'seconds' is given"]),
-        (
-            {"throttler": "load", "seconds": 1.5, "why": ""},
-            ["throttle.ended: no field 'why' is declared"],
-        ),
-        (
-            {"throttler": "load", "seconds": "1.5"},
-            ["throttle.ended: seconds is '1.5', and not a float"],
-        ),
-        (
-            {"throttler": "load", "seconds": True},
-            ["throttle.ended: seconds is True, and not a float"],
-        ),
+        (1.5, []),
+        (1, []),
+        (None, []),
+        ("1.5", ["throttle.ended: seconds is '1.5', and not a float"]),
+        (True, ["throttle.ended: seconds is True, and not a float"]),
     ],
 )
-def test_other_fields_than_the_declared_ones_are_found(fields, wrong):
-    """All are there, no others, and each of its kind or unknown."""
-    event = Event(name=EventName.THROTTLE_ENDED, text="x", fields=fields)
-    assert undeclared(event) == wrong
+def test_values_of_other_types_than_the_declared_ones_are_found(seconds, wrong):
+    """Each is of its type, or unknown."""
+    assert undeclared(ThrottleEnded(throttler="load", seconds=seconds)) == wrong
+
+
+def test_what_only_the_line_needs_is_in_no_record():
+    """Programs go by the fields; a batch puts the table before the line."""
+
+    @event("only.here", "{who}: {bytes:size} in {seconds:time}, {rows:count} rows")
+    class OnlyHere(Event):
+        bytes: int
+        seconds: float
+        rows: int
+        who: str = aside()
+
+    told: list[Event] = []
+    tell = teller(told.append, "s.t")
+    made = OnlyHere(bytes=1536, seconds=184.0, rows=1234567, who="{seconds}")
+    tell(made)
+    tell(dataclasses.replace(made, table="s.u", prefix="u"))
+    assert told[0].text == "{seconds}: 1.5 KiB in 3m04s, 1 234 567 rows"
+    assert told[1].line == f"u: {told[0].text}"
+    assert [one.table for one in told] == ["s.t", "s.u"]
+    assert told[0].fields == {"bytes": 1536, "seconds": 184.0, "rows": 1234567}
+    assert ProgressMade(figures={"rows": 1}, said="x").fields == {"rows": 1}
+    del kinds()["only.here"]
 
 
 def test_a_line_is_ascii_json_whatever_a_name_holds():
     """No locale breaks it, no name ends the line, and no number is one that JSON does not know."""
-    text = "shop.o\nr\u2028d\u00e9rs \ud800"
-    event = Event(
-        name=EventName.THROTTLE_ENDED,
-        text=text,
-        table="s.t",
-        level="warning",
-        fields={"throttler": [math.nan], "seconds": math.inf},
-    )
-    line = json_line(event)
+    name = "shop.o\nr\u2028d\u00e9rs \ud800"
+    line = json_line(ThrottleEnded(table=name, throttler=name, seconds=math.inf))
     assert line.isascii()
     found = json.loads(line)
     assert found.keys() > OWN
-    assert (found["text"], found["seconds"], found["throttler"]) == (text, None, [None])
-    shown = text_line(event)
+    assert (found["throttler"], found["seconds"]) == (name, None)
+    shown = text_line(ThrottleEnded(table=name, throttler=name, seconds=1.0))
     assert len(shown.splitlines()) == 1
-    assert shown.endswith(" warning: shop.o\\nr\\u2028d\u00e9rs \\ud800")
+    assert shown.endswith(" shop.o\\nr\\u2028d\u00e9rs \\ud800, after 1.0s")

@@ -16,14 +16,14 @@ from spirit_py.errors import (
     Refusal,
     SchemaChanged,
 )
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import RunBegun
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command, work_goes_on
 from spirit_py.status.report import OutcomeReport
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
 
-BEGUN = Event(name=EventName.RUN_BEGUN, text="begun")
+BEGUN = RunBegun(command="migrate", server="db1", program="1")
 
 
 class Said:
@@ -143,4 +143,4 @@ def test_the_report_is_written_whatever_happens(tmp_path):
     with pytest.raises(Refusal), report.told(path, said, begun=BEGUN, complete=lambda: None):
         raise Refusal("no", hint="none")
     assert '"outcome": "refused"' in path.read_text()
-    assert said.lines == ["begun", "error: ended: refused: no"]
+    assert said.lines == [BEGUN.line, "error: ended: refused: no"]

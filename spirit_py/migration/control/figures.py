@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
-from spirit_py.events import EventName
+from spirit_py.events.copy import BinlogExpires
 from spirit_py.migration.control.settings import shown
 from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.run_label import token_of
 from spirit_py.phases import AFTER_SWAP
 from spirit_py.progress import MigrationProgress
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock, SqlSession
@@ -75,20 +74,9 @@ class PositionReach:
             self._warn(now - self._moved_at, self.left)
 
     def _warn(self, stood: float, left: float) -> None:
-        text = (
-            "the position from which a stopped run would carry on has not moved for"
-            f" {human_seconds(stood)}; the server keeps its binlog for {human_seconds(left)} more"
-            " (binlog_expire_logs_seconds, or the hours of RDS): raise that, or see what changes"
-            " wait for"
-        )
-        self._run.report.warnings.append(text)
-        self._run.tell(
-            EventName.BINLOG_EXPIRES,
-            text,
-            level="warning",
-            seconds_left=round(left, 1),
-            seconds=round(stood, 1),
-        )
+        expires = BinlogExpires(seconds_left=round(left, 1), seconds=round(stood, 1))
+        self._run.report.warnings.append(expires.text)
+        self._run.tell(expires)
 
 
 class RunFigures:

@@ -13,7 +13,7 @@ from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import DONE, Answer
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.control import ControlObeyed, ControlRefused
 from spirit_py.migration.control.controlled import refused
 from spirit_py.migration.control.figures import RunFigures
 from spirit_py.migration.control.orders import Orders
@@ -156,12 +156,10 @@ class ControlListener:
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
                 self._process.tell(
-                    EventName.CONTROL_REFUSED,
-                    f"refused a request that cannot be read: {asked.why}",
-                    verb=None,
-                    arguments=None,
-                    client=None,
-                    reason=asked.why,
+                    ControlRefused(
+                        said=f"refused a request that cannot be read: {asked.why}",
+                        reason=asked.why,
+                    )
                 )
                 error = refused(f"the request cannot be read: {asked.why}")
                 self._queue.answer(session, asked.number, Answer.of_error("", error))
@@ -187,11 +185,13 @@ class ControlListener:
             then = effect.then
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
+            who = asked.who or "nobody"
             self._process.tell(
-                EventName.CONTROL_REFUSED,
-                f"ctl {request} refused: {error.message}; asked by {asked.who or 'nobody'}",
-                **_described(asked),
-                reason=error.message,
+                ControlRefused(
+                    said=f"ctl {request} refused: {error.message}; asked by {who}",
+                    reason=error.message,
+                    **_described(asked),
+                )
             )
         try:
             self._queue.answer(session, asked.number, answer)
@@ -201,9 +201,7 @@ class ControlListener:
 
     def _log(self, asked: Asked, effect: Effect) -> None:
         self._process.tell(
-            EventName.CONTROL_OBEYED,
-            f"ctl {asked.request}: {effect.said}; asked by {asked.who}",
-            **_described(asked),
+            ControlObeyed(said=effect.said, request=str(asked.request), **_described(asked))
         )
 
     def _show(self, session: Session) -> None:

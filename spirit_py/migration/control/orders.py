@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.errors import UsageFault
-from spirit_py.events import EventName
+from spirit_py.events.control import SettingsKept
 from spirit_py.migration.control.settings import SETTINGS, read_changes, shown
 
 if TYPE_CHECKING:
@@ -58,12 +58,7 @@ class Orders:
         self._run.settings.change(paused=found.paused, **changes)
         self._run.undeferred = found.undeferred
         if kept:
-            texts = ", ".join(f"{name}={text}" for name, text in kept.items())
-            self._run.tell(
-                EventName.SETTINGS_KEPT,
-                f"set by operators of the earlier run: {texts}",
-                settings=dict(kept),
-            )
+            self._run.tell(SettingsKept(settings=dict(kept)))
         if found.paused:
             self._run.warn(f"{found.paused}: spirit-py ctl resume lets it go on")
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.copy import IndexesBuilt, IndexesRepeated
 from spirit_py.migration.indexes.deferred import build_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
@@ -103,20 +103,14 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
             run.report.index_build_tries += build.tries
         pair.built = True
         run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
-        if not build.tries:
-            text = f"indexes of {pair.name} that are built already: {pair.deferred}"
-        else:
-            text = (
-                f"indexes of {pair.name} built after the copy: {pair.deferred} in"
-                f" {human_seconds(build.seconds)}, {build.tries} statement(s)"
-            )
         run.tell(
-            EventName.INDEXES_BUILT,
-            text,
-            table=pair.name,
-            indexes=list(pair.deferred.names),
-            seconds=round(build.seconds, 3),
-            tries=build.tries,
+            IndexesBuilt(
+                table=pair.name,
+                indexes=list(pair.deferred.names),
+                seconds=round(build.seconds, 3),
+                tries=build.tries,
+                listed=str(pair.deferred),
+            )
         )
 
 
@@ -192,11 +186,11 @@ class IndexBuild:
             self._held = True
             why = "more was written meanwhile than the server's log of changes holds"
             run.tell(
-                EventName.INDEXES_REPEATED,
-                f"building {self._deferred} of {self._deferred.table} again: {why}; now changes"
-                " wait for the build",
-                indexes=list(self._deferred.names),
-                reason=why,
+                IndexesRepeated(
+                    indexes=list(self._deferred.names),
+                    reason=why,
+                    listed=f"{self._deferred} of {self._deferred.table}",
+                )
             )
             return False
         return True

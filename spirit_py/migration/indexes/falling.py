@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.copy import IndexesDropped
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import retrying
 from spirit_py.phases import with_index_build
@@ -92,12 +92,13 @@ def dropping_when_slow(
             if rate.observe(time.monotonic(), rows, waits=waits):
                 why = f"inserted {FALL:.0f} times more slowly than before"
                 run.tell(
-                    EventName.INDEXES_DROPPED,
-                    f"rows of {pair.name} are {why}: the indexes {pair.plan.deferred} are dropped,"
-                    " and built after the copy",
-                    table=pair.name,
-                    indexes=list(pair.plan.deferred.names),
-                    reason=f"rows are {why}",
+                    IndexesDropped(
+                        table=pair.name,
+                        indexes=list(pair.plan.deferred.names),
+                        reason=f"rows are {why}",
+                        why=why,
+                        listed=str(pair.plan.deferred),
+                    )
                 )
                 leave_out(run, pair, checkpoints)
                 return

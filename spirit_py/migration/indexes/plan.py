@@ -14,7 +14,7 @@ from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.events import EventName
+from spirit_py.events.copy import IndexesPlanned
 from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
@@ -139,12 +139,13 @@ def plan_indexes(
     run.report.indexes_plan.append(f"{text} ({plan.why})")
     if plan.deferred or run.config.defer_indexes == "on":
         run.tell(
-            EventName.INDEXES_PLANNED,
-            f"{text}: {plan.why}",
-            table=f"{mapping.source.schema}.{mapping.source.name}",
-            indexes=list(plan.deferred.names),
-            plan=plan.kind,
-            reason=plan.why,
+            IndexesPlanned(
+                table=f"{mapping.source.schema}.{mapping.source.name}",
+                indexes=list(plan.deferred.names),
+                plan=plan.kind,
+                reason=plan.why,
+                said=text,
+            )
         )
     return plan
 

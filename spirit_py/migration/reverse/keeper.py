@@ -34,7 +34,14 @@ from spirit_py.errors import (
     StatementWrite,
     ValueLost,
 )
-from spirit_py.events import EventName
+from spirit_py.events.reverse import (
+    ReverseBegun,
+    ReverseEnded,
+    RevertDone,
+    RevertFailed,
+    RevertLoses,
+    RevertRequested,
+)
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
 from spirit_py.migration.reverse.mailbox import RevertMailbox
 from spirit_py.migration.reverse.swap_back import SwapBack
@@ -210,15 +217,9 @@ class Keeper:
         names = mailbox.record.names
         until = time.monotonic() + mailbox.seconds_left()
         for line in mailbox.record.losses:
-            process.tell(EventName.REVERT_LOSES, line)
+            process.tell(RevertLoses(said=line))
         seconds = max(0.0, until - time.monotonic())
-        process.tell(
-            EventName.REVERSE_BEGUN,
-            f"reverse replication of {names} runs for"
-            f" {human_seconds(seconds)}: spirit-py revert brings the old definition back",
-            tables=names,
-            seconds=round(seconds, 1),
-        )
+        process.tell(ReverseBegun(tables=names, seconds=round(seconds, 1)))
         while True:
             self._check()
             left = until - time.monotonic()
@@ -229,12 +230,7 @@ class Keeper:
             if asked is not None and self._answer(asked):
                 return True
             if left <= 0:
-                process.tell(
-                    EventName.REVERSE_ENDED,
-                    f"reverse replication of {names} ends: its time is over",
-                    tables=names,
-                    reason="its time is over",
-                )
+                process.tell(ReverseEnded(tables=names, reason="its time is over"))
                 return False
             process.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
@@ -284,7 +280,7 @@ class Keeper:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""
         mailbox, skip_drop = self._mailbox, SKIP_DROP in asked.request.arguments
         mailbox.accept(asked)
-        self._process.tell(EventName.REVERT_REQUESTED, "a revert was asked for", session=None)
+        self._process.tell(RevertRequested(session=None))
         try:
             self._swap_back(skip_drop=skip_drop)
         except SpiritError as error:
@@ -304,7 +300,7 @@ class Keeper:
         if isinstance(cause, Interrupted):
             # The revert that asked sees this process end, and takes its place.
             why = "the process that runs reverse replication was told to end"
-            self._process.tell(EventName.REVERT_FAILED, why, reason=why)
+            self._process.tell(RevertFailed(said=why, reason=why))
             self._check()
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
@@ -314,10 +310,10 @@ class Keeper:
             raise cause from error
         self._check()
         self._process.tell(
-            EventName.REVERT_FAILED,
-            f"the revert failed: {error.message}; reverse replication still runs",
-            level="warning",
-            reason=error.message,
+            RevertFailed(
+                said=f"the revert failed: {error.message}; reverse replication still runs",
+                reason=error.message,
+            )
         )
 
     def _swap_back(self, *, skip_drop: bool) -> None:
@@ -338,7 +334,7 @@ class Keeper:
         else:
             tables = [table.source for table in record.tables]
             stays = bool(drop_swapped_out(self._process, tables, BACK))
-        self._process.tell(EventName.REVERT_DONE, text, tables=record.names)
+        self._process.tell(RevertDone(said=text, tables=record.names))
         return stays
 
     def _forget(self, *, keep: bool) -> None:

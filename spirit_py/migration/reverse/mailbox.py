@@ -19,7 +19,7 @@ from spirit_py.checkpoint.requests import DONE, REVERT, WORKING, Answer
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
-from spirit_py.events import EventName
+from spirit_py.events.control import ControlRefused
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.renewed import RenewedSession
@@ -169,12 +169,12 @@ class RevertMailbox:
                 continue
             text = "a request of a spirit-py revert that no longer waits is not carried out"
             self._process.tell(
-                EventName.CONTROL_REFUSED,
-                text,
-                verb=REVERT,
-                arguments=dict(asked.request.arguments),
-                client=None,
-                reason="it no longer waits",
+                ControlRefused(
+                    said=text,
+                    verb=REVERT,
+                    arguments=dict(asked.request.arguments),
+                    reason="it no longer waits",
+                )
             )
             error = MigrationFailure(text, hint="run spirit-py revert again")
             self._queue.answer(session, asked.number, Answer.of_error(asked.request.token, error))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.look import old_table_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
-from spirit_py.events import EventName
+from spirit_py.events.reverse import ReverseEnded
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
 from spirit_py.mysql.faults import takes_no_writes
@@ -119,12 +119,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
             raise ReverseReplicationLost.of(record, record.reason)
         return False
     if not wanted:
-        run.tell(
-            EventName.REVERSE_ENDED,
-            f"reverse replication of {record.names} is given up: not asked for again",
-            tables=record.names,
-            reason="not asked for again",
-        )
+        run.tell(ReverseEnded(tables=record.names, reason="not asked for again", given_up=True))
         return False
     tables = [one.source for one in record.tables]
     require_passable(session, run.config.feed.passable, tables)

@@ -15,7 +15,12 @@ from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, old_tables, where_is
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
-from spirit_py.events import EventName
+from spirit_py.events.reverse import (
+    RevertAnswered,
+    RevertRequested,
+    RevertTablesFound,
+    RevertTakenOver,
+)
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
@@ -148,17 +153,10 @@ class Revert(Process):
                 known = old_tables(session, found)
                 holder = named_lock_holder(session, self._lock_name)
                 if holder is not None:
-                    self.tell(
-                        EventName.REVERT_REQUESTED,
-                        f"asking the process that runs reverse replication (session {holder})",
-                        session=holder,
-                    )
+                    self.tell(RevertRequested(session=holder))
                     if self._ask(session, RequestQueue(*found.home)):
                         return
-            self.tell(
-                EventName.REVERT_TAKEN_OVER,
-                "no process runs reverse replication any more: going on in its place",
-            )
+            self.tell(RevertTakenOver())
             self._take_over(found, known)
 
     def _find(self, session: Session) -> ReverseRecord:
@@ -185,11 +183,7 @@ class Revert(Process):
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
         if len(record.tables) > 1:
-            self.tell(
-                EventName.REVERT_TABLES_FOUND,
-                f"these were changed together: {record.names}",
-                tables=record.names,
-            )
+            self.tell(RevertTablesFound(tables=record.names))
         return record
 
     # -- asking
@@ -211,7 +205,7 @@ class Revert(Process):
                 queue,
                 asked,
                 process_lock=self._lock_name,
-                said=lambda line: self.tell(EventName.REVERT_ANSWERED, line),
+                said=lambda line: self.tell(RevertAnswered(said=line)),
                 pause=self._pause,
                 within=_ANSWER_SECONDS,
             )

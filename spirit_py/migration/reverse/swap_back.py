@@ -19,7 +19,8 @@ from spirit_py.errors import (
     StillDifferent,
     ValueLost,
 )
-from spirit_py.events import EventName
+from spirit_py.events.reverse import RevertLoses, RevertStepBegun
+from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.migration.same_tables import BACK
@@ -103,13 +104,13 @@ class SwapBack:
         """
         process, record = self._process, self._mailbox.record
         for line in record.losses:
-            process.tell(EventName.REVERT_LOSES, line)
+            process.tell(RevertLoses(said=line))
         swaps = swaps_of(self._pairs, BACK)
         with process.session("revert") as session:
             check_names(session, swaps)
             require_definitions(session, record.tables)
             require_guard(session, swaps, process.config.snapshot_guard)
-        process.tell(EventName.REVERT_STEP_BEGUN, "bringing the old table up to date", step="drain")
+        process.tell(RevertStepBegun(step="drain", said="bringing the old table up to date"))
         self._feed.block_wait()
         self._feed.flush()
         self._tell_comparison()
@@ -122,12 +123,13 @@ class SwapBack:
         """Report how much is compared, and about how long that takes: nothing holds it back."""
         sizes = [pair.mapping.source for pair in self._pairs]
         self._process.tell(
-            EventName.REVERT_STEP_BEGUN,
-            f"comparing every row of {self._mailbox.record.names} before the swap back:"
-            f" {human_count(sum(size.estimated_rows for size in sizes))} rows,"
-            f" {human_bytes(sum(size.total_bytes for size in sizes))}, as the server estimates;"
-            f" {self._time()}; no throttler holds that back",
-            step="compare",
+            RevertStepBegun(
+                step="compare",
+                said=f"comparing every row of {self._mailbox.record.names} before the swap back:"
+                f" {human_count(sum(size.estimated_rows for size in sizes))} rows,"
+                f" {human_bytes(sum(size.total_bytes for size in sizes))}, as the server estimates;"
+                f" {self._time()}; no throttler holds that back",
+            )
         )
 
     def _time(self) -> str:
@@ -171,11 +173,11 @@ class SwapBack:
             for pair in self._pairs:
                 if why := pair.prove():
                     pair.check(why=why)
-            process.tell(EventName.REVERT_STEP_BEGUN, "swapping back", step="swap")
+            process.tell(RevertStepBegun(step="swap", said="swapping back"))
             try:
                 swap.run()
             except HeldBack as held:
-                process.tell(EventName.CUTOVER_HELD_BACK, held.message, reason=held.message)
+                process.tell(CutoverHeldBack(reason=held.message))
 
     def _go_on(self) -> None:
         """Let the old tables follow: until the next try, rows may be written over others again."""

@@ -23,7 +23,7 @@ import time
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.events import EventName
+from spirit_py.events.swap import LockBlocked, LockUnseen
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.locks.front import Front, named
 from spirit_py.units import human_seconds
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
-    from spirit_py.events import Tell
+    from spirit_py.events.event import Tell
     from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.locks.policy import LockPolicy
     from spirit_py.stop import StopSwitch
@@ -181,20 +181,9 @@ class LockTurns:
         self.show(f"{who}, before {self.what} is requested")
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()
-            self.tell(
-                EventName.LOCK_BLOCKED,
-                f"{self.what} is not requested while this is in front: {who}",
-                lock=self.what,
-                blockers=who,
-            )
+            self.tell(LockBlocked(lock=self.what, blockers=who))
 
     def _report_unseen(self, front: Front) -> None:
         if front.unseen and not self._told_unseen:
             self._told_unseen = True
-            self.tell(
-                EventName.LOCK_UNSEEN,
-                f"metadata locks cannot be seen: {front.unseen}; before {self.what} is requested,"
-                " old transactions on any table are waited for, and nobody is killed",
-                lock=self.what,
-                reason=front.unseen,
-            )
+            self.tell(LockUnseen(lock=self.what, reason=front.unseen))

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
-from spirit_py.events import EventName
+from spirit_py.events.run import DuplicatesSearched
 from spirit_py.mysql.values.duplicates import EXAMPLES, duplicates_for, search_room
 from spirit_py.preflight.check import Findings, PreflightContext, Severity, refuse, warn
 from spirit_py.preflight.checks.disk_space import free_bytes
@@ -74,11 +74,6 @@ def _now_and_then(context: PreflightContext, name: str) -> Callable[[int], None]
         context.check_stop()
         if time.monotonic() - told >= _TELL_SECONDS:
             told = time.monotonic()
-            context.tell(
-                EventName.DUPLICATES_SEARCHED,
-                f"looked at about {rows} rows for duplicates of the new key {name}",
-                index=name,
-                rows=rows,
-            )
+            context.tell(DuplicatesSearched(index=name, rows=rows))
 
     return seen

@@ -18,7 +18,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
-from spirit_py.events import SHOWN_OTHERWISE, EventName
+from spirit_py.events.run import Summary
 from spirit_py.status.display.layout import Room, render
 from spirit_py.status.display.painter import HIDE_CURSOR, SHOW_CURSOR, Painter
 from spirit_py.status.display.streams import led_to
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
-    from spirit_py.events import Event
+    from spirit_py.events.event import Event
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class LiveDisplay:
 
     def event(self, event: Event) -> None:
         """Print one event above the panel, with its time."""
-        if event.name in SHOWN_OTHERWISE:
+        if not event.has_line:
             return
         for line, its_style in event.screen:
             self._print_all(Text(printable(line), its_style))
@@ -119,7 +119,7 @@ class LiveDisplay:
             return
         style = _STYLES.get(event.level, "")
         moment = event.time.astimezone().strftime("%H:%M:%S ")
-        if event.name is EventName.SUMMARY:
+        if isinstance(event, Summary):
             self._print_all(Text(printable(event.line), style))
             return
         self._print_all(Text.assemble((moment, "dim"), (printable(event.line), style)), _EVENT)

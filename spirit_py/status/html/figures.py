@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spirit_py.events import EventName
+from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.history import THROTTLED
 from spirit_py.status.html.plots import Curve, Moment, Plot, Point, Shade, thinned
 from spirit_py.status.timeline import rates
@@ -224,7 +224,7 @@ def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
 
 def _moments(history: History) -> list[Moment]:
     """Return the tries of the swap, as vertical lines."""
-    kinds = {EventName.CUTOVER_TRY_FAILED.value: "failed", EventName.SWAP_DONE.value: "done"}
+    kinds = {CutoverTryFailed.name: "failed", SwapDone.name: "done"}
     return [
         Moment(event.at, kinds[event.name], event.text)
         for event in history.timeline.events

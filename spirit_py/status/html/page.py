@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Final
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from spirit_py.events import EventName
+from spirit_py.events.run import (
+    AlgorithmChosen,
+    PlanMade,
+    ResumeDecided,
+    RunBegun,
+    RunEnded,
+    StatementRead,
+    Warned,
+)
+from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.history import THROTTLED
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
@@ -64,25 +73,25 @@ def page(history: History, *, ended: datetime) -> str:
     began = history.began or ended
     seconds = max((ended - began).total_seconds(), history.timeline.ended, 0.001)
     facts = history.facts
-    end = facts.get(EventName.RUN_ENDED, {})
+    end = facts.get(RunEnded.name, {})
     lanes = list(history.timeline.lanes.items())
     events = history.timeline.events
     several = history.batch is not None or bool(history.ended_tables)
     context = {
         "title": _title(history),
-        "command": facts.get(EventName.RUN_BEGUN, {}).get("command") or "migrate",
-        "program": facts.get(EventName.RUN_BEGUN, {}).get("program"),
-        "server": facts.get(EventName.RUN_BEGUN, {}).get("server"),
+        "command": facts.get(RunBegun.name, {}).get("command") or "migrate",
+        "program": facts.get(RunBegun.name, {}).get("program"),
+        "server": facts.get(RunBegun.name, {}).get("server"),
         "began": f"{began:%Y-%m-%d %H:%M:%S} UTC",
         "ended": f"{ended:%Y-%m-%d %H:%M:%S} UTC",
         "duration": human_seconds(seconds),
         "outcome": end.get("outcome") or "unknown",
         "good": end.get("outcome") in _GOOD,
         "end": end,
-        "statement": None if several else facts.get(EventName.STATEMENT_READ, {}).get("statement"),
-        "diff": [] if several else _diff(facts.get(EventName.PLAN_MADE, {}).get("plan")),
-        "algorithm": facts.get(EventName.ALGORITHM_CHOSEN, {}),
-        "resumed": facts.get(EventName.RESUME_DECIDED),
+        "statement": None if several else facts.get(StatementRead.name, {}).get("statement"),
+        "diff": [] if several else _diff(facts.get(PlanMade.name, {}).get("plan")),
+        "algorithm": facts.get(AlgorithmChosen.name, {}),
+        "resumed": facts.get(ResumeDecided.name),
         "tiles": _tiles(history, seconds),
         "lanes": [(name, _bars(stages, seconds)) for name, stages in lanes],
         "lanes_left_out": history.timeline.lanes_left_out,
@@ -91,13 +100,11 @@ def page(history: History, *, ended: datetime) -> str:
         "plots": [_shown(plot, seconds) for plot in plots(history)],
         "tables": history.ended_tables,
         "tables_left_out": history.tables_left_out,
-        "tries": [one for one in events if one.name == EventName.CUTOVER_TRY_FAILED.value],
-        "swap": None if several else facts.get(EventName.SWAP_DONE),
-        "swapped_at": next(
-            (one.at for one in reversed(events) if one.name == EventName.SWAP_DONE.value), None
-        ),
+        "tries": [one for one in events if one.name == CutoverTryFailed.name],
+        "swap": None if several else facts.get(SwapDone.name),
+        "swapped_at": next((one.at for one in reversed(events) if one.name == SwapDone.name), None),
         "waits": _waits(history),
-        "warnings": [one for one in events if one.name == EventName.WARNING.value],
+        "warnings": [one for one in events if one.name == Warned.name],
         "events": events[-SHOWN_EVENTS:],
         "events_left_out": history.timeline.events_left_out,
     }
@@ -174,7 +181,7 @@ def _tiles(history: History, seconds: float) -> list[Tile]:
         tiles.append(Tile("rows compared", human_count(_sum(rows)), verdict))
     if history.swaps:
         held = f"{history.lock_held_ms:.0f} ms"
-        tries = history.facts[EventName.SWAP_DONE].get("tries")
+        tries = history.facts[SwapDone.name].get("tries")
         note = f"of {history.swaps} swaps, the longest" if history.swaps > 1 else f"try {tries}"
         tiles.append(Tile("lock held by the swap", held, note))
     tiles.append(Tile("throttled", human_seconds(waited) if waited else "not at all"))

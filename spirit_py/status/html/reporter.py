@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import RunBegun, RunEnded
 from spirit_py.status.history import History
 from spirit_py.status.html.page import page
 from spirit_py.status.report import write_whole
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spirit_py.contracts import Clock
+    from spirit_py.events.event import Event
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 _log = logging.getLogger(__name__)
@@ -43,10 +44,10 @@ class PageReporter:
     def event(self, event: Event) -> None:
         """Keep what happened; at the end of the run write the page."""
         with self._lock:
-            if event.name is EventName.RUN_BEGUN:
+            if isinstance(event, RunBegun):
                 self._history = History(self._clock)
             self._history.event(event)
-            if event.name is EventName.RUN_ENDED:
+            if isinstance(event, RunEnded):
                 self._write(event)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.batch import TableEnded
+from spirit_py.events.run import MetricsServed, RunEnded
+from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.metrics.collector import StatusCollector
 from spirit_py.status.metrics.server import MetricsServer
 from spirit_py.status.report import installed, write_whole
@@ -18,14 +20,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spirit_py.contracts import Clock
+    from spirit_py.events.event import Event
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 _log = logging.getLogger(__name__)
 
 FILE_SECONDS: Final = 15.0
 """Seconds between two writes of the file."""
-
-_TRIES: Final = frozenset({EventName.CUTOVER_TRY_FAILED, EventName.SWAP_DONE})
 
 
 class MetricsReporter:
@@ -70,31 +71,19 @@ class MetricsReporter:
         self._answers = True
         self._server.start()
         address = self._server.address
-        self._announce(
-            Event(
-                name=EventName.METRICS_SERVED,
-                text=f"metrics are at http://{address}/metrics",
-                fields={"address": address},
-            )
-        )
+        self._announce(MetricsServed(address=address))
 
     def event(self, event: Event) -> None:
         """Note how the run, or a table of a batch, has ended."""
-        if event.name is EventName.TABLE_ENDED:
-            self._collector.ended(event.table, str(event.fields["outcome"]))
-        elif event.name in _TRIES:
-            self._tried(event)
-        elif event.name is EventName.RUN_ENDED:
-            self._collector.run_ended(str(event.fields["outcome"]))
+        if isinstance(event, TableEnded):
+            self._collector.ended(event.table, event.outcome)
+        elif isinstance(event, CutoverTryFailed):
+            self._collector.tried(event.table, event.number, None)
+        elif isinstance(event, SwapDone):
+            self._collector.tried(event.table, event.tries, event.lock_held_ms / 1000)
+        elif isinstance(event, RunEnded):
+            self._collector.run_ended(event.outcome)
             self._write()
-
-    def _tried(self, event: Event) -> None:
-        """Note a try of the swap."""
-        number = event.fields.get("number", event.fields.get("tries"))
-        held = event.fields.get("lock_held_ms")
-        if isinstance(number, int):
-            seconds = held / 1000 if isinstance(held, int | float) else None
-            self._collector.tried(event.table, number, seconds)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Hand the figures of now over."""

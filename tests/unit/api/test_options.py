@@ -275,7 +275,7 @@ def change(password: str) -> int:
         max_lag=timedelta(seconds=5), replica={"db2"}, password=lambda: password,
     ) as running:
         for event in running:
-            print(event.time, event.name.value, event.text, event.fields)
+            print(event.time, event.name, event.text, event.fields)
             if running.status is not None and running.status.elapsed > 60:
                 running.stop()
         return running.report.rows_copied

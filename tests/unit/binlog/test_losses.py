@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from spirit_py.binlog.reader import Losses
-from spirit_py.events import EventName, teller
+from spirit_py.events.copy import FeedFlaps, FeedLost, FeedReconnected
+from spirit_py.events.event import Event, teller
 from tests.kits.reporter import RecordingReporter
 
 
@@ -22,12 +23,12 @@ class Line:
         self.losses.back()
 
     @property
-    def names(self) -> list[EventName]:
-        """The events so far."""
-        return [one.name for one in self.told.events]
+    def names(self) -> list[type[Event]]:
+        """The kinds of the events so far."""
+        return [type(one) for one in self.told.events]
 
 
-PAIR = [EventName.FEED_LOST, EventName.FEED_RECONNECTED]
+PAIR = [FeedLost, FeedReconnected]
 
 
 def test_losses_that_are_rare_are_told_one_by_one() -> None:
@@ -44,8 +45,8 @@ def test_a_connection_that_is_lost_again_and_again_is_told_of_once_and_then_coun
     for second in range(0, 600, 2):
         line.lose(float(second))
     assert line.names[:2] == PAIR
-    summaries = line.told.named(EventName.FEED_FLAPS)
-    assert line.names[2:] == [EventName.FEED_FLAPS] * len(summaries)
+    summaries = line.told.named(FeedFlaps)
+    assert line.names[2:] == [FeedFlaps] * len(summaries)
     assert [one.fields["within"] for one in summaries] == [60.0, 120.0, 240.0]
     assert [one.fields["losses"] for one in summaries] == [29, 60, 120]
     assert summaries[0].fields["seconds"] == 14.5
@@ -63,7 +64,7 @@ def test_the_count_is_told_though_no_loss_follows() -> None:
     line.now = 61.0
     line.losses.look()
     line.losses.look()
-    assert line.names == [*PAIR, EventName.FEED_FLAPS]
+    assert line.names == [*PAIR, FeedFlaps]
     assert line.told.events[-1].fields["losses"] == 2
 
 
@@ -76,7 +77,7 @@ def test_a_loss_that_lasts_is_told_and_so_is_its_end() -> None:
     assert line.names == PAIR
     line.now = 31.0
     line.losses.lost("refused")
-    assert line.names == [*PAIR, EventName.FEED_LOST]
+    assert line.names == [*PAIR, FeedLost]
     line.losses.lost("refused")
     line.losses.back()
     assert line.names == PAIR * 2

@@ -9,7 +9,8 @@ import pytest
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.reader import BinlogReader, Losses
 from spirit_py.errors import FeedFailure
-from spirit_py.events import EventName, teller
+from spirit_py.events.copy import FeedFlaps, FeedLost, FeedReconnected
+from spirit_py.events.event import teller
 from tests.kits.reporter import RecordingReporter
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ def test_an_event_that_always_breaks_the_stream_makes_no_loop_without_pauses() -
     assert len(stop.pauses) < 100
     assert stop.pauses[8] > 10 * stop.pauses[0]
     assert stop.now > 600.0
-    lost = [event.fields["reason"] for event in told.named(EventName.FEED_LOST)]
-    assert len(lost) == len(told.named(EventName.FEED_RECONNECTED))
+    lost = [event.fields["reason"] for event in told.named(FeedLost)]
+    assert len(lost) == len(told.named(FeedReconnected))
     assert set(lost) == {"a wrong checksum"}
-    counted = [int(str(event.fields["losses"])) for event in told.named(EventName.FEED_FLAPS)]
+    counted = [int(str(event.fields["losses"])) for event in told.named(FeedFlaps)]
     assert len(counted) in (3, 4)
     assert len(stop.pauses) / 2 < len(lost) + sum(counted) <= len(stop.pauses) + 1
 

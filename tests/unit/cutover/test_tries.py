@@ -28,7 +28,7 @@ def made(monkeypatch: pytest.MonkeyPatch, turns: Any, told: list[int]) -> cutove
         show=None,
         clock=None,
         try_ended=lambda: None,
-        tell=lambda *_, number=0, **__: told.append(number),
+        tell=lambda event: told.append(event.fields["number"]),
     )
     return cutover.Cutover(plan)
 

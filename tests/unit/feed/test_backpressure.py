@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.events import is_boundary, weight
 from spirit_py.contracts import Retention
-from spirit_py.events import EventName, teller
+from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
+from spirit_py.events.event import teller
 from spirit_py.feed.backpressure import Backpressure
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions
@@ -50,8 +51,8 @@ def test_an_answer_that_cannot_be_read_ends_no_feed() -> None:
         found.append(made.retention)
     assert found == [None, Retention(kept=60.0, age=1.0)]
     # A wait that lasts is reported, and its end.
-    until(lambda: told.named(EventName.BACKPRESSURE_BEGUN), "the event")
+    until(lambda: told.named(BackpressureBegun), "the event")
     store.close()
     assert waiting.join()
-    (ended,) = told.named(EventName.BACKPRESSURE_ENDED)
+    (ended,) = told.named(BackpressureEnded)
     assert float(str(ended.fields["seconds"])) >= 1.0

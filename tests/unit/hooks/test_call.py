@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.swap import SwapDone
 from spirit_py.hooks.call import call, environment
 from tests.kits.waiting import until
 
-EVENT = Event(name=EventName.SWAP_DONE, text="swapped", table="shop.orders", fields={"tries": 1})
+EVENT = SwapDone(table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=2.0, steps_ms={})
 
 
 def test_the_event_is_on_its_standard_input_and_in_its_environment(tmp_path):
@@ -90,9 +90,9 @@ def test_what_it_has_begun_is_ended_even_where_it_ignores_sigterm(tmp_path, apar
 def test_a_table_may_be_named_what_the_locale_cannot_write():
     """The environment has UTF-8, and escapes for what that cannot have either."""
     code = (
-        "from spirit_py.events import Event, EventName;"
+        "from spirit_py.events.swap import OldTableDropped;"
         "from spirit_py.hooks.call import call;"
-        "event = Event(name=EventName.SWAP_DONE, text='x', table='s.\\u65e5\\ud800');"
+        "event = OldTableDropped(dropped='x', table='s.\\u65e5\\ud800');"
         """done = call('printf %s "$SPIRIT_PY_TABLE" | od -An -tx1', event, seconds=30);"""
         "print(done.code, *done.lines)"
     )

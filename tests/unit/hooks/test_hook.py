@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from spirit_py.errors import Interrupted
-from spirit_py.events import Event, EventName
+from spirit_py.events.copy import ThrottleBegun
+from spirit_py.events.event import Event, teller
+from spirit_py.events.run import HookFailed, RunEnded, Summary
+from spirit_py.events.swap import CutoverReady
 from spirit_py.hooks import hook as module
 from spirit_py.hooks.call import CallResult
 from spirit_py.hooks.hook import Hook
+from spirit_py.status.report import OutcomeReport
 from spirit_py.threads import Background
 from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import until
@@ -20,12 +24,11 @@ from tests.kits.waiting import until
 
 def throttled(number: int) -> Event:
     """Return an event with a number in it."""
-    fields = {"throttler": str(number), "reason": "x"}
-    return Event(name=EventName.THROTTLE_BEGUN, text="x", fields=fields)
+    return ThrottleBegun(throttler=str(number), reason="x")
 
 
-ENDED = Event(name=EventName.RUN_ENDED, text="ended")
-READY = Event(name=EventName.CUTOVER_READY, text="ready")
+ENDED = OutcomeReport().ended(RunEnded)
+READY = CutoverReady(tables=["s.t"], number=1)
 
 
 @pytest.fixture
@@ -39,7 +42,6 @@ def make(told):
     """Return a function that makes a hook."""
 
     def hook(command: str, seconds: float = 20.0) -> Hook:
-        from spirit_py.events import teller
 
         return Hook(command, seconds=seconds, tell=teller(told.event))
 
@@ -65,7 +67,7 @@ def test_figures_and_lines_for_people_call_nothing(make, tmp_path):
     hook = make(f"echo x >> {out}")
     hook.start()
     hook.progress(object())
-    hook.event(Event(name=EventName.SUMMARY, text="x"))
+    hook.event(Summary(said="x"))
     hook.event(READY)
     hook.stop()
     assert not out.exists()
@@ -118,7 +120,7 @@ def test_each_kind_of_trouble_is_warned_of_once(make, told):
     for number in range(3):
         hook.event(throttled(number))
     hook.stop()
-    (failed,) = told.named(EventName.HOOK_FAILED)
+    (failed,) = told.named(HookFailed)
     assert failed.level == "warning"
     assert failed.fields["kind"] == "failed"
     assert failed.fields["exit_code"] == 9
@@ -137,7 +139,7 @@ def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatc
     for number in range(10):
         hook.event(throttled(number))
     hook.event(ENDED)
-    until(lambda: told.named(EventName.HOOK_FAILED), "the warning")
+    until(lambda: told.named(HookFailed), "the warning")
     assert told.events[0].fields["kind"] == "slow"
     go.touch()
     hook.stop()
@@ -204,7 +206,7 @@ def test_a_refusal_is_an_answer_and_no_trouble(make, told):
     hook = make("/nowhere/hook")
     hook.ask(READY, lambda: None)
     hook.stop()
-    assert told.named(EventName.HOOK_FAILED)
+    assert told.named(HookFailed)
 
 
 def test_a_stop_request_does_not_wait_for_the_answer(make):

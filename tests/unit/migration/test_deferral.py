@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.errors import Interrupted, MigrationFailure, ServerFault
-from spirit_py.events import EventName, untold
+from spirit_py.events.event import Event, untold
+from spirit_py.events.swap import CutoverDeferred, CutoverReleased
 from spirit_py.migration import deferral
 from spirit_py.migration.deferral import Deferral
 from spirit_py.mysql.retry import retrying
@@ -163,13 +164,13 @@ def test_a_sentinel_that_was_there_is_told_once(monkeypatch: pytest.MonkeyPatch)
     there: list[Callable[[], Any]] = [lambda: [(1,)]] * 5
     found = deferral_of([*there, *[list] * 3, *there, *[list] * 3])
     run: Any = found._run
-    told: list[tuple[str, Any]] = []
-    run.tell = lambda name, _text, **fields: told.append((name, fields.get("statement")))
+    told: list[tuple[type[Event], Any]] = []
+    run.tell = lambda event: told.append((type(event), event.fields.get("statement")))
     run.config = SimpleNamespace(defer_timeout=1.0, recheck_interval=3600.0)
     run.settings.unpaused = lambda: 0.0
     run.stop = SimpleNamespace(pause=lambda _: None, check=lambda: None, requested=False)
     drop = "DROP TABLE `shop`.`_t_snt`"
-    once = [(EventName.CUTOVER_DEFERRED, drop), (EventName.CUTOVER_RELEASED, None)]
+    once = [(CutoverDeferred, drop), (CutoverReleased, None)]
     found.wait()
     assert told == once
     # One that is created again is another one.
@@ -204,10 +205,10 @@ def test_a_sentinel_that_appears_while_another_reason_is_waited_for_is_reported(
     looks: list[Callable[[], Any]] = [list, list, *[lambda: [(1,)]] * 2, list, list]
     found = deferral_of(looks)
     run: Any = found._run
-    told: list[str] = []
-    run.tell = lambda name, _text, **_fields: told.append(name)
+    told: list[type[Event]] = []
+    run.tell = lambda event: told.append(type(event))
     run.settings.unpaused = lambda: 0.0
     run.config = SimpleNamespace(defer_timeout=9.0, recheck_interval=60.0)
     run.veto.held_back = lambda: "not now" if len(looks) > 3 else ""
     found.wait()
-    assert told == [EventName.CUTOVER_DEFERRED, EventName.CUTOVER_RELEASED]
+    assert told == [CutoverDeferred, CutoverReleased]

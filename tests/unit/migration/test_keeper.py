@@ -14,7 +14,7 @@ from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
-from spirit_py.events import untold
+from spirit_py.events.event import untold
 from spirit_py.migration.control.controlled import ABORT, PAUSE
 from spirit_py.migration.reverse.control import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.keeper import Keeper

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import HeldBack
-from spirit_py.events import untold
+from spirit_py.events.event import untold
 from spirit_py.migration import migration, swap
 from spirit_py.migration.same_tables import FORWARD
 from spirit_py.migration.swap import PairSwap

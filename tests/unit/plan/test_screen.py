@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.run import PlanMade
 from spirit_py.plan.model import (
     ColumnPlan,
     Definition,
@@ -103,5 +103,6 @@ def test_changes_that_cannot_be_deduplicated_are_named() -> None:
 
 def test_the_screen_is_in_no_record() -> None:
     """A log, a hook and a page have the fields."""
-    event = Event(name=EventName.PLAN_MADE, text="plan", screen=(("line", "red"),))
-    assert "screen" not in event.to_dict()
+    event = PlanMade(plan={}, said="plan", shown=(("line", "red"),))
+    assert event.screen
+    assert not {"screen", "shown", "said"} & event.to_dict().keys()

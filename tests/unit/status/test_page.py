@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.batch import TableEnded
+from spirit_py.events.checksum import ChecksumDone
+from spirit_py.events.run import (
+    AlgorithmChosen,
+    PlanMade,
+    RunBegun,
+    RunEnded,
+    StatementRead,
+    Warned,
+)
+from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
 from spirit_py.status.html.page import page
 from spirit_py.status.html.reporter import PageReporter
@@ -69,16 +79,12 @@ class Run:
         self.at = 0.0
         self.path = tmp_path / "report.html"
         self.reporter = PageReporter(self.path, clock=lambda: self.at)
-        self.tell(
-            EventName.RUN_BEGUN, "begins", command="migrate", server="db1:3306", program="1.0"
-        )
+        self.tell(RunBegun, command="migrate", server="db1:3306", program="1.0")
 
-    def tell(self, name, text, *, table="shop.orders", level="info", **fields):
+    def tell(self, kind, *, table="shop.orders", **fields):
         """Report an event at the time of the clock."""
         time = BEGAN + timedelta(seconds=self.at)
-        self.reporter.event(
-            Event(name=name, text=text, time=time, table=table, level=level, fields=fields)
-        )
+        self.reporter.event(kind(time=time, table=table, **fields))
 
     def look(self, phase, table="shop.orders", **known):
         """Take a snapshot."""
@@ -88,7 +94,7 @@ class Run:
         """End the run; return its page."""
         known = {"exit_code": 0, "seconds": self.at, "error": "", "code": None, "hint": ""}
         fields = {**known, "details": [], **fields}
-        self.tell(EventName.RUN_ENDED, f"ended: {outcome}", outcome=outcome, **fields)
+        self.tell(RunEnded, outcome=outcome, **fields)
         return self.path.read_text()
 
 
@@ -126,11 +132,11 @@ def busy(run, seconds=300.0, step=0.5):
         )  # fmt: skip
         run.at += step
     run.tell(
-        EventName.CUTOVER_TRY_FAILED, "try 1 failed", level="warning", number=1,
+        CutoverTryFailed, number=1,
         reason="somebody was in front", lock_wait_ms=1500.0,
     )  # fmt: skip
     run.tell(
-        EventName.SWAP_DONE, "swapped", tries=2, lock_wait_ms=3.0, lock_held_ms=12.5,
+        SwapDone, tries=2, lock_wait_ms=3.0, lock_held_ms=12.5,
         steps_ms={"flush": 2.0},
     )  # fmt: skip
 
@@ -190,7 +196,7 @@ def test_a_run_that_failed_has_a_page_with_the_cause_and_the_remedy(run, outcome
     """Whatever ended it."""
     run.look(Phase.COPY)
     run.at = 2.0
-    run.tell(EventName.WARNING, "something odd", level="warning", code=None)
+    run.tell(Warned, said="something odd")
     text = run.end(
         outcome, exit_code=1, error="the copy broke", code="copy-failed", hint="run again",
         details=["chunk 7"],
@@ -210,10 +216,8 @@ def test_a_run_that_ended_before_it_began_to_work_has_a_page(run):
 def test_the_change_of_the_definition_is_shown_where_it_is_known(run):
     """As a diff of what the plan knows."""
     definition = {"old": "CREATE TABLE t (\n  a int\n)", "new": "CREATE TABLE t (\n  a bigint\n)"}
-    run.tell(EventName.PLAN_MADE, "", plan={"tables": [{"definition": definition}]})
-    run.tell(
-        EventName.STATEMENT_READ, "", statement="MODIFY a BIGINT", tables=[], server="", mysql=""
-    )
+    run.tell(PlanMade, said="", shown=(), plan={"tables": [{"definition": definition}]})
+    run.tell(StatementRead, statement="MODIFY a BIGINT", tables=[], server="", mysql="")
     said = Seen(run.end()).said
     assert {"-  a int", "+  a bigint"} <= set(said)
 
@@ -226,14 +230,14 @@ def test_hostile_names_and_texts_are_escaped_everywhere(run):
         totals = {"rows_copied": at, "throttled": {HOSTILE: at / 4}}
         run.look(Phase.COPY, table, pending=at, feed_lag=1.0, totals=totals)
     run.tell(
-        EventName.STATEMENT_READ, HOSTILE, table=table, statement=HOSTILE, tables=[table],
+        StatementRead, table=table, statement=HOSTILE, tables=[table],
         server=HOSTILE, mysql=HOSTILE,
     )  # fmt: skip
-    run.tell(EventName.ALGORITHM_CHOSEN, HOSTILE, algorithm="copy", reason=HOSTILE)
-    run.tell(EventName.WARNING, HOSTILE, level="warning", code=None)
-    run.tell(EventName.CUTOVER_TRY_FAILED, HOSTILE, number=1, reason=HOSTILE, lock_wait_ms=None)
+    run.tell(AlgorithmChosen, algorithm="copy", reason=HOSTILE)
+    run.tell(Warned, said=HOSTILE)
+    run.tell(CutoverTryFailed, number=1, reason=HOSTILE, lock_wait_ms=None)
     run.tell(
-        EventName.SWAP_DONE, HOSTILE, tries=1, lock_wait_ms=1.0, lock_held_ms=1.0,
+        SwapDone, tries=1, lock_wait_ms=1.0, lock_held_ms=1.0,
         steps_ms={HOSTILE: 1.0},
     )  # fmt: skip
     text = run.end("failed", error=HOSTILE, hint=HOSTILE, details=[HOSTILE], code=HOSTILE)
@@ -249,7 +253,7 @@ def test_a_page_of_a_run_of_days_is_small(run):
     """Three days of snapshots and thousands of events make less than half a megabyte."""
     busy(run, 3 * 86400.0, step=15.0)
     for number in range(5000):
-        run.tell(EventName.WARNING, f"warning {number} " + "x" * 100, level="warning", code=None)
+        run.tell(Warned, said=f"warning {number} " + "x" * 100)
     text = run.end()
     assert len(text.encode()) < 500_000
 
@@ -269,7 +273,7 @@ def test_a_page_of_a_batch_has_every_table(run):
         )  # fmt: skip
     for table, rows in (("shop.t1", 190), ("shop.t2", 110)):
         run.tell(
-            EventName.CHECKSUM_DONE, "", table=table, rows=rows, passes=1, differences=0,
+            ChecksumDone, table=table, rows=rows, passes=1, differences=0,
             repaired_chunks=0, lock_held_ms=1.0, seconds=1.0,
         )  # fmt: skip
     common: dict[str, Any] = {
@@ -279,8 +283,8 @@ def test_a_page_of_a_batch_has_every_table(run):
         "hint": "",
         "details": [],
     }
-    run.tell(EventName.TABLE_ENDED, "", table="shop.t1", outcome="done", error="", **common)
-    run.tell(EventName.TABLE_ENDED, "", table="shop.t2", outcome="failed", error="no", **common)
+    run.tell(TableEnded, summed_up="", table="shop.t1", outcome="done", error="", **common)
+    run.tell(TableEnded, summed_up="", table="shop.t2", outcome="failed", error="no", **common)
     said = Seen(run.end("failed", error="1 table failed")).said
     assert "2 tables" in " ".join(said)
     assert said.count("shop.t1") >= 2
@@ -302,7 +306,7 @@ def test_a_second_run_in_the_same_process_begins_its_history_anew(run):
     run.look(Phase.COPY, totals={"rows_copied": 12345})
     run.end("refused", error="earlier trouble")
     run.at = 50.0
-    run.tell(EventName.RUN_BEGUN, "", command="migrate", server="s", program="1")
+    run.tell(RunBegun, command="migrate", server="s", program="1")
     run.at = 51.0
     run.look(Phase.COPY, totals={"rows_copied": 7})
     text = run.end()

@@ -6,7 +6,7 @@ import io
 import json
 from dataclasses import replace
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.swap import AttachmentsSettled
 from spirit_py.phases import Phase
 from spirit_py.status.plain import PROGRESS_SECONDS, PlainReporter
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
@@ -50,9 +50,7 @@ def test_json_lines_parse_and_hold_the_figures():
     """With JSON, each line is one object with the event's own fields."""
     out = io.StringIO()
     reporter = PlainReporter(clock=lambda: 0.0, as_json=True, stream=out)
-    reporter.event(
-        Event(name=EventName.ATTACHMENTS_SETTLED, text="locked", fields={"lock_wait_ms": 3})
-    )
+    reporter.event(AttachmentsSettled(lock_wait_ms=3))
     reporter.progress(_status(pending=0, waiting_for="the lock"))
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert (first["event"], first["lock_wait_ms"]) == ("attachments.settled", 3)

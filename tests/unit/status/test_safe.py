@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spirit_py.events import Event, EventName
+from spirit_py.events.swap import CutoverReleased
 from spirit_py.phases import Phase
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 
-EVENT = Event(name=EventName.CUTOVER_RELEASED, text="it goes on")
+EVENT = CutoverReleased()
 SNAPSHOT = MigrationStatus(table="t", phase=Phase.COPY, elapsed=1.0, phase_elapsed=1.0)
 
 

@@ -15,7 +15,7 @@ from spirit_py.throttle.throttles import Throttles
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
-    from spirit_py.events import EventName
+    from spirit_py.events.event import Event
 
 
 class Clock:
@@ -61,9 +61,9 @@ class Fake:
 class Told(list):
     """What was reported."""
 
-    def __call__(self, _name: EventName, text: str, /, **fields: object) -> None:
+    def __call__(self, event: Event) -> None:
         """Keep a line."""
-        self.append((text, fields))
+        self.append((event.text, event.fields))
 
 
 def throttles(*throttlers: Fake, clock: Clock | None = None, told: Told | None = None, **settings):

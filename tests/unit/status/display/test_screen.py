@@ -12,8 +12,8 @@ from terminal import Terminal
 
 BEGIN = """
 import logging, os, sys, threading, time
-from spirit_py.events import Event, EventName
 from spirit_py.phases import Phase
+from spirit_py.events.run import LogWritten
 from spirit_py.signals import run_command
 from spirit_py.status.display.screen import LiveDisplay
 from spirit_py.status.logs import to_terminal
@@ -26,7 +26,7 @@ stop, display, began = StopSwitch(), LiveDisplay(), time.monotonic()
 def now():
     return status(Phase.COPY, **{**FEED, **COPY, "rows": int(1000 * (time.monotonic() - began))})
 def tell(text, level="info"):
-    display.event(Event(name=EventName.WARNING, text=text, level=level))
+    display.event(LogWritten(said=text, weight=level, logger="x", trace=None))
 def work():
     WORK
     stop.wait(60)

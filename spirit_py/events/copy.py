@@ -1,0 +1,187 @@
+"""Events of the change feed, the copy, what slows it down, checkpoints and indexes (pure)."""
+
+from __future__ import annotations
+
+from spirit_py.events.event import Event, aside, event
+from spirit_py.units import human_seconds
+
+
+@event("feed.begun", "the change feed runs")
+class FeedBegun(Event):
+    """Changes are received from ``position`` on."""
+
+    position: str
+
+
+@event(
+    "feed.lost",
+    "the change feed has lost its connection, and opens another: {reason}",
+    level="warning",
+)
+class FeedLost(Event):
+    """The connection was lost."""
+
+    reason: str
+
+
+@event("feed.reconnected", "the change feed is connected again, after {seconds:time}")
+class FeedReconnected(Event):
+    """The connection is there again."""
+
+    seconds: float
+
+
+@event(
+    "feed.flaps",
+    "the change feed has lost its connection {losses} more times in {within:time}, for"
+    " {seconds:time} in all; no change is missed; the last time: {reason}",
+    level="warning",
+)
+class FeedFlaps(Event):
+    """Losses that follow each other are told together."""
+
+    losses: int
+    seconds: float
+    within: float
+    reason: str
+
+
+@event(
+    "backpressure.begun",
+    "{buffered_bytes:size} of changes wait to be applied: the binlog is read no further until"
+    " there is room",
+)
+class BackpressureBegun(Event):
+    """The buffers of changes are full."""
+
+    buffered_bytes: int
+
+
+@event("backpressure.ended", "the binlog is read again, after {seconds:time}")
+class BackpressureEnded(Event):
+    """There is room again."""
+
+    seconds: float
+
+
+@event(
+    "binlog.expires",
+    "the position from which a stopped run would carry on has not moved for {seconds:time}; the"
+    " server keeps its binlog for {seconds_left:time} more (binlog_expire_logs_seconds, or the"
+    " hours of RDS): raise that, or see what changes wait for",
+    level="warning",
+)
+class BinlogExpires(Event):
+    """The place of a resume may soon be purged (R19)."""
+
+    seconds_left: float
+    seconds: float
+
+
+@event("copy.begun", "copying {table}: about {rows_estimated:count} rows", has_line=False)
+class CopyBegun(Event):
+    """The copy of a table begins, or goes on."""
+
+    rows_estimated: int
+    bytes: int
+
+
+@event("copy.done", "copied {rows} rows of {table} in {chunks} chunks and {seconds:time}")
+class CopyDone(Event):
+    """Every row of a table is copied."""
+
+    rows: int
+    chunks: int
+    seconds: float
+
+
+@event("throttle.begun", "waiting for {reason}")
+class ThrottleBegun(Event):
+    """A throttler holds work back."""
+
+    throttler: str
+    reason: str
+
+
+@event("throttle.ended", "no longer waiting for: {throttler}, after {seconds:time}")
+class ThrottleEnded(Event):
+    """A throttler holds nothing back any more."""
+
+    throttler: str
+    seconds: float
+
+
+@event("checkpoint.written", "checkpoint written: {rows_copied:count} rows copied", has_line=False)
+class CheckpointWritten(Event):
+    """A stopped run would carry on from there."""
+
+    phase: str
+    rows_copied: int
+    position: str
+
+
+@event("checkpoint.kept")
+class CheckpointKept(Event):
+    """The run ends, and what it copied stays."""
+
+    checkpoints: list[str]
+
+    @property
+    def sentence(self) -> str:
+        """What is kept, and where."""
+        return (
+            "the copy and its checkpoint are kept: the same command carries on from here"
+            f" ({', '.join(self.checkpoints)})"
+        )
+
+
+@event("indexes.planned", "{said}: {reason}")
+class IndexesPlanned(Event):
+    """What is done with the secondary indexes of a table."""
+
+    indexes: list[str]
+    plan: str
+    reason: str
+    said: str = aside()
+
+
+@event(
+    "indexes.dropped",
+    "rows of {table} are {why}: the indexes {listed} are dropped, and built after the copy",
+)
+class IndexesDropped(Event):
+    """The copy was slowed down by indexes."""
+
+    indexes: list[str]
+    reason: str
+    why: str = aside()
+    listed: str = aside()
+
+
+@event("indexes.repeated", "building {listed} again: {reason}; now changes wait for the build")
+class IndexesRepeated(Event):
+    """A build has failed, because of changes that were applied meanwhile."""
+
+    indexes: list[str]
+    reason: str
+    listed: str = aside()
+
+
+@event("indexes.built")
+class IndexesBuilt(Event):
+    """The indexes that were left out are there; without a try, an earlier run has built them."""
+
+    indexes: list[str]
+    seconds: float
+    tries: int
+    listed: str = aside()
+
+    @property
+    def sentence(self) -> str:
+        """Which, and how long that took."""
+        if not self.tries:
+            return f"indexes of {self.table} that are built already: {self.listed}"
+        return (
+            f"indexes of {self.table} built after the copy: {self.listed} in"
+            f" {human_seconds(self.seconds)}, {self.tries} statement(s)"
+        )

@@ -1,0 +1,189 @@
+"""What all events have: a name, a line for people, a level, and fields for programs (pure).
+
+A class declares its fields and the template of its line::
+
+    @event("copy.done", "copied {rows} rows of {table} in {chunks} chunks and {seconds:time}")
+    class CopyDone(Event):
+        rows: int
+        chunks: int
+        seconds: float
+
+A template names fields. ``:time``, ``:count`` and ``:size`` write a value as people read it. A line
+that depends on more is the property ``sentence`` of its class.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import string
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
+
+from spirit_py.units import human_bytes, human_count, human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Level = Literal["info", "warning", "error"]
+Kind = TypeVar("Kind", bound="type[Event]")
+
+_ASIDE: Final = "aside"
+_WORDS: Final[dict[str, Callable[[Any], str]]] = {
+    "time": human_seconds,
+    "count": human_count,
+    "size": human_bytes,
+}
+
+
+def aside(*, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field that the line needs, and that is in no record."""
+    return field(default=default, metadata={_ASIDE: True})
+
+
+class _Line(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if word := _WORDS.get(format_spec):
+            return word(value)
+        return str(super().format_field(value, format_spec))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        name: stable; programs go by it.
+        template: of the line for people.
+        usually: the level, where the fields do not decide it.
+        has_line: False where the figures beside, and the summary, show the same.
+        table: ``schema.table``; empty where it concerns the whole run, until :func:`teller` or the
+            run names its own.
+        time: in UTC.
+        prefix: before the sentence, where several tables report in one place; "" for none.
+    """
+
+    name: ClassVar[str]
+    template: ClassVar[str]
+    usually: ClassVar[Level] = "info"
+    has_line: ClassVar[bool] = True
+
+    table: str = ""
+    time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    prefix: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in words that need no field to be understood."""
+        return _Line().vformat(self.template, (), vars(self))
+
+    @property
+    def text(self) -> str:
+        """The sentence, after the prefix."""
+        return f"{self.prefix}: {self.sentence}" if self.prefix else self.sentence
+
+    @property
+    def level(self) -> Level:
+        """How much it matters."""
+        return self.usually
+
+    @property
+    def screen(self) -> Sequence[tuple[str, str]]:
+        """What a live display prints instead of the line: lines, each with a style for rich.
+
+        Empty for the line. It is in no record.
+        """
+        return ()
+
+    @property
+    def line(self) -> str:
+        """The line for people, which says so where it is a warning or an error."""
+        return self.text if self.level == "info" else f"{self.level}: {self.text}"
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The JSON values for programs, by the names that the class declares."""
+        return {name: getattr(self, name) for name in recorded(type(self))}
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the event as one JSON object; no field is named like one of its own keys."""
+        return {
+            "time": self.time.isoformat(timespec="milliseconds"),
+            "event": self.name,
+            "level": self.level,
+            "table": self.table,
+            "text": self.text,
+            **self.fields,
+        }
+
+    def about(self, table: str) -> Event:
+        """Return the event as one about a table, unless it names another."""
+        return self if self.table or not table else replace(self, table=table)
+
+
+_OWN: Final = {one.name for one in dataclasses.fields(Event)}
+KINDS: Final[dict[str, type[Event]]] = {}
+"""The classes of all events whose modules were imported, by name."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, aside))
+def event(
+    name: str, template: str = "", /, *, level: Level = "info", has_line: bool = True
+) -> Callable[[Kind], Kind]:
+    """Declare a class of events.
+
+    Args:
+        template: of its line; empty where the class has a ``sentence`` of its own.
+    """
+
+    def declare(cls: Kind) -> Kind:
+        cls.name, cls.template, cls.usually, cls.has_line = name, template, level, has_line
+        KINDS[name] = dataclass(frozen=True, kw_only=True)(cls)
+        return cls
+
+    return declare
+
+
+def recorded(cls: type[Event]) -> tuple[str, ...]:
+    """Return the names of the fields that a record of such an event has."""
+    return tuple(
+        one.name
+        for one in dataclasses.fields(cls)
+        if one.name not in _OWN and _ASIDE not in one.metadata
+    )
+
+
+Tell: TypeAlias = "Callable[[Event], None]"
+"""How a part of a run reports that something happened."""
+
+Gate: TypeAlias = "Callable[[Event, Callable[[], None]], str]"
+"""Asks somebody outside, by an event, whether the run may go on; returns why not, or "".
+
+It is called with a function, which raises where the run is to stop meanwhile.
+"""
+
+
+def teller(show: Tell, about: str = "") -> Tell:
+    """Return how events are reported to ``show``.
+
+    Args:
+        about: the table of events that name none.
+    """
+
+    def tell(happened: Event) -> None:
+        show(happened.about(about))
+
+    return tell
+
+
+def untold(_: Event) -> None:
+    """Report nothing: for parts that are used without a run around them."""

@@ -1,0 +1,209 @@
+"""Events of a run as a whole: its beginning, plan, phases, warnings, and end (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spirit_py.events.event import Event, Level, aside, event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@event("run.begun", "spirit-py {program} {command} on {server}", has_line=False)
+class RunBegun(Event):
+    """First of all, before the server is asked anything."""
+
+    command: str
+    server: str
+    program: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended(Event):
+    """The end of a run, or of one table of a batch."""
+
+    outcome: str
+    exit_code: int
+    error: str
+    code: str | None
+    hint: str
+    details: list[str]
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """Outcome and cause."""
+        return f"ended: {self.outcome}" + (f": {self.error}" if self.error else "")
+
+    @property
+    def level(self) -> Level:
+        """An error, where there is one."""
+        return "error" if self.error else "info"
+
+
+@event("run.ended", has_line=False)
+class RunEnded(Ended):
+    """Last of all."""
+
+
+@event("stop.requested", "stopping and cleaning up: {reason}")
+class StopRequested(Event):
+    """A signal, an operator or a fault has stopped the run."""
+
+    reason: str
+
+
+@event("metrics.served", "metrics are at http://{address}/metrics")
+class MetricsServed(Event):
+    """Prometheus finds the figures there."""
+
+    address: str
+
+
+@event("statement.read", "{statement} on {server}")
+class StatementRead(Event):
+    """The statement is read, and the server is known."""
+
+    statement: str
+    tables: list[str]
+    server: str
+    mysql: str
+
+
+@event("sessions.ended", "ended {sessions} sessions of an earlier run on the server")
+class SessionsEnded(Event):
+    """Sessions of a killed run were ended."""
+
+    sessions: int
+
+
+@event("resume.decided", "{said}")
+class ResumeDecided(Event):
+    """There was an unfinished migration of the table."""
+
+    decision: str
+    reason: str
+    number: int
+    rows_copied: int
+    phase: str | None
+    said: str = aside()
+
+
+@event("plan.made", "{said}")
+class PlanMade(Event):
+    """What will be done is known; nothing is written yet."""
+
+    plan: dict[str, Any]
+    said: str = aside()
+    shown: Sequence[tuple[str, str]] = aside()
+
+    @property
+    def screen(self) -> Sequence[tuple[str, str]]:
+        """The plan, line by line."""
+        return () if self.prefix else self.shown
+
+
+_HOW = {"instant": "instantly", "inplace": "in place"}
+
+
+@event("algorithm.chosen")
+class AlgorithmChosen(Event):
+    """How the table is changed is decided: ``instant``, ``inplace`` or ``copy``."""
+
+    algorithm: str
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """The algorithm, and why it is a copy."""
+        if self.algorithm == "copy":
+            return f"copying, because {self.reason}"
+        return f"the server can change the table {_HOW[self.algorithm]}"
+
+
+@event("phase.entered", "phase {phase}, after {seconds:time} of {before}", has_line=False)
+class PhaseEntered(Event):
+    """A phase begins; ``seconds`` were spent in the one before."""
+
+    phase: str
+    before: str
+    seconds: float
+
+
+@event("progress", "{said}")
+class ProgressMade(Event):
+    """The figures of now; those of :class:`spirit_py.status.snapshot.MigrationStatus`."""
+
+    figures: Mapping[str, object] = aside()
+    said: str = aside()
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The figures themselves."""
+        return dict(self.figures)
+
+
+@event("summary", "{said}")
+class Summary(Event):
+    """A line of what was done, in figures, at the end."""
+
+    said: str = aside()
+
+
+@event("warning", "{said}", level="warning")
+class Warned(Event):
+    """Something that the operator should know; ``code`` is that of the check that found it."""
+
+    said: str = aside()
+    code: str | None = None
+
+
+@event("log.written", "{said}")
+class LogWritten(Event):
+    """A log record of a part or a library."""
+
+    said: str = aside()
+    weight: Level = aside()
+    logger: str
+    trace: str | None
+
+    @property
+    def level(self) -> Level:
+        """That of the record."""
+        return self.weight
+
+
+@event(
+    "log.lost",
+    "{lines} lines are missing here: nobody read them, or there was no room",
+    level="warning",
+)
+class LogLost(Event):
+    """Lines of the log were passed over."""
+
+    lines: int
+
+
+@event(
+    "hook.failed",
+    "the hook at {at} {said}; the run goes on, and such failures are not reported again",
+    level="warning",
+)
+class HookFailed(Event):
+    """A hook could not be called, or failed; once for each kind of failure."""
+
+    at: str
+    kind: str
+    reason: str
+    exit_code: int | None
+    said: str = aside()
+
+
+@event("duplicates.searched", "looked at about {rows} rows for duplicates of the new key {index}")
+class DuplicatesSearched(Event):
+    """The search for duplicates of a new unique key goes on."""
+
+    index: str
+    rows: int

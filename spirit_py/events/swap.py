@@ -1,0 +1,201 @@
+"""Events of locks, the cutover, and the tables that it leaves (pure)."""
+
+from __future__ import annotations
+
+from spirit_py.events.event import Event, Level, aside, event
+
+
+@event("lock.blocked", "{lock} is not requested while this is in front: {blockers}")
+class LockBlocked(Event):
+    """Sessions are in front of a lock, which is not requested meanwhile (R21)."""
+
+    lock: str
+    blockers: str
+
+
+@event(
+    "lock.unseen",
+    "metadata locks cannot be seen: {reason}; before {lock} is requested, old transactions on any"
+    " table are waited for, and nobody is killed",
+)
+class LockUnseen(Event):
+    """The server does not show who is in front."""
+
+    lock: str
+    reason: str
+
+
+@event("cutover.deferred", "the cutover is deferred: {statement} when it may swap")
+class CutoverDeferred(Event):
+    """The swap waits for its sentinel to be dropped."""
+
+    sentinel: str
+    statement: str
+
+
+@event("cutover.released", "nothing defers the cutover any more")
+class CutoverReleased(Event):
+    """The sentinel is gone, or an operator does not want to wait for it."""
+
+
+@event("cutover.held_back", "{reason}: waiting again")
+class CutoverHeldBack(Event):
+    """Right before the swap something holds it back."""
+
+    reason: str
+
+
+@event("cutover.locks_more")
+class CutoverLocksMore(Event):
+    """The swap locks other tables too, for foreign keys, views or triggers."""
+
+    tables: list[str]
+    implied: list[str]
+
+    @property
+    def sentence(self) -> str:
+        """Which tables, by whom."""
+        tables, implied = ", ".join(self.tables), ", ".join(self.implied)
+        asked = f"the swap locks {tables} too, for foreign keys; " if tables else ""
+        return asked + (f"the server locks {implied} with the tables" if implied else "")
+
+
+@event("cutover.try_failed", "cutover try {number} failed: {reason}")
+class CutoverTryFailed(Event):
+    """A try has ended without a swap; another follows."""
+
+    number: int
+    reason: str
+    lock_wait_ms: float
+
+
+@event("cutover.ready", "the tables are ready to be changed: the hook is asked", has_line=False)
+class CutoverReady(Event):
+    """The hook of ``--hook-veto`` is asked."""
+
+    tables: list[str]
+    number: int
+
+
+@event(
+    "cutover.vetoed",
+    "the hook does not agree to the swap: {reason}; it is asked again in {seconds:time}",
+    level="warning",
+)
+class CutoverVetoed(Event):
+    """The hook does not agree."""
+
+    reason: str
+    number: int
+    seconds: float
+
+
+@event(
+    "rename.unanswered",
+    "the answer to RENAME was lost ({reason}); looking at the tables",
+    level="warning",
+)
+class RenameUnanswered(Event):
+    """Whether the tables are swapped is not known yet (R24)."""
+
+    reason: str
+
+
+@event(
+    "swap.done",
+    "swapped in try {tries}: waited {lock_wait_ms:.1f} ms for the lock, held it"
+    " {lock_held_ms:.1f} ms",
+)
+class SwapDone(Event):
+    """The tables are swapped."""
+
+    tries: int
+    lock_wait_ms: float
+    lock_held_ms: float
+    steps_ms: dict[str, float]
+
+
+@event("swap.incomplete", "{said}: {reason}", level="warning")
+class SwapIncomplete(Event):
+    """A statement after the RENAME failed, and is sent again."""
+
+    reason: str
+    said: str = aside()
+
+
+@event("snapshots.guarded")
+class SnapshotsGuarded(Event):
+    """Whether transactions with an older snapshot get an error instead of an empty table."""
+
+    transactions: list[str]
+    guarded: bool
+    outcome: str = aside()
+
+    @property
+    def sentence(self) -> str:
+        """Which transactions there are, and what becomes of them."""
+        who = "; ".join(self.transactions)
+        if self.guarded:
+            return (
+                f"older snapshots get error 1412 when they read the swapped table first now: {who}"
+            )
+        return (
+            f"no snapshot guard ({self.outcome}): a transaction with a snapshot from before the"
+            " swap, such as mysqldump --single-transaction, finds rows missing in the swapped"
+            f" table, without an error: {who or 'none was seen'}"
+        )
+
+    @property
+    def level(self) -> Level:
+        """A warning, where they get none."""
+        return "info" if self.guarded else "warning"
+
+
+@event(
+    "attachments.settled", "keys and triggers are settled, the lock waited {lock_wait_ms:.0f} ms"
+)
+class AttachmentsSettled(Event):
+    """Foreign keys and triggers are as they were before."""
+
+    lock_wait_ms: float
+
+
+@event("attachments.left", "what the try has left is not undone yet: {reason}")
+class AttachmentsLeft(Event):
+    """A try has changed foreign keys, and could not change them back."""
+
+    reason: str
+
+
+@event("old_table.waits", "{said}")
+class OldTableWaits(Event):
+    """The old table is kept for a while."""
+
+    seconds: float
+    said: str = aside()
+
+
+@event("old_table.dropped", "{dropped} is dropped")
+class OldTableDropped(Event):
+    """The old table is gone."""
+
+    dropped: str
+
+
+@event("old_table.kept")
+class OldTableKept(Event):
+    """The old tables stay, as the operator wants it."""
+
+    tables: list[str]
+
+    @property
+    def sentence(self) -> str:
+        """Which, and what drops them."""
+        return f"{', '.join(self.tables)} stays: spirit-py cleanup --drop-old drops it"
+
+
+@event("auxiliary.dropped", "{said}")
+class AuxiliaryDropped(Event):
+    """A table of an earlier run was dropped."""
+
+    said: str = aside()
