@@ -22,6 +22,10 @@ OnFailure = Literal["stop", "continue"]
 
 DEFAULT_PORT = 3306
 MAX_PORT = 65535
+DEFAULT_MAX_LAG = 1.5
+"""Seconds that a replica may be behind where the operator names no limit."""
+DEFAULT_MIN_FREE = 256 << 20
+"""Bytes that stay free where the operator names no number, and the disk can be seen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,13 +211,13 @@ class MigrationConfig(RunConfig):
         writes_only_here: the operator states that the table is written through this server alone.
         replicas: ``host`` or ``host:port`` of replicas whose lag is watched; empty for those that
             the server knows.
-        max_lag: seconds that a replica may be behind; None for the default, for which a replica
-            that cannot be looked at is left out; 0 for no limit.
-        min_free_disk: bytes that stay free where a server on this machine writes; None for the
-            default, 0 for no limit.
+        max_lag: seconds that a replica may be behind; None for no limit.
+        min_free_disk: bytes that stay free where a server on this machine writes; 0 for no limit.
         max_binlog_space: bytes of binary logs at which the work waits; 0 for no limit.
         max_history_length: length of InnoDB's history at which the work waits; 0 for no limit.
         max_checkpoint_age: percentage of the redo log in use at which it waits; 0 for no limit.
+        named: which of these limits the operator has named, by their fields: one of them that
+            cannot be watched is no reason to go on without it, as a default that cannot be is.
         throttle_http: URL of an endpoint that is asked whether the work may go on.
         throttle_query: query that is asked the same.
         allow: times of the day in which the migration may work; empty for all.
@@ -250,11 +254,12 @@ class MigrationConfig(RunConfig):
     triggers: TriggerMode = "keep"
     writes_only_here: bool = False
     replicas: tuple[str, ...] = ()
-    max_lag: float | None = None
-    min_free_disk: int | None = None
+    max_lag: float | None = DEFAULT_MAX_LAG
+    min_free_disk: int = DEFAULT_MIN_FREE
     max_binlog_space: int = 0
     max_history_length: int = 0
     max_checkpoint_age: float = 0.0
+    named: frozenset[str] = frozenset()
     throttle_http: str = field(default="", repr=False)
     throttle_query: str = ""
     allow: tuple[Window, ...] = ()
@@ -269,6 +274,10 @@ class MigrationConfig(RunConfig):
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     modes: SessionModes = SessionModes()
+
+    def relies_on(self, limit: str) -> bool:
+        """Return whether the operator has named a limit, by its field, and not lifted it."""
+        return limit in self.named and bool(getattr(self, limit))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -305,13 +305,16 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
         )
     for replica in options["replicas"]:
         host_and_port(replica)
+    alike = named_alike(MigrationConfig, options)
+    if alike.get("max_lag") == 0:
+        alike["max_lag"] = None
     return MigrationConfig(
         connection=connection_of(options),
         feed=_feed_options(options),
         modes=_modes(options),
         records=records_of(options),
-        **named_alike(MigrationConfig, options)
-        | {"allow": tuple(window for given in options["allow"] for window in given)},
+        named=frozenset(name for name in ("max_lag", "min_free_disk") if options[name] is not None),
+        **alike | {"allow": tuple(window for given in options["allow"] for window in given)},
     )
 
 

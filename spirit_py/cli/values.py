@@ -233,11 +233,16 @@ def refuse_undecodable(options: dict[str, Any]) -> None:
 
 
 def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the values for the fields of a configuration that are named like options."""
+    """Return the values for the fields of a configuration that are named like options.
+
+    None is an option that is not given: the field's own default holds, which nothing else knows.
+    """
     values = {
-        each.name: options[each.name] for each in dataclasses.fields(kind) if each.name in options
+        each.name: options[each.name]
+        for each in dataclasses.fields(kind)
+        if options.get(each.name) is not None
     }
-    if "threads" in values:
+    if "threads" in options:
         values["threads"] = _threads(options["threads"], options["spark_master"])
         values["spark_conf"] = tuple(_key_value(text) for text in options["spark_conf"])
     return values

@@ -14,7 +14,6 @@ from spirit_py.migration.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase, planned_phases
-from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 if TYPE_CHECKING:
@@ -186,5 +185,5 @@ def _pace_settings(config: MigrationConfig) -> PaceSettings:
         adaptive=not config.aggressive,
         max_load=config.max_load,
         critical_load=config.critical_load,
-        max_lag=DEFAULT_MAX_LAG if config.max_lag is None else config.max_lag or None,
+        max_lag=config.max_lag,
     )

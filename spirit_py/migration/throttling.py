@@ -18,7 +18,7 @@ from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.asked import is_strict
 from spirit_py.throttle.backlog import Backlog
-from spirit_py.throttle.disk import DEFAULT_MIN_FREE, BinlogSpaceThrottler, FreeDiskThrottler
+from spirit_py.throttle.disk import BinlogSpaceThrottler, FreeDiskThrottler
 from spirit_py.throttle.global_lock import GlobalLockThrottler
 from spirit_py.throttle.http import HttpThrottler
 from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler
@@ -55,10 +55,10 @@ def surroundings(
     connection = config.connection
     if config.allow:
         yield WindowThrottler(config.allow, now=lambda: datetime.now(UTC)), True
-    if config.max_lag != 0 and not LagThrottler.holds.isdisjoint(work):
+    if config.max_lag is not None and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
     if not FreeDiskThrottler.holds.isdisjoint(work):
-        yield from ((one, config.min_free_disk is not None) for one in _disk(run))
+        yield from ((one, config.relies_on("min_free_disk")) for one in _disk(run))
     writes = not WRITES.isdisjoint(work)
     if config.max_binlog_space and writes:
         yield BinlogSpaceThrottler(connection, config.max_binlog_space), True
@@ -86,11 +86,9 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
 
 def _disk(run: Run) -> Iterator[Throttler]:
     least = run.config.min_free_disk
-    if least == 0:
-        return
     # Before the old tables are dropped too: an error must not end a run that has swapped.
-    if folders := run.step("disk", written_folders):
-        yield FreeDiskThrottler(folders, DEFAULT_MIN_FREE if least is None else least)
+    if least and (folders := run.step("disk", written_folders)):
+        yield FreeDiskThrottler(folders, least)
 
 
 #: Queries a second of a task of Spark that waits for its first order, at most.

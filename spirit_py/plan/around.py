@@ -12,9 +12,7 @@ from spirit_py.mysql.replication import in_replication_group, known_replicas, re
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.throttle.asked import is_strict
-from spirit_py.throttle.disk import DEFAULT_MIN_FREE
 from spirit_py.throttle.lag.replicas import address_of, unnamed
-from spirit_py.throttle.lag.throttler import DEFAULT_MAX_LAG
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -81,10 +79,10 @@ def _replicas(
     if not copied:
         yield "each repeats the ALTER, which takes it as short a time"
         return
-    if config.max_lag == 0:
+    if config.max_lag is None:
         yield "their lag is not looked at (--max-lag 0)"
     else:
-        limit = human_seconds(config.max_lag or DEFAULT_MAX_LAG)
+        limit = human_seconds(config.max_lag)
         unseen = (
             "one that cannot be read holds it back"
             if is_strict(config)
@@ -113,9 +111,9 @@ def _pace(config: MigrationConfig) -> Iterator[str]:
         yield f"ends when {name} is above {value:g} (--critical-load)"
     if config.allow:
         yield f"works in these times alone: {', '.join(map(str, config.allow))} (--allow)"
-    if config.min_free_disk != 0:
-        least = DEFAULT_MIN_FREE if config.min_free_disk is None else config.min_free_disk
-        yield f"waits while less than {human_bytes(least)} are free, where that can be seen"
+    if config.min_free_disk:
+        least = human_bytes(config.min_free_disk)
+        yield f"waits while less than {least} are free, where that can be seen"
     if config.max_binlog_space:
         yield f"waits while the binary logs are above {human_bytes(config.max_binlog_space)}"
     if config.max_history_length:

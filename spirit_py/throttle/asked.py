@@ -25,14 +25,14 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
     """
     if config.throttle_query:
         QueryThrottler(config.connection, config.throttle_query, database=config.database).check()
-    if config.min_free_disk and not written_folders(session):
+    if config.relies_on("min_free_disk") and not written_folders(session):
         raise Refusal(
             "--min-free-disk: the server's data directory cannot be read from this machine, and no"
             " statement returns how much of its disk is free",
             hint="leave it out, or use --max-binlog-space, --throttle-query or --throttle-http",
             error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
         )
-    if config.max_lag and not config.replicas:
+    if config.relies_on("max_lag") and not config.replicas:
         known = known_replicas(session)
         silent = [one.server_id for one in known if not one.host]
         if silent:
@@ -55,4 +55,4 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
 
 def is_strict(config: MigrationConfig) -> bool:
     """Return whether a replica that cannot be looked at holds the migration back."""
-    return bool(config.max_lag or config.replicas)
+    return bool(config.replicas) or config.relies_on("max_lag")

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
 
-DEFAULT_MIN_FREE: Final = 256 << 20
-"""Bytes that stay free where the operator names no number, and the disk can be seen."""
-
 
 def _free(folder: Path) -> int:
     return shutil.disk_usage(folder).free

@@ -187,7 +187,8 @@ def test_whoever_registers_as_a_replica_gets_no_password(pair, proved):
             assert seen.look() == ""
             assert [text for text in seen.warned if where in text and "no password" in text]
             assert seen.replicas.watched() == []
-        relied = MigrationConfig(connection=pair.options, database="r", max_lag=1.0)
+        named = frozenset({"max_lag"})
+        relied = MigrationConfig(connection=pair.options, database="r", named=named)
         with session_at(pair.options, role="test") as session:
             planned = replicas_of(session, relied, copied=True, deferred=False)
             assert f"{where}, which it says itself" in "".join(planned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.config import MigrationConfig
+from spirit_py.config import DEFAULT_MAX_LAG, MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.throttle.lag.throttler import LagThrottler
 from tests.fixtures.mysql import connect
@@ -56,6 +56,7 @@ def config(pair, **more):
             "target_chunk_time": 0.02,
             "replicas": (pair.named,),
             "max_lag": 0.5,
+            "named": frozenset({"max_lag"}),
             **more,
         }
     )
@@ -132,7 +133,7 @@ def test_the_copy_waits_for_a_replica_that_applies_nothing(table, engine, monkey
     """A lock on the replica, as a backup takes it: by default, without --max-lag."""
     table.of.execute("FLUSH TABLES WITH READ LOCK")
     hold_copy(monkeypatch)
-    migrating = Migrating(engine, config(table, max_lag=None))
+    migrating = Migrating(engine, config(table, max_lag=DEFAULT_MAX_LAG, named=frozenset()))
     assert_waiting(table, migrating, "(--max-lag 1.5s)")
     table.of.execute("UNLOCK TABLES")
     assert_migrated(table, migrating.end())
@@ -146,7 +147,7 @@ def test_replicas_without_an_address_are_refused_with_max_lag(table, engine):
     assert "--replica" in caught.value.hint
     table.at.execute("SHOW TABLES FROM r LIKE '\\_t\\_%'")
     assert not table.at.fetchall(), "something was made before the refusal"
-    migrating = Migrating(engine, config(table, replicas=(), max_lag=None))
+    migrating = Migrating(engine, config(table, replicas=(), named=frozenset()))
     report = migrating.end()
     assert any("reports no address" in text for text in report.warnings)
 
@@ -184,7 +185,7 @@ def test_what_holds_the_swap_back_between_two_tries_is_waited_for(table, engine)
         blocker = session.cursor()
         blocker.execute("BEGIN")
         blocker.execute("SELECT COUNT(*) FROM r.t")
-        more = {"throttle_query": "SELECT MAX(why) FROM brake", "replicas": (), "max_lag": 0.0}
+        more = {"throttle_query": "SELECT MAX(why) FROM brake", "replicas": (), "max_lag": None}
         migrating = Migrating(engine, config(table, lock_wait_timeout=1.0, **more))
         migrating.wait_until(lambda: phase(migrating) == "cutover", "the swap")
         table.at.execute("INSERT INTO r.brake VALUES ('the billing run')")

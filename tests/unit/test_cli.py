@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from spirit_py import cli
 from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
-from spirit_py.config import SessionModes, host_and_port
+from spirit_py.config import DEFAULT_MAX_LAG, DEFAULT_MIN_FREE, SessionModes, host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.events.watch import WatchEmpty
 from spirit_py.mysql.locks.policy import LockPolicy
@@ -175,12 +175,18 @@ def test_what_a_run_waits_for_is_read(configured):
         *("--throttle-http", "http://brake:8080/check", "--throttle-query", "SELECT 0"),
     )
     assert (config.max_lag, config.replicas) == (1.5, ("db2:3307", "db3"))
+    assert config.named == {"max_lag", "min_free_disk"}
     assert [str(one) for one in config.allow] == ["22:00-06:00", "12:00-13:00Z", "01:00-02:00"]
     assert (config.min_free_disk, config.max_binlog_space) == (20 << 30, 3 << 39)
     assert (config.max_history_length, config.max_checkpoint_age) == (100, 0.0)
     assert config.throttle_http == "http://brake:8080/check"
     plain = configured(*BASE)
-    assert (plain.max_lag, plain.replicas, plain.min_free_disk) == (None, (), None)
+    assert (plain.max_lag, plain.min_free_disk) == (DEFAULT_MAX_LAG, DEFAULT_MIN_FREE)
+    assert (plain.replicas, plain.named) == ((), set())
+    lifted = configured(*BASE, "--max-lag", "0", "--min-free-disk", "0")
+    assert (lifted.max_lag, lifted.min_free_disk) == (None, 0)
+    assert not lifted.relies_on("max_lag")
+    assert not lifted.relies_on("min_free_disk")
     assert (plain.allow, plain.throttle_http, plain.throttle_query) == ((), "", "")
 
 

@@ -114,7 +114,7 @@ class Verbs:
                 f"the process was started with {most} threads: {given['threads']} are too many",
                 "abort it, and run the same command with --threads",
             )
-        if config.max_lag == 0 and "max-lag" in given:
+        if config.max_lag is None and "max-lag" in given:
             raise refused(
                 "the process was started with --max-lag 0, and watches no replica",
                 "abort it, and run the same command with another --max-lag",

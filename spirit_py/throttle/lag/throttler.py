@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from spirit_py.throttle.lag.replicas import Replicas
     from spirit_py.throttle.settings import LiveSettings
 
-DEFAULT_MAX_LAG: Final = 1.5
-"""Seconds that a replica may be behind where the operator names no limit."""
 GRACE: Final = 2.0
 """Seconds for which a replica may not answer, or not replicate, before that counts."""
 #: A replica is near its limit from this part of it on, and slow for so long after that.
