@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from spirit_py.cli import main
-from spirit_py.cli.sections import SECTIONS
+from spirit_py.cli.sections import in_sections
 
 COMMANDS: Final = dict(main.commands)
 _PREFIX: Final = "SPIRIT_PY"
@@ -30,22 +30,15 @@ def described(name: str) -> str:
     context = click.Context(command, click.Context(main, **main.context_settings), info_name=name)
     usage = " ".join(command.collect_usage_pieces(context))
     lines = ["```", f"spirit-py {name} {usage}", "```", ""]
-    left = {
-        str(parameter.name): parameter
-        for parameter in command.get_params(context)
-        if isinstance(parameter, click.Option) and parameter.get_help_record(context) is not None
-    }
-    for title, names in (*SECTIONS, ("Other options", tuple(left))):
-        if chosen := [left.pop(one) for one in names if one in left]:
-            lines += [f"### {title}", "", *_table(chosen, context), ""]
+    for title, found in in_sections(command, context).items():
+        lines += [f"### {title}", "", *_table(found), ""]
     lines.append(_verbatim(command.epilog))
     return "\n".join(lines)
 
 
-def _table(options: list[click.Option], context: click.Context) -> list[str]:
+def _table(found: list[tuple[click.Option, tuple[str, str]]]) -> list[str]:
     rows = ["| option | meaning |", "|---|---|"]
-    for option in options:
-        names, meaning = option.get_help_record(context) or ("", "")
+    for option, (names, meaning) in found:
         rows.append(f"| {_cell(names)} | {_text(meaning)}{_environment(option)} |")
     return rows
 

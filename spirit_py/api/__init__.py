@@ -24,7 +24,8 @@ from spirit_py.api.commands import (
     revert,
     start_migration,
 )
-from spirit_py.api.options import (
+from spirit_py.api.running import Running
+from spirit_py.options.commands import (
     BatchArguments,
     ChecksumArguments,
     CleanupArguments,
@@ -33,7 +34,6 @@ from spirit_py.api.options import (
     RevertArguments,
     StatusArguments,
 )
-from spirit_py.api.running import Running
 
 __all__ = [
     "BatchArguments",

@@ -10,17 +10,16 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from spirit_py.api.commands import NO_ARGUMENTS
 from spirit_py.api.running import Running
 from spirit_py.api.values import option_values
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown
 from spirit_py.events.event import teller
+from spirit_py.options.commands import BatchArguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spirit_py.api.options import BatchArguments
     from spirit_py.batch.report import BatchReport
     from spirit_py.config import BatchConfig
     from spirit_py.contracts import Reporter
@@ -112,7 +111,7 @@ def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
     listed = _listed(given.get("statements"))
     if listed is not None:
         del given["statements"]
-    values = option_values(command, given, without=NO_ARGUMENTS["batch"])
+    values = option_values(command, BatchArguments, given)
     complete(values)
     return batch_config(values, settings(values), listed=listed or "")
 

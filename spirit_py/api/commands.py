@@ -6,22 +6,22 @@ only then.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from spirit_py.api.forked import refuse_in_fork
 from spirit_py.api.running import Running
 from spirit_py.api.values import option_values
 from spirit_py.errors import UsageFault
+from spirit_py.options.commands import (
+    ChecksumArguments,
+    CleanupArguments,
+    MigrationArguments,
+    PlanArguments,
+    RevertArguments,
+    StatusArguments,
+)
 
 if TYPE_CHECKING:
-    from spirit_py.api.options import (
-        ChecksumArguments,
-        CleanupArguments,
-        MigrationArguments,
-        PlanArguments,
-        RevertArguments,
-        StatusArguments,
-    )
     from spirit_py.batch.listing import BatchShown
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import MigrationConfig
@@ -33,48 +33,6 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 R = TypeVar("R")
-
-_EVENTS: Final = "the caller gets the events itself"
-_DOCS: Final = {"docs_url": "nothing is written to a terminal; the error has its code"}
-_OUTPUT: Final = {
-    **_DOCS,
-    "log_format": "nothing is written to a terminal",
-    **dict.fromkeys(("on_event", "hook_timeout"), _EVENTS),
-}
-_OF_MIGRATE: Final = {
-    **_OUTPUT,
-    "hook_veto": _EVENTS,
-    **dict.fromkeys(
-        ("tables", "exclude", "statements", "parallel", "on_failure", "yes"),
-        "of a batch: migrate_batch",
-    ),
-}
-NO_ARGUMENTS: Final = {
-    "migrate": _OF_MIGRATE,
-    "batch": {
-        **_OUTPUT,
-        "hook_veto": _EVENTS,
-        "yes": "nothing asks",
-        **dict.fromkeys(("table", "statement"), "of one table: migrate"),
-    },
-    "plan": {
-        **{name: reason for name, reason in _OF_MIGRATE.items() if name != "yes"},
-        "format": "the result has to_dict()",
-    },
-    "checksum": _OUTPUT,
-    "revert": _OUTPUT,
-    "status": {
-        **_DOCS,
-        "json": "the result has to_dict()",
-        "verbose": "nothing is written to a terminal",
-    },
-    "cleanup": {
-        **_DOCS,
-        "yes": "nothing asks",
-        "verbose": "nothing is written to a terminal",
-    },
-}
-"""Options of the command line that are no arguments here, with the reason."""
 
 
 def migrate(
@@ -128,7 +86,7 @@ def migration_config_of(**options: Unpack[MigrationArguments]) -> MigrationConfi
     from spirit_py.cli.migrate import migrate as command
     from spirit_py.cli.migrate import migration_config
 
-    return migration_config(option_values(command, options, without=NO_ARGUMENTS["migrate"]))
+    return migration_config(option_values(command, MigrationArguments, options))
 
 
 def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
@@ -145,7 +103,7 @@ def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
     from spirit_py.plan import make_plan
 
     refuse_in_fork()
-    values = option_values(command, options, without=NO_ARGUMENTS["plan"])
+    values = option_values(command, PlanArguments, options)
     return make_plan(migration_config(values), sample=values["sample"])
 
 
@@ -159,7 +117,7 @@ def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
     from spirit_py.cli.checksum import checksum as command
     from spirit_py.cli.checksum import compare_config
 
-    config = compare_config(option_values(command, options, without=NO_ARGUMENTS["checksum"]))
+    config = compare_config(option_values(command, ChecksumArguments, options))
 
     def work(reporter: Reporter, stop: StopSwitch) -> CompareReport:
         from spirit_py.compare import entry
@@ -178,7 +136,7 @@ def revert(**options: Unpack[RevertArguments]) -> None:
     from spirit_py.cli.revert import revert as command
     from spirit_py.cli.revert import revert_config
 
-    config = revert_config(option_values(command, options, without=NO_ARGUMENTS["revert"]))
+    config = revert_config(option_values(command, RevertArguments, options))
 
     def work(reporter: Reporter, stop: StopSwitch) -> None:
         from spirit_py.migration.reverse.revert import revert as swap_back
@@ -200,7 +158,7 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
     from spirit_py.migration.listing import migrations
 
     refuse_in_fork()
-    values = option_values(command, options, without=NO_ARGUMENTS["status"])
+    values = option_values(command, StatusArguments, options)
     complete(values)
     database, table = values["database"], values["table"]
     if table and not database:
@@ -229,7 +187,7 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     from spirit_py.migration.cleanup import clean_up
 
     refuse_in_fork()
-    values = option_values(command, options, without=NO_ARGUMENTS["cleanup"])
+    values = option_values(command, CleanupArguments, options)
     complete(values)
     lines: list[str] = []
     if values["batch"]:

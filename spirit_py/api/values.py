@@ -8,10 +8,10 @@ file and no login path is read unasked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import click
 
@@ -19,7 +19,6 @@ from spirit_py.cli.values import Duration, LoadLimits, Size, TableName
 from spirit_py.errors import UsageFault
 from spirit_py.sql import quote_identifier
 
-_SECRETS: Final = ("password", "target_password")
 #: Those by which a file is asked for.
 _FILES: Final = ("defaults_file", "defaults_extra_file")
 
@@ -30,13 +29,13 @@ def argument_name(option: click.Option) -> str:
 
 
 def option_values(
-    command: click.Command, given: Mapping[str, object], *, without: Iterable[str] = ()
+    command: click.Command, arguments: type, given: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return the values of all options of a command, by their parameters' names.
 
     Args:
+        arguments: the TypedDict of those that a program may give.
         given: keyword arguments; None means not given.
-        without: options that are no arguments.
 
     Raises:
         TypeError: there is no such argument.
@@ -47,7 +46,7 @@ def option_values(
         for option in command.params
         if isinstance(option, click.Option)
     }
-    if unknown := sorted(set(given) - (set(options) - set(without))):
+    if unknown := sorted(given.keys() - get_type_hints(arguments)):
         raise TypeError(f"{command.name}() got an unexpected keyword argument {unknown[0]!r}")
     asked = {name: value for name, value in given.items() if value is not None}
     asked.setdefault("no_defaults", True)
@@ -66,7 +65,7 @@ def _value(
     """Return the value of one option: given, or by default."""
     try:
         if name in asked:
-            return _cast(context, option, name, asked[name])
+            return _cast(context, option, asked[name])
         default = option.get_default(context)
         missing = option.value_is_missing(default)
         return option.type_cast_value(context, None if missing else default)
@@ -77,13 +76,13 @@ def _value(
         ) from None
 
 
-def _cast(context: click.Context, option: click.Option, name: str, value: Any) -> Any:
+def _cast(context: click.Context, option: click.Option, value: Any) -> Any:
     """Return a given value as the option's type reads it.
 
     Raises:
         BadParameter: it has a wrong value, or a type that stands for nothing on the command line.
     """
-    if name in _SECRETS:
+    if option.hide_input:
         return option.type_cast_value(context, value() if callable(value) else value)
     try:
         return option.type_cast_value(context, _plain(option, value))

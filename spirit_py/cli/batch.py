@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 from click.core import ParameterSource
 
 from spirit_py.cli.display import reporters_of
-from spirit_py.cli.groups import group, option
 from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say, say_more
 from spirit_py.cli.values import refuse_undecodable
 from spirit_py.codes import ErrorCode
@@ -22,6 +20,8 @@ from spirit_py.events.run import Summary
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spirit_py.batch.plan import BatchPlan
     from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.config import MigrationConfig
@@ -30,47 +30,6 @@ if TYPE_CHECKING:
 _BATCH: Final = ("tables", "statements")
 _ONLY_BATCH: Final = ("exclude", "parallel", "on_failure", "yes")
 _LARGEST_FILE: Final = 16 << 20
-
-batch_options = group(
-    option(
-        "--tables",
-        multiple=True,
-        metavar="SCHEMA.TABLE",
-        help="Change every table that matches, each by a migration of its own; both parts are"
-        " patterns of LIKE, a part in backquotes is a name; repeatable, goes with --alter.",
-    ),
-    option(
-        "--exclude",
-        multiple=True,
-        metavar="SCHEMA.TABLE",
-        help="With --tables: leave out the tables that match; repeatable.",
-    ),
-    option(
-        "--statements",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Carry out a file of ALTER TABLE and CREATE INDEX, each by a migration of its own.",
-    ),
-    option(
-        "--parallel",
-        type=click.IntRange(1, 64),
-        default=1,
-        show_default=True,
-        help="With --tables or --statements: migrations side by side; they share --threads.",
-    ),
-    option(
-        "--on-failure",
-        type=click.Choice(["stop", "continue"]),
-        default="stop",
-        show_default=True,
-        help="With --tables or --statements: whether further tables are begun after one has"
-        " failed.",
-    ),
-    # Not by the environment, where it would answer a question that nobody has seen.
-    click.option(
-        "--yes", is_flag=True, help="With --tables: change those that match without asking first."
-    ),
-)
-"""The options of a batch."""
 
 
 def is_batch(options: dict[str, Any]) -> bool:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from spirit_py.cli.display import reporters_of
-from spirit_py.cli.groups import (
-    connection_options,
-    docs_option,
-    group,
-    option,
-    spark_options,
-    tls_options,
-    warn_of_typed,
-    yield_option,
-)
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.records import hook_options, log_options, records_of, report_options
+from spirit_py.cli.records import records_of
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
-    Duration,
-    FiniteRange,
     complete,
     connection_of,
     given_server,
@@ -34,6 +22,7 @@ from spirit_py.config import CompareConfig
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary
+from spirit_py.options.commands import ChecksumCommand
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
@@ -47,85 +36,8 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 
-target_options = group(
-    option("--target-table", help="Table to compare with. [default: --table]"),
-    option("--target-database", help="Its schema. [default: --database]"),
-    option("--target-host", help="Its server, as host or host:port. [default: --host]"),
-    option("--target-port", type=click.IntRange(1, 65535), help="[default: --port]"),
-    option("--target-socket", help="[default: --socket]"),
-    option("--target-user", help="[default: --user]"),
-    option(
-        "--target-password",
-        prompt=True,
-        prompt_required=False,
-        hide_input=True,
-        default=None,
-        callback=warn_of_typed,
-        help="Asked for when given without a value. [default: --password]",
-    ),
-    option(
-        "--target-defaults-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="MySQL option file for the target's server; what it does not say is the source's.",
-    ),
-    tls_options("target-", " [default: the source's, if no --target-ssl option is given]"),
-)
-"""How to reach the target's server."""
-
-
 @click.command(cls=SectionedCommand, epilog=CHECKSUM_EXIT_CODES)
-@connection_options
-@option("--database", help="Schema of the source table.")
-@option("--table", help="The source table: what is right.")
-@target_options
-@option(
-    "--map",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Compare the source's column OLD with the target's NEW; repeatable.",
-)
-@option(
-    "--ignore-column",
-    "ignored",
-    multiple=True,
-    metavar="NAME",
-    help="Do not compare a column; repeatable.",
-)
-@option(
-    "--repair",
-    is_flag=True,
-    help="Make the target equal: its differing rows are deleted, and written as the source has"
-    " them. Refused where triggers or foreign keys of the target would act.",
-)
-@option(
-    "--no-lock",
-    is_flag=True,
-    help="Do not lock the tables (READ, for milliseconds) while the snapshots open.",
-)
-@option(
-    "--lock-wait-timeout",
-    type=FiniteRange(1, 3600),
-    default=2.5,
-    show_default=True,
-    help="Seconds that one request for that lock may wait; new writers wait behind it. It is not"
-    " requested while a writing transaction that is older than a second is in front.",
-)
-@option(
-    "--lock-timeout",
-    type=Duration(),
-    default="1h",
-    show_default=True,
-    help="Time in which that lock must be granted, by however many requests.",
-)
-@yield_option
-@option(
-    "--threads", type=click.IntRange(1, 256), help="Chunks compared at once. [default: 4 at most]"
-)
-@spark_options
-@report_options
-@hook_options
-@docs_option
-@log_options
+@options_of(ChecksumCommand)
 def checksum(**options: Any) -> None:
     """Compare two tables row by row, on one server or on two.
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from spirit_py.cli.groups import connection_options, docs_option, option
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.lines import tell_out
 from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
+from spirit_py.options.commands import CleanupCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,19 +26,7 @@ Exit codes:
 
 
 @click.command(cls=SectionedCommand, epilog=CLEANUP_EXIT_CODES)
-@connection_options
-@option("--database", default="", help="Schema of the table.")
-@option("--table", default="", help="The table whose migration is abandoned.")
-@option(
-    "--batch",
-    default="",
-    metavar="SCHEMA.TABLE",
-    help="Instead of a table: forget an abandoned batch; its record, as spirit-py status shows it.",
-)
-@option("--yes", is_flag=True, help="Do not ask; an old table is kept all the same.")
-@option("--drop-old", is_flag=True, help="With --yes: drop the old table of a finished swap too.")
-@docs_option
-@option("--verbose", is_flag=True, help="Tracebacks.")
+@options_of(CleanupCommand)
 def cleanup(**options: Any) -> None:
     """Drop the tables that an abandoned migration left, or the record of an abandoned batch.
 

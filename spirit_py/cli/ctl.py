@@ -6,12 +6,13 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from spirit_py.cli.groups import connection_options, docs_option, option
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.lines import show_lines, tell_out
 from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document, tell_document
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
+from spirit_py.options.commands import CtlCommand
 
 CTL_EXIT_CODES = """\b
 Verbs:
@@ -37,19 +38,7 @@ _VERBS: Final = (
 
 
 @click.command(cls=SectionedCommand, epilog=CTL_EXIT_CODES)
-@connection_options
-@option("--database", default="", help="Schema of the table.")
-@option("--table", default="", help="The table that is migrated; one of several that are together.")
-# Not by the environment, where it would drop what somebody else's abort means to keep.
-@click.option("--cleanup", is_flag=True, help="With abort: drop what was copied, too.")
-@option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="JSON for programs: what was done, or the error, as one object; with status one list.",
-)
-@docs_option
-@option("--verbose", is_flag=True, help="Tracebacks.")
+@options_of(CtlCommand)
 @click.argument("verb", type=click.Choice(_VERBS), metavar="VERB")
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
 def ctl(**options: Any) -> None:

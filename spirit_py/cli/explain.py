@@ -11,12 +11,13 @@ from typing import Final
 import click
 
 import spirit_py
-from spirit_py.cli.groups import docs_option
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.more import more_about
 from spirit_py.cli.outcome import ErrorsShown, output_errors
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import UsageFault
+from spirit_py.options.shared import DocsOption
 
 #: In a wheel the pages are part of the package, in a checkout they are in the documentation.
 _INSTALLED: Final = "error_pages"
@@ -84,7 +85,7 @@ def read_page(code: ErrorCode) -> Page:
     metavar="[CODE]...",
     shell_complete=lambda _c, _p, begun: [str(one) for one in ErrorCode if one.startswith(begun)],
 )
-@docs_option
+@options_of(DocsOption)
 def explain(codes: tuple[str, ...]) -> None:
     """Explain an error: what it means, what is left on the server, what to do.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from spirit_py.cli.sections import SECTIONS
+from spirit_py.cli.sections import in_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,16 +89,9 @@ def _help_of(command: click.Command) -> tuple[str, list[str]]:
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the options, section by section, in the order of ``--help``."""
-    left = {
-        str(one.name): record
-        for one in command.get_params(context)
-        if isinstance(one, click.Option) and (record := one.get_help_record(context)) is not None
-    }
-    for title, names in (*SECTIONS, ("General", tuple(left))):
-        found = [left.pop(name) for name in names if name in left]
-        if found:
-            yield f".SS {title}"
-        for option, meaning in found:
+    for title, found in in_sections(command, context).items():
+        yield f".SS {title}"
+        for _, (option, meaning) in found:
             first, *rest = option.split(" ", 1)
             yield from _entry(" ".join([rf"\fB{_text(first)}\fR", *map(_text, rest)]), meaning)
 

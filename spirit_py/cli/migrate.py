@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.batch import batch_config, batch_options, is_batch, run
+from spirit_py.cli.batch import batch_config, is_batch, run
 from spirit_py.cli.display import reporters_of
-from spirit_py.cli.groups import (
-    connection_options,
-    docs_option,
-    option,
-    spark_options,
-    statement_writes_option,
-    surroundings_options,
-    swap_options,
-    yield_option,
-)
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.outcome import (
     EXIT_CODES,
     ErrorsShown,
@@ -27,13 +18,9 @@ from spirit_py.cli.outcome import (
     leave_with,
     say,
 )
-from spirit_py.cli.records import hook_options, log_options, records_of, report_options, veto_option
+from spirit_py.cli.records import records_of
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
-    Duration,
-    DurationOrNever,
-    FiniteRange,
-    LoadLimits,
     complete,
     connection_of,
     named_alike,
@@ -42,6 +29,7 @@ from spirit_py.config import FeedOptions, MigrationConfig, SessionModes, host_an
 from spirit_py.errors import UnfinishedWork, UsageFault
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary
+from spirit_py.options.commands import MigrateCommand
 
 if TYPE_CHECKING:
     from spirit_py.status.report import MigrationReport
@@ -49,181 +37,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=SectionedCommand, epilog=EXIT_CODES)
-@connection_options
-@option("--database", default="", help="Schema of the table.")
-@option("--table", default="", help="Table to change; goes with --alter.")
-@option("--alter", default="", help="The clauses after ALTER TABLE t.")
-@option(
-    "--statement",
-    default="",
-    help="A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter; several tables,"
-    " with a semicolon between, are changed at one moment.",
-)
-@batch_options
-@option(
-    "--threads", type=click.IntRange(1, 256), help="Chunks copied at once. [default: 4 at most]"
-)
-@option(
-    "--target-chunk-time",
-    type=FiniteRange(0.01, 60),
-    default=0.5,
-    show_default=True,
-    help="Seconds that one chunk should take.",
-)
-@option(
-    "--nice",
-    metavar="RATIO",
-    type=FiniteRange(0, 100),
-    default=0.0,
-    show_default=True,
-    help="Seconds of rest for each second of the copy's work: 1 halves its speed.",
-)
-@option(
-    "--aggressive",
-    is_flag=True,
-    help="Use all threads and large transactions, whoever else uses the server; by default the"
-    " work slows down where the commits of others take twice as long as without it.",
-)
-@option(
-    "--max-load",
-    type=LoadLimits(),
-    default=(),
-    metavar="NAME=VALUE,...",
-    help="Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
-)
-@option(
-    "--critical-load",
-    type=LoadLimits(),
-    default=(),
-    metavar="NAME=VALUE,...",
-    help="End the run above such a value, seen twice in half a second; the same command carries"
-    " on.",
-)
-@option(
-    "--defer-indexes",
-    type=click.Choice(["auto", "on", "off"]),
-    default="auto",
-    show_default=True,
-    help="Leave secondary indexes that are not unique out while rows are copied, and build them"
-    " afterwards, before the checksum. auto: where they are large beside the buffer pool and no"
-    " replica would have to apply one long ADD INDEX.",
-)
-@surroundings_options
-@swap_options
-@option(
-    "--drop-old-after",
-    type=DurationOrNever(),
-    default="0s",
-    show_default=True,
-    help="Time after the swap before which the old table is not dropped, such as 1h; never: leave"
-    " it to spirit-py cleanup --drop-old. A column that could be dropped at once is then dropped by"
-    " a copy, so that there is an old table.",
-)
-@option(
-    "--sql-mode",
-    metavar="MODES",
-    default=None,
-    help="Change the table as an ALTER in a session with this sql_mode would, not under the"
-    " server's: for a definition that only an older one accepts. Values are never shortened or"
-    " replaced all the same.",
-)
-@option(
-    "--allow-zero-dates",
-    is_flag=True,
-    help="The same under the server's sql_mode without NO_ZERO_DATE and NO_ZERO_IN_DATE.",
-)
-@option(
-    "--innodb-strict-mode",
-    type=click.Choice(["on", "off"]),
-    default=None,
-    help="The same with this innodb_strict_mode: off accepts a definition whose rows may become"
-    " too long for a page.",
-)
-@option(
-    "--triggers",
-    type=click.Choice(["keep", "refuse"]),
-    default="keep",
-    show_default=True,
-    help="keep: the changed table has the same triggers, from the moment of the swap. refuse: a"
-    " table with triggers is not migrated.",
-)
-@option("--no-shortcut", is_flag=True, help="Copy even where INSTANT or INPLACE would do.")
-@option(
-    "--dry-run",
-    is_flag=True,
-    help="Do everything but the swap, under the real load; report, and leave nothing behind.",
-)
-@option(
-    "--writes-only-here",
-    is_flag=True,
-    help="State that no session writes the table through another server (several primaries, Galera,"
-    " circular replication) until the swap has reached it: the table lock holds on this one alone.",
-)
-@option(
-    "--defer-cutover",
-    is_flag=True,
-    help="Create a sentinel table (_t_snt) and swap only when it was dropped.",
-)
-@option(
-    "--defer-timeout",
-    type=Duration(least=1),
-    default="48h",
-    show_default=True,
-    help="How long to wait for that; the same command carries on later.",
-)
-@option(
-    "--recheck-interval",
-    type=Duration(least=1),
-    default="10m",
-    show_default=True,
-    help="Pause between two checksums while the cutover is deferred.",
-)
-@yield_option
-@option("--no-repair", is_flag=True, help="Fail when the checksum finds a difference.")
-@option(
-    "--recompute-generated",
-    is_flag=True,
-    help="Accept that stored generated columns are recomputed under the server's own time zone"
-    " and settings, where sessions of other settings stored other values.",
-)
-@option(
-    "--allow-nullable-unique-key",
-    is_flag=True,
-    help="Tell rows apart by a unique key with nullable columns where there is no other key; a row"
-    " with NULL in it stops the run.",
-)
-@option(
-    "--keep-old-current",
-    type=Duration(least=1),
-    default=0.0,
-    help="Keep the old table up to date for this long after the swap, for spirit-py revert.",
-)
-@option(
-    "--checkpoint-max-age",
-    type=Duration(least=1),
-    default="7d",
-    show_default=True,
-    help="Do not carry on from a checkpoint that is older.",
-)
-@option(
-    "--start-afresh",
-    is_flag=True,
-    help="Drop the rows that an unfinished migration of the table has copied, where this command"
-    " cannot carry on with them; without it a terminal asks, and anything else is refused.",
-)
-@option(
-    "--tag-own-writes",
-    is_flag=True,
-    help="Let the server not send the copy's own writes to the change feed; needs GTIDs. Leaves an"
-    " identifier in gtid_executed for good.",
-)
-@statement_writes_option
-@spark_options
-@report_options
-@hook_options
-@veto_option
-@docs_option
-@log_options
+@options_of(MigrateCommand)
 def migrate(**options: Any) -> None:
     """Change a table online.
 

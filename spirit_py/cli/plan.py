@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from spirit_py.cli.batch import batch_config, is_batch
-from spirit_py.cli.groups import option
-from spirit_py.cli.migrate import migrate, migration_config, settings
+from spirit_py.cli.groups import options_of
+from spirit_py.cli.migrate import migration_config, settings
 from spirit_py.cli.outcome import ErrorsShown, leave_with, output_errors, show_document
 from spirit_py.cli.sections import SectionedCommand
+from spirit_py.options.commands import PlanCommand
 from spirit_py.status.lines import one_line
 
 if TYPE_CHECKING:
@@ -33,19 +34,7 @@ _NARROWEST: Final = 40
 
 
 @click.command(cls=SectionedCommand, epilog=PLAN_EXIT_CODES)
-@option(
-    "--format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one document for programs.",
-)
-@option(
-    "--sample/--no-sample",
-    default=True,
-    show_default=True,
-    help="Measure the time by copying some rows into a temporary table, for a few seconds at most.",
-)
+@options_of(PlanCommand)
 def plan(**options: Any) -> None:
     """Show what migrate would do with the same options, and why; write nothing.
 
@@ -66,10 +55,6 @@ def plan(**options: Any) -> None:
             with output_errors():
                 show(text_of(made))
         leave_with(2 if made.refused else 0)
-
-
-# The words behind `migrate` are those behind `plan`.
-plan.params[:0] = [one for one in migrate.params if one.name not in {"yes", "help"}]
 
 
 def _unused(options: dict[str, Any]) -> list[str]:

@@ -7,20 +7,14 @@ from typing import Any
 import click
 
 from spirit_py.cli.display import reporters_of
-from spirit_py.cli.groups import (
-    connection_options,
-    docs_option,
-    option,
-    spark_options,
-    statement_writes_option,
-    swap_options,
-)
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.records import hook_options, log_options, records_of, report_options
+from spirit_py.cli.records import records_of
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import FeedOptions, RevertConfig
 from spirit_py.errors import UsageFault
+from spirit_py.options.commands import RevertCommand
 
 REVERT_EXIT_CODES = """\b
 Exit codes:
@@ -32,18 +26,7 @@ Exit codes:
 
 
 @click.command(cls=SectionedCommand, epilog=REVERT_EXIT_CODES)
-@connection_options
-@option("--database", help="Schema of the table.")
-@option("--table", help="Table whose change is to be undone.")
-@option("--skip-drop", is_flag=True, help="Keep the table that is swapped out, as _TABLE_undone.")
-@option("--threads", type=click.IntRange(1, 256), help="Rows are compared by so many tasks.")
-@swap_options
-@statement_writes_option
-@spark_options
-@report_options
-@hook_options
-@docs_option
-@log_options
+@options_of(RevertCommand)
 def revert(**options: Any) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.groups import connection_options, docs_option, option
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.lines import show_lines
 from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
 from spirit_py.cli.sections import SectionedCommand
-from spirit_py.cli.values import Duration, complete, connection_of
+from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
+from spirit_py.options.commands import StatusCommand
 
 if TYPE_CHECKING:
     from spirit_py.batch.listing import BatchShown
@@ -26,21 +27,7 @@ Exit codes:
 
 
 @click.command(cls=SectionedCommand, epilog=STATUS_EXIT_CODES)
-@connection_options
-@option("--database", default="", help="Schema to look in. [default: all of them]")
-@option("--table", default="", help="Table of it. [default: all of them]")
-@option(
-    "--checkpoint-max-age",
-    type=Duration(),
-    default="7d",
-    show_default=True,
-    help="Age from which on the migrate command would not carry on.",
-)
-@option(
-    "--json", "as_json", is_flag=True, help="JSON for programs: one list; an error as one object."
-)
-@docs_option
-@option("--verbose", is_flag=True, help="Tracebacks.")
+@options_of(StatusCommand)
 def status(**options: Any) -> None:
     """Show migrations that were stopped or are under way, and batches of them; touch nothing.
 

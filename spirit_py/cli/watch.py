@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.groups import connection_options, docs_option, option, statement_writes_option
+from spirit_py.cli.groups import options_of
 from spirit_py.cli.outcome import ErrorsShown, leave_with, say, show
-from spirit_py.cli.records import log_options
 from spirit_py.cli.sections import SectionedCommand
-from spirit_py.cli.values import FiniteRange, complete, connection_of, named_alike
+from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
+from spirit_py.options.commands import WatchCommand
 
 if TYPE_CHECKING:
     from spirit_py.events.event import Event
@@ -29,27 +29,7 @@ Exit codes:
 
 
 @click.command(cls=SectionedCommand, epilog=WATCH_EXIT_CODES)
-@connection_options
-@option("--database", default="", help="Schema to follow. [default: all of them]")
-@option("--table", default="", help="Table of it to follow. [default: all of them]")
-@option("--from", "position", default="", help="Position that an earlier run ended at, or now.")
-@option("--until", type=click.Choice(["now"]), help="End where the server is when this starts.")
-@option(
-    "--format",
-    type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-    help="JSON for programs, text for people.",
-)
-@option(
-    "--heartbeat",
-    type=FiniteRange(0, 86400),
-    default=0.0,
-    help="Seconds of quiet after which to print a heartbeat. [default: never]",
-)
-@statement_writes_option
-@docs_option
-@log_options
+@options_of(WatchCommand)
 def watch(**options: Any) -> None:
     """Print every committed change as it happens, one event a line.
 
@@ -90,7 +70,7 @@ def watch_config(options: dict[str, Any]) -> WatchConfig:
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")
     alike = named_alike(WatchConfig, options)
-    if alike["position"] == "now":
+    if alike.get("position") == "now":
         alike["position"] = ""
     return WatchConfig(
         connection=connection_of(options), until_now=options["until"] == "now", **alike

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.cli import SUMMARIES, main
-from spirit_py.cli.sections import SECTIONS, SectionedCommand
+from spirit_py.cli.sections import SectionedCommand
 
 #: All but the one that prints scripts, and has no option.
 COMMANDS = sorted(set(main.commands) - {"completion"})
@@ -24,7 +24,7 @@ def test_every_option_has_a_section(command):
     found = main.commands[command]
     assert isinstance(found, SectionedCommand)
     shown = CliRunner().invoke(main, [command, "--help"]).output
-    assert "Other options" not in shown, "add it to SECTIONS in cli/sections.py"
+    assert "General:" not in shown, "declare it in spirit_py/options"
     for parameter in found.params:
         if isinstance(parameter, click.Option):
             longest = max(parameter.opts, key=len)
@@ -57,12 +57,6 @@ def test_the_list_of_commands_imports_none_of_them():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_a_section_names_only_options_that_exist():
-    """A section keeps no name of an option that is gone."""
-    known = {parameter.name for command in main.commands.values() for parameter in command.params}
-    assert {name for _, names in SECTIONS for name in names} - known == {"help"}
 
 
 def test_the_first_screen_of_migrate_is_enough_to_begin():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from alembic.runtime.migration import MigrationContext
     from sqlalchemy import Executable
 
-    from spirit_py.api.options import MigrationArguments
+    from spirit_py.options.commands import MigrationArguments
 
 
 class HasContext(Protocol):

@@ -1,0 +1,474 @@
+"""The options of each command: ``...Arguments`` are the library's, ``...Command`` add to these.
+
+What ``...Command`` has beside ``...Arguments`` is of the command line alone: its output, and
+questions on a terminal. Every argument may be left out. Durations are seconds, a ``timedelta``, or
+a text as on the command line (``"90s"``, ``"2h"``); sizes are bytes or a text (``"20G"``).
+"""
+
+from typing import Annotated, Literal, TypedDict
+
+from spirit_py.config import IndexMode, OnFailure, TriggerMode
+from spirit_py.options.declaring import (
+    Limits,
+    Names,
+    Pairs,
+    Seconds,
+    SecondsOrNever,
+    Size,
+    Statements,
+    Url,
+    Windows,
+)
+from spirit_py.options.shared import (
+    BEGIN,
+    COMPARISON,
+    DEFINITIONS,
+    LOCKS,
+    MANY,
+    OLD_TABLE,
+    OUTPUT,
+    SPEED,
+    UNFINISHED,
+    WAIT,
+    WRITERS,
+    ConnectionArguments,
+    DocsOption,
+    FormatOption,
+    LogOption,
+    PassableOption,
+    PlanFormatOption,
+    ReportOptions,
+    RunOutput,
+    SampleOption,
+    SparkOptions,
+    SwapOptions,
+    TargetOptions,
+    TracebackOption,
+    VerboseOption,
+    VetoOption,
+)
+
+
+class _Schema(TypedDict, total=False):
+    database: Annotated[str, BEGIN(default=""), "Schema of the table."]
+
+
+class _Table(TypedDict, total=False):
+    table: Annotated[str, BEGIN(), "Table to change; goes with --alter."]
+
+
+class _Alter(TypedDict, total=False):
+    alter: Annotated[str, BEGIN(), "The clauses after ALTER TABLE t."]
+
+
+class _Statement(TypedDict, total=False):
+    statement: Annotated[
+        str,
+        BEGIN(),
+        "A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter; several tables,"
+        " with a semicolon between, are changed at one moment.",
+    ]
+
+
+class _BatchOptions(TypedDict, total=False):
+    tables: Annotated[
+        Names,
+        MANY(metavar="SCHEMA.TABLE"),
+        "Change every table that matches, each by a migration of its own; both parts are patterns"
+        " of LIKE, a part in backquotes is a name; repeatable, goes with --alter.",
+    ]
+    exclude: Annotated[
+        Names,
+        MANY(metavar="SCHEMA.TABLE"),
+        "With --tables: leave out the tables that match; repeatable.",
+    ]
+    statements: Annotated[
+        Statements,
+        MANY(),
+        "Carry out a file of ALTER TABLE and CREATE INDEX, each by a migration of its own.",
+    ]
+    parallel: Annotated[
+        int,
+        MANY(least=1, most=64, default=1),
+        "With --tables or --statements: migrations side by side; they share --threads.",
+    ]
+    on_failure: Annotated[
+        OnFailure,
+        MANY(default="stop"),
+        "With --tables or --statements: whether further tables are begun after one has failed.",
+    ]
+
+
+class _WaitOptions(TypedDict, total=False):
+    max_load: Annotated[
+        Limits,
+        WAIT(metavar="NAME=VALUE,..."),
+        "Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
+    ]
+    critical_load: Annotated[
+        Limits,
+        WAIT(metavar="NAME=VALUE,..."),
+        "End the run above such a value, seen twice in half a second; the same command carries on.",
+    ]
+    max_lag: Annotated[
+        Seconds,
+        WAIT(),
+        "Wait while a replica is further behind. A replica that cannot be read then holds the"
+        " migration back; 0 looks at none. [default: 1.5s, for the replicas that can be read]",
+    ]
+    replica: Annotated[
+        Names,
+        WAIT(parameter="replicas", metavar="HOST[:PORT]"),
+        "Replica whose lag is watched; repeatable. [default: those that the server knows]",
+    ]
+    throttle_http: Annotated[
+        Url,
+        WAIT(metavar="URL"),
+        "Wait while a HEAD request to this endpoint is answered by anything but 200.",
+    ]
+    throttle_query: Annotated[
+        str,
+        WAIT(metavar="SELECT"),
+        "Wait while the first value of this query is not 0; a text is shown as the reason.",
+    ]
+    allow: Annotated[
+        Windows,
+        WAIT(metavar="HH:MM-HH:MM[,...]"),
+        "Work and swap at these times of the day alone, by this machine's clock or at an offset:"
+        " 22:00-06:00+01:00; repeatable.",
+    ]
+    min_free_disk: Annotated[
+        Size,
+        WAIT(),
+        "Wait while less is free where a server on this machine writes; 0 for no limit. [default:"
+        " 256M, where that can be seen]",
+    ]
+    max_binlog_space: Annotated[
+        Size, WAIT(), "Wait while the server's binary logs are larger than this together."
+    ]
+    max_history_length: Annotated[
+        int, WAIT(least=0), "Wait while InnoDB's history is longer than this."
+    ]
+    max_checkpoint_age: Annotated[
+        float,
+        WAIT(least=0, most=100, metavar="PERCENT"),
+        "Wait while more of the redo log is in use than this.",
+    ]
+
+
+class _EachOptions(
+    ConnectionArguments,
+    _Alter,
+    _WaitOptions,
+    SwapOptions,
+    PassableOption,
+    SparkOptions,
+    ReportOptions,
+    VerboseOption,
+    total=False,
+):
+    """How tables are migrated."""
+
+    dry_run: Annotated[
+        bool,
+        BEGIN(),
+        "Do everything but the swap, under the real load; report, and leave nothing behind.",
+    ]
+    threads: Annotated[int, SPEED(least=1, most=256), "Chunks copied at once. [default: 4 at most]"]
+    target_chunk_time: Annotated[
+        Seconds, SPEED(least=0.01, most=60, default=0.5), "Seconds that one chunk should take."
+    ]
+    aggressive: Annotated[
+        bool,
+        SPEED(),
+        "Use all threads and large transactions, whoever else uses the server; by default the"
+        " work slows down where the commits of others take twice as long as without it.",
+    ]
+    nice: Annotated[
+        float,
+        SPEED(metavar="RATIO", least=0, most=100, default=0.0),
+        "Seconds of rest for each second of the copy's work: 1 halves its speed.",
+    ]
+    defer_indexes: Annotated[
+        IndexMode,
+        SPEED(default="auto"),
+        "Leave secondary indexes that are not unique out while rows are copied, and build them"
+        " afterwards, before the checksum. auto: where they are large beside the buffer pool and"
+        " no replica would have to apply one long ADD INDEX.",
+    ]
+    tag_own_writes: Annotated[
+        bool,
+        SPEED(),
+        "Let the server not send the copy's own writes to the change feed; needs GTIDs. Leaves an"
+        " identifier in gtid_executed for good.",
+    ]
+    no_shortcut: Annotated[bool, SPEED(), "Copy even where INSTANT or INPLACE would do."]
+    triggers: Annotated[
+        TriggerMode,
+        LOCKS(default="keep"),
+        "keep: the changed table has the same triggers, from the moment of the swap. refuse: a"
+        " table with triggers is not migrated.",
+    ]
+    defer_cutover: Annotated[
+        bool, LOCKS(), "Create a sentinel table (_t_snt) and swap only when it was dropped."
+    ]
+    defer_timeout: Annotated[
+        Seconds,
+        LOCKS(least=1, default="48h"),
+        "How long to wait for that; the same command carries on later.",
+    ]
+    keep_old_current: Annotated[
+        Seconds,
+        OLD_TABLE(least=1),
+        "Keep the old table up to date for this long after the swap, for spirit-py revert.",
+    ]
+    drop_old_after: Annotated[
+        SecondsOrNever,
+        OLD_TABLE(default="0s"),
+        "Time after the swap before which the old table is not dropped, such as 1h; never: leave"
+        " it to spirit-py cleanup --drop-old. A column that could be dropped at once is then"
+        " dropped by a copy, so that there is an old table.",
+    ]
+    no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
+    recompute_generated: Annotated[
+        bool,
+        COMPARISON(),
+        "Accept that stored generated columns are recomputed under the server's own time zone and"
+        " settings, where sessions of other settings stored other values.",
+    ]
+    recheck_interval: Annotated[
+        Seconds,
+        COMPARISON(least=1, default="10m"),
+        "Pause between two checksums while the cutover is deferred.",
+    ]
+    sql_mode: Annotated[
+        str,
+        DEFINITIONS(metavar="MODES"),
+        "Change the table as an ALTER in a session with this sql_mode would, not under the"
+        " server's: for a definition that only an older one accepts. Values are never shortened"
+        " or replaced all the same.",
+    ]
+    allow_zero_dates: Annotated[
+        bool,
+        DEFINITIONS(),
+        "The same under the server's sql_mode without NO_ZERO_DATE and NO_ZERO_IN_DATE.",
+    ]
+    innodb_strict_mode: Annotated[
+        Literal["on", "off"],
+        DEFINITIONS(),
+        "The same with this innodb_strict_mode: off accepts a definition whose rows may become"
+        " too long for a page.",
+    ]
+    allow_nullable_unique_key: Annotated[
+        bool,
+        DEFINITIONS(),
+        "Tell rows apart by a unique key with nullable columns where there is no other key; a row"
+        " with NULL in it stops the run.",
+    ]
+    checkpoint_max_age: Annotated[
+        Seconds,
+        UNFINISHED(least=1, default="7d"),
+        "Do not carry on from a checkpoint that is older.",
+    ]
+    start_afresh: Annotated[
+        bool,
+        UNFINISHED(),
+        "Drop the rows that an unfinished migration of the table has copied, where this command"
+        " cannot carry on with them; without it a terminal asks, and anything else is refused.",
+    ]
+    writes_only_here: Annotated[
+        bool,
+        WRITERS(first=True),
+        "State that no session writes the table through another server (several primaries,"
+        " Galera, circular replication) until the swap has reached it: the table lock holds on"
+        " this one alone.",
+    ]
+
+
+class _Compared(TypedDict, total=False):
+    map: Annotated[
+        Pairs,
+        COMPARISON(metavar="OLD=NEW"),
+        "Compare the source's column OLD with the target's NEW; repeatable.",
+    ]
+    ignore_column: Annotated[
+        Names,
+        COMPARISON(parameter="ignored", metavar="NAME"),
+        "Do not compare a column; repeatable.",
+    ]
+    repair: Annotated[
+        bool,
+        COMPARISON(),
+        "Make the target equal: its differing rows are deleted, and written as the source has"
+        " them. Refused where triggers or foreign keys of the target would act.",
+    ]
+
+
+class _Yield(TypedDict, total=False):
+    checksum_yield_timeout: Annotated[
+        Seconds,
+        COMPARISON(least=1, default="1h"),
+        "Age at which the checksum gives its snapshot back and takes a new one.",
+    ]
+
+
+class MigrationArguments(_EachOptions, _Yield, _Schema, _Table, _Statement, total=False):
+    """The options of ``spirit-py migrate``, but those of a batch and of its output."""
+
+
+class BatchArguments(_EachOptions, _Yield, _Schema, _BatchOptions, total=False):
+    """The options of ``spirit-py migrate`` for many tables, but those of its output.
+
+    ``statements`` is the name of a file, or the statements themselves in a list.
+    """
+
+
+class PlanArguments(MigrationArguments, SampleOption, total=False):
+    """The options of ``spirit-py plan``, but those of a batch and of its output."""
+
+
+class MigrateCommand(MigrationArguments, _BatchOptions, RunOutput, VetoOption, total=False):
+    """The options of ``spirit-py migrate``."""
+
+    # Not by the environment, where it would answer a question that nobody has seen.
+    yes: Annotated[
+        bool,
+        OUTPUT(environment=False),
+        "With --tables: change those that match without asking first.",
+    ]
+
+
+class PlanCommand(
+    PlanArguments, _BatchOptions, RunOutput, VetoOption, PlanFormatOption, total=False
+):
+    """The options of ``spirit-py plan``: those behind ``migrate`` are those behind ``plan``."""
+
+
+class ChecksumArguments(
+    ConnectionArguments,
+    TargetOptions,
+    _Compared,
+    _Yield,
+    SparkOptions,
+    ReportOptions,
+    VerboseOption,
+    total=False,
+):
+    """The options of ``spirit-py checksum``, but those of its output."""
+
+    database: Annotated[str, BEGIN(), "Schema of the source table."]
+    table: Annotated[str, BEGIN(), "The source table: what is right."]
+    threads: Annotated[
+        int, SPEED(least=1, most=256), "Chunks compared at once. [default: 4 at most]"
+    ]
+    lock_wait_timeout: Annotated[
+        Seconds,
+        LOCKS(least=1, most=3600, default=2.5),
+        "Seconds that one request for that lock may wait; new writers wait behind it. It is not"
+        " requested while a writing transaction that is older than a second is in front.",
+    ]
+    lock_timeout: Annotated[
+        Seconds,
+        LOCKS(default="1h"),
+        "Time in which that lock must be granted, by however many requests.",
+    ]
+    no_lock: Annotated[
+        bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
+    ]
+
+
+class ChecksumCommand(ChecksumArguments, RunOutput, total=False):
+    """The options of ``spirit-py checksum``."""
+
+
+class RevertArguments(
+    ConnectionArguments,
+    SwapOptions,
+    PassableOption,
+    SparkOptions,
+    ReportOptions,
+    VerboseOption,
+    total=False,
+):
+    """The options of ``spirit-py revert``, but those of its output."""
+
+    database: Annotated[str, BEGIN(default=""), "Schema of the table."]
+    table: Annotated[str, BEGIN(), "Table whose change is to be undone."]
+    threads: Annotated[int, SPEED(least=1, most=256), "Rows are compared by so many tasks."]
+    skip_drop: Annotated[bool, OLD_TABLE(), "Keep the table that is swapped out, as _TABLE_undone."]
+
+
+class RevertCommand(RevertArguments, RunOutput, total=False):
+    """The options of ``spirit-py revert``."""
+
+
+class StatusArguments(ConnectionArguments, total=False):
+    """The options of ``spirit-py status``, but those of its output."""
+
+    database: Annotated[str, BEGIN(), "Schema to look in. [default: all of them]"]
+    table: Annotated[str, BEGIN(default=""), "Table of it. [default: all of them]"]
+    checkpoint_max_age: Annotated[
+        Seconds,
+        UNFINISHED(default="7d"),
+        "Age from which on the migrate command would not carry on.",
+    ]
+
+
+class StatusCommand(StatusArguments, DocsOption, TracebackOption, total=False):
+    """The options of ``spirit-py status``."""
+
+    json: Annotated[
+        bool,
+        OUTPUT(first=True, parameter="as_json"),
+        "JSON for programs: one list; an error as one object.",
+    ]
+
+
+class CleanupArguments(ConnectionArguments, _Schema, total=False):
+    """The options of ``spirit-py cleanup``; it does not ask."""
+
+    table: Annotated[str, BEGIN(), "The table whose migration is abandoned."]
+    batch: Annotated[
+        str,
+        MANY(metavar="SCHEMA.TABLE"),
+        "Instead of a table: forget an abandoned batch; its record, as spirit-py status shows it.",
+    ]
+    drop_old: Annotated[bool, OLD_TABLE(), "With --yes: drop the old table of a finished swap too."]
+
+
+class CleanupCommand(CleanupArguments, DocsOption, TracebackOption, total=False):
+    """The options of ``spirit-py cleanup``."""
+
+    yes: Annotated[bool, OUTPUT(), "Do not ask; an old table is kept all the same."]
+
+
+class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, total=False):
+    """The options of ``spirit-py ctl``."""
+
+    table: Annotated[str, BEGIN(), "The table that is migrated; one of several that are together."]
+    # Not by the environment, where it would drop what somebody else's abort means to keep.
+    cleanup: Annotated[bool, OLD_TABLE(environment=False), "With abort: drop what was copied, too."]
+    json: Annotated[
+        bool,
+        OUTPUT(first=True, parameter="as_json"),
+        "JSON for programs: what was done, or the error, as one object; with status one list.",
+    ]
+
+
+class WatchCommand(
+    ConnectionArguments,
+    PassableOption,
+    FormatOption,
+    LogOption,
+    DocsOption,
+    VerboseOption,
+    total=False,
+):
+    """The options of ``spirit-py watch``."""
+
+    database: Annotated[str, BEGIN(), "Schema to follow. [default: all of them]"]
+    table: Annotated[str, BEGIN(), "Table of it to follow. [default: all of them]"]
+    from_: Annotated[
+        str, BEGIN(parameter="position"), "Position that an earlier run ended at, or now."
+    ]
+    until: Annotated[Literal["now"], BEGIN(), "End where the server is when this starts."]

@@ -1,0 +1,273 @@
+"""The options that several commands have, in the groups in which they have them."""
+
+from typing import Annotated, Final, Literal, TypedDict
+
+from spirit_py.config import DEFAULT_PORT, GuardMode, KillMode, LineFormat
+from spirit_py.options.declaring import (
+    Address,
+    AnyPath,
+    Dsn,
+    FileRead,
+    FileWritten,
+    Password,
+    Seconds,
+    Section,
+    SparkSettings,
+    SslMode,
+    TableNames,
+    Url,
+)
+from spirit_py.records import LogFormat
+
+BEGIN: Final = Section("To begin")
+MANY: Final = Section("Many tables")
+CONNECTION: Final = Section("Connection")
+TARGET: Final = Section("Target server")
+SPEED: Final = Section("Speed")
+WAIT: Final = Section("Reasons to wait")
+LOCKS: Final = Section("Locks and the swap")
+OLD_TABLE: Final = Section("The old table")
+COMPARISON: Final = Section("Comparison")
+DEFINITIONS: Final = Section("Old definitions")
+UNFINISHED: Final = Section("An unfinished migration")
+WRITERS: Final = Section("Other writers")
+SPARK: Final = Section("Spark")
+OUTPUT: Final = Section("Output")
+HOOKS: Final = Section("Hooks")
+
+_SSL_MODE: Final = "As the mysql client's: whether TLS is used, and what is verified."
+_SOURCES_TLS: Final = " [default: the source's, if no --target-ssl option is given]"
+
+
+class ConnectionArguments(TypedDict, total=False):
+    """How to reach the server.
+
+    No MySQL option file is read unless it is named, or ``no_defaults=False`` asks for the usual
+    ones; the environment is not read either. ``password`` may be a function: it is called once,
+    when the run is prepared, and what it returns opens every session of the run.
+    """
+
+    host: Annotated[str, BEGIN(), "Server, as host or host:port."]
+    user: Annotated[str, BEGIN(), "User name. [default: the option file's, or the login name]"]
+    password: Annotated[
+        Password, BEGIN(variables=("MYSQL_PWD",)), "Password; asked for when given without a value."
+    ]
+    port: Annotated[int, CONNECTION(least=1, most=65535), f"TCP port. [default: {DEFAULT_PORT}]"]
+    socket: Annotated[str, CONNECTION(), "Unix socket, instead of host and port."]
+    dsn: Annotated[
+        Dsn,
+        CONNECTION(default="", metavar="URL"),
+        "All of that as mysql://user@host:port/schema; the other options count more.",
+    ]
+    login_path: Annotated[
+        str, CONNECTION(default=""), "Group of ~/.mylogin.cnf, as mysql_config_editor writes it."
+    ]
+    defaults_file: Annotated[
+        FileRead,
+        CONNECTION(),
+        "Read this MySQL option file and no other: its groups [client] and [spirit-py]. [default:"
+        " /etc/my.cnf, /etc/mysql/my.cnf, ~/.my.cnf]",
+    ]
+    defaults_extra_file: Annotated[FileRead, CONNECTION(), "Read this one too, before ~/.my.cnf."]
+    defaults_group_suffix: Annotated[
+        str, CONNECTION(default=""), "Read the groups with this suffix, too."
+    ]
+    no_defaults: Annotated[bool, CONNECTION(), "Read no option file but a login path."]
+    ssl_mode: Annotated[
+        SslMode, CONNECTION(), f"{_SSL_MODE} [default: VERIFY_CA with --ssl-ca, else PREFERRED]"
+    ]
+    ssl_ca: Annotated[AnyPath, CONNECTION(), "Authority of the certificate, PEM."]
+    ssl_capath: Annotated[AnyPath, CONNECTION(), "Folder of authorities."]
+    ssl_cert: Annotated[AnyPath, CONNECTION(), "Client certificate, PEM."]
+    ssl_key: Annotated[AnyPath, CONNECTION(), "Its private key, PEM."]
+
+
+class TargetOptions(TypedDict, total=False):
+    """How to reach the server that a table is compared on."""
+
+    target_host: Annotated[str, TARGET(), "Its server, as host or host:port. [default: --host]"]
+    target_port: Annotated[int, TARGET(least=1, most=65535), "[default: --port]"]
+    target_socket: Annotated[str, TARGET(), "[default: --socket]"]
+    target_user: Annotated[str, TARGET(), "[default: --user]"]
+    target_password: Annotated[
+        Password, TARGET(), "Asked for when given without a value. [default: --password]"
+    ]
+    target_database: Annotated[str, TARGET(), "Its schema. [default: --database]"]
+    target_table: Annotated[str, TARGET(), "Table to compare with. [default: --table]"]
+    target_defaults_file: Annotated[
+        FileRead,
+        TARGET(),
+        "MySQL option file for the target's server; what it does not say is the source's.",
+    ]
+    target_ssl_mode: Annotated[SslMode, TARGET(), _SSL_MODE + _SOURCES_TLS]
+    target_ssl_ca: Annotated[AnyPath, TARGET(), f"Authority of the certificate, PEM.{_SOURCES_TLS}"]
+    target_ssl_capath: Annotated[AnyPath, TARGET(), f"Folder of authorities.{_SOURCES_TLS}"]
+    target_ssl_cert: Annotated[AnyPath, TARGET(), f"Client certificate, PEM.{_SOURCES_TLS}"]
+    target_ssl_key: Annotated[AnyPath, TARGET(), f"Its private key, PEM.{_SOURCES_TLS}"]
+
+
+class SwapOptions(TypedDict, total=False):
+    """Locks on the table: how they are requested, and whom they may end."""
+
+    lock_wait_timeout: Annotated[
+        Seconds,
+        LOCKS(least=1, most=3600, default=2.5),
+        "Seconds that one request for a lock on the table waits at most: so long may the"
+        " application's new statements wait behind it. It is not requested at all while a"
+        " transaction that is older than a second is in front.",
+    ]
+    cutover_timeout: Annotated[
+        Seconds,
+        LOCKS(default="1d"),
+        "Time in which the swap must get its lock, by however many requests; then the run ends,"
+        " and the same command carries on.",
+    ]
+    kill_blockers: Annotated[
+        KillMode,
+        LOCKS(default="never"),
+        "Whom to end who is in front of such a lock: nobody; sessions that sit idle in a"
+        " transaction; those and running statements.",
+    ]
+    kill_after: Annotated[
+        Seconds,
+        LOCKS(least=0.1, most=86400, default=30.0),
+        "Seconds for which such a session must have been in front.",
+    ]
+    snapshot_guard: Annotated[
+        GuardMode,
+        LOCKS(default="auto"),
+        "Give snapshots from before the swap an error (1412) instead of half a copy when they"
+        " read the swapped table; auto: wherever the table allows it.",
+    ]
+
+
+class PassableOption(TypedDict, total=False):
+    """Tables whose writes in STATEMENT format may be passed over."""
+
+    pass_statement_writes: Annotated[
+        TableNames,
+        WRITERS(parameter="passable", metavar="SCHEMA.TABLE"),
+        "Pass over other clients' writes in STATEMENT format to this table: state that none of"
+        " them changes a table that is migrated or followed; repeatable.",
+    ]
+
+
+class SparkOptions(TypedDict, total=False):
+    """Spark."""
+
+    spark_master: Annotated[
+        str,
+        SPARK(),
+        "Spark master; one that is named is started for a small table, too. [default:"
+        " local[threads]]",
+    ]
+    spark_conf: Annotated[SparkSettings, SPARK(metavar="KEY=VALUE"), "Passed to Spark; repeatable."]
+    spark_ui: Annotated[bool, SPARK(), "Open Spark's web interface, on the loopback address."]
+
+
+class FormatOption(TypedDict, total=False):
+    """What ``watch`` prints; of the command line alone."""
+
+    format: Annotated[LineFormat, OUTPUT(default="json"), "JSON for programs, text for people."]
+    heartbeat: Annotated[
+        float,
+        OUTPUT(least=0, most=86400),
+        "Seconds of quiet after which to print a heartbeat. [default: never]",
+    ]
+
+
+class PlanFormatOption(TypedDict, total=False):
+    """What ``plan`` prints; of the command line alone."""
+
+    format: Annotated[
+        Literal["text", "json"], OUTPUT(default="text"), "json: one document for programs."
+    ]
+
+
+class SampleOption(TypedDict, total=False):
+    """Whether a plan measures."""
+
+    sample: Annotated[
+        bool,
+        OUTPUT(default=True),
+        "Measure the time by copying some rows into a temporary table, for a few seconds at most.",
+    ]
+
+
+class ReportOptions(TypedDict, total=False):
+    """What a run leaves, and what others may read of it meanwhile."""
+
+    report_json: Annotated[FileWritten, OUTPUT(), "Write the final report to this file."]
+    report_html: Annotated[
+        FileWritten, OUTPUT(), "Write the report to this file as one page, with plots of the run."
+    ]
+    metrics_listen: Annotated[
+        Address, OUTPUT(), "Answer Prometheus' scrapes there; :9187 on this machine alone."
+    ]
+    metrics_file: Annotated[
+        FileWritten,
+        OUTPUT(),
+        "Write the same metrics to this file, for node_exporter's textfile collector.",
+    ]
+
+
+class LogOption(TypedDict, total=False):
+    """Log lines; of the command line alone: a program gets the events."""
+
+    log_format: Annotated[
+        LogFormat,
+        OUTPUT(default="text"),
+        "Format of the log lines; text is for where there is no terminal, json is one object a"
+        " line with stable names, on a terminal too.",
+    ]
+
+
+class DocsOption(TypedDict, total=False):
+    """The address of the pages about errors; of the command line alone."""
+
+    docs_url: Annotated[
+        Url,
+        OUTPUT(default="", metavar="URL"),
+        "Where your team has this program's documentation as a site; errors then name the page"
+        " there, too.",
+    ]
+
+
+class VerboseOption(TypedDict, total=False):
+    """How much is kept for a search of errors."""
+
+    verbose: Annotated[bool, OUTPUT(), "Tracebacks; Spark's log in ./spirit-py-spark.log."]
+
+
+class TracebackOption(TypedDict, total=False):
+    """The same of a command without Spark; of the command line alone."""
+
+    verbose: Annotated[bool, OUTPUT(), "Tracebacks."]
+
+
+class _EventOption(TypedDict, total=False):
+    on_event: Annotated[
+        str,
+        HOOKS(metavar="COMMAND"),
+        "Run this with /bin/sh -c at each event, with the event as JSON on its standard input"
+        " (docs/events.md). What it does never stops the run.",
+    ]
+
+
+class VetoOption(TypedDict, total=False):
+    """A say in the swap; of the command line alone."""
+
+    hook_veto: Annotated[
+        bool,
+        HOOKS(),
+        "Ask the command of --on-event before the swap (event cutover.ready): unless it exits"
+        " with 0 the swap is put off, and it is asked again later.",
+    ]
+
+
+class RunOutput(LogOption, DocsOption, _EventOption, total=False):
+    """What a run says while it works; of the command line alone: a program gets the events."""
+
+    hook_timeout: Annotated[
+        Seconds, HOOKS(least=0.1, default="30s"), "Time after which a call of it is ended."
+    ]
