@@ -6,7 +6,7 @@ The caller passes ``now`` (seconds of a monotonic clock), so nothing here reads 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,31 +30,28 @@ class Phase(enum.StrEnum):
     GRACE = "grace"
     CLEANUP = "cleanup"
     DONE = "done"
-    FAILED = "failed"
 
 
 AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP, Phase.DONE})
 """The phases in which the tables are swapped."""
-_ALWAYS = frozenset({Phase.FAILED})
 _AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP})
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     # A resumed run begins with the copy, or with the cleanup after the swap of an earlier run.
-    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY}) | _AFTER_SWAP | _ALWAYS,
-    Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}) | _ALWAYS,
-    Phase.CREATE: frozenset({Phase.COPY}) | _ALWAYS,
-    Phase.COPY: frozenset({Phase.INDEX, Phase.DRAIN}) | _ALWAYS,
-    Phase.INDEX: frozenset({Phase.DRAIN}) | _ALWAYS,
-    Phase.DRAIN: frozenset({Phase.ANALYZE}) | _ALWAYS,
-    Phase.ANALYZE: frozenset({Phase.CHECKSUM}) | _ALWAYS,
-    Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}) | _ALWAYS,
-    Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}) | _ALWAYS,
-    Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM}) | _AFTER_SWAP | _ALWAYS,
+    Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY}) | _AFTER_SWAP,
+    Phase.SHORTCUT: frozenset({Phase.CREATE, Phase.DONE}),
+    Phase.CREATE: frozenset({Phase.COPY}),
+    Phase.COPY: frozenset({Phase.INDEX, Phase.DRAIN}),
+    Phase.INDEX: frozenset({Phase.DRAIN}),
+    Phase.DRAIN: frozenset({Phase.ANALYZE}),
+    Phase.ANALYZE: frozenset({Phase.CHECKSUM}),
+    Phase.CHECKSUM: frozenset({Phase.SENTINEL, Phase.CUTOVER, Phase.DONE}),
+    Phase.SENTINEL: frozenset({Phase.CHECKSUM, Phase.CUTOVER}),
+    Phase.CUTOVER: frozenset({Phase.SENTINEL, Phase.CHECKSUM}) | _AFTER_SWAP,
     # A revert leaves nothing to clean up.
-    Phase.KEEP: frozenset({Phase.GRACE, Phase.CLEANUP, Phase.DONE}) | _ALWAYS,
-    Phase.GRACE: frozenset({Phase.CLEANUP}) | _ALWAYS,
-    Phase.CLEANUP: frozenset({Phase.DONE}) | _ALWAYS,
+    Phase.KEEP: frozenset({Phase.GRACE, Phase.CLEANUP, Phase.DONE}),
+    Phase.GRACE: frozenset({Phase.CLEANUP}),
+    Phase.CLEANUP: frozenset({Phase.DONE}),
     Phase.DONE: frozenset(),
-    Phase.FAILED: frozenset(),
 }
 
 
@@ -102,16 +99,16 @@ class IllegalTransition(RuntimeError):
     """A phase was entered out of order: a bug. The message carries the history."""
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class PhaseLog:
     """The phases passed so far, with the seconds spent in each."""
 
     current: Phase = Phase.PREFLIGHT
     entered_at: float = 0.0
-    history: list[tuple[Phase, float]] = field(default_factory=list)
+    history: tuple[tuple[Phase, float], ...] = ()
 
-    def enter(self, phase: Phase, now: float) -> None:
-        """Leave the current phase for ``phase`` at time ``now``.
+    def entered(self, phase: Phase, now: float) -> PhaseLog:
+        """Return the log after the current phase was left for ``phase`` at time ``now``.
 
         Raises:
             IllegalTransition: when the move is not in :data:`TRANSITIONS`.
@@ -121,8 +118,8 @@ class PhaseLog:
             raise IllegalTransition(
                 f"cannot go from {self.current.value} to {phase.value}; so far: {story}"
             )
-        self.history.append((self.current, now - self.entered_at))
-        self.current, self.entered_at = phase, now
+        passed = (self.current, now - self.entered_at)
+        return PhaseLog(current=phase, entered_at=now, history=(*self.history, passed))
 
     def seconds(self, now: float) -> dict[str, float]:
         """Return the seconds spent in each phase entered so far, the current one included."""
@@ -130,5 +127,4 @@ class PhaseLog:
         for phase, seconds in [*self.history, (self.current, now - self.entered_at)]:
             spent[phase.value] = spent.get(phase.value, 0.0) + seconds
         spent.pop(Phase.DONE.value, None)
-        spent.pop(Phase.FAILED.value, None)
         return spent

@@ -66,7 +66,7 @@ def run_batch(
     reporter = SafeReporter(reporter)
     switch = stop or StopSwitch()
     config = _on_this_server(config, plan)
-    report = _report(config)
+    report, kept = _report(config), ""
     with _opened(config, plan, report, switch) as (store, records):
         batch = Batch(
             config,
@@ -81,9 +81,8 @@ def run_batch(
         stopped = _run(batch, switch, reporter)
         report.add(batch.records())
         if store is not None:
-            report.record = "" if _close(config, store, batch, reporter) else str(store)
-    report.seconds = round(time.monotonic() - began, 3)
-    report.conclude(stopped)
+            kept = "" if _close(config, store, batch, reporter) else str(store)
+    report.conclude(stopped, seconds=time.monotonic() - began, record=kept)
     _end(config, report, reporter)
     return report
 
@@ -180,7 +179,7 @@ def _opened(
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)
-                report.runs = store.begin_again(session)
+                report.carry_on(store.begin_again(session))
             records = _records(plan, earlier)
             _bring_up(session, store, records, earlier)
             _require_alone(session, store, records, new=not earlier)

@@ -55,12 +55,17 @@ class BatchReport(OutcomeReport):
         held = (one["lock_held_ms"] for one in reports)
         self.totals["longest_lock_held_ms"] = max(held, default=0.0)
 
-    def conclude(self, stopped: BaseException | None) -> None:
-        """Enter outcome and exit code.
+    def carry_on(self, runs: int) -> None:
+        """Enter which run of the batch this is."""
+        self.runs = runs
+
+    def conclude(self, stopped: BaseException | None, *, seconds: float, record: str) -> None:
+        """Enter outcome and exit code, the time of the run, and what keeps the batch.
 
         Args:
             stopped: what ended the run before its time; None where it came to its end.
         """
+        self.seconds, self.record = round(seconds, 3), record
         if stopped is not None:
             self.note_failure(stopped)
         # A table that an operator has ended alone, with ``spirit-py ctl abort``, has failed.

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
-from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
+from spirit_py.migration.state import TablesChanged
 from spirit_py.mysql.access import explain_access
 from spirit_py.mysql.faults import server_away
 from spirit_py.status.report import MigrationReport, versions
@@ -57,12 +57,12 @@ class TableRun:
     """One migration.
 
     Args:
-        changed: as of :class:`spirit_py.migration.run.Run`, as are ``measures`` and
-            ``gate``.
+        changed: called when the table is changed, before what proves that is dropped; perhaps
+            again by a later run.
+        measures: as of :class:`spirit_py.migration.run.Run`, as is ``gate``.
         stop: a switch of its own: what ends this migration ends no other.
 
     Attributes:
-        report: filled when :meth:`execute` has returned.
         run: the migration's state, while it is under way.
         concerns_all: it has failed for a reason that any other table would meet too, or that the
             operator must look at first.
@@ -82,23 +82,32 @@ class TableRun:
         self._stop = stop
         self.concerns_all = False
         self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}")
-        self.report = MigrationReport(
+        self._changed = changed
+        report = MigrationReport(
             threads=config.threads,
             versions=versions(),
             schema=config.database,
             table=config.table,
         )
-        self._figures = Figures(self.report)
         self.run = Run(
             config,
             self._reporter,
-            self._figures,
             engine_factory=engine_factory,
             stop=stop,
+            report=report,
             gate=gate,
+            measures=measures,
         )
-        self.run.changed = changed
-        self.run.measures = measures
+        self.run.follow(self._happened)
+
+    def _happened(self, happened: object) -> None:
+        if isinstance(happened, TablesChanged):
+            self._changed()
+
+    @property
+    def report(self) -> MigrationReport:
+        """What has become of the table; whole when :meth:`execute` has returned."""
+        return self.run.report
 
     def execute(self) -> None:
         """Run the migration to its end; what ends it is in the report."""
@@ -107,14 +116,14 @@ class TableRun:
         except BaseException as error:
             self.failed(self._stop.cause_of(error))
         finally:
-            self._figures.complete()
+            self.run.complete()
 
     def failed(self, error: BaseException) -> None:
         """Note what has ended it."""
         explain_access(error)
-        self.report.note_failure(error)
+        self.run.broke(error)
         self.concerns_all = isinstance(error, _ABOUT_THE_SERVER) or server_away(error)
 
     def snapshot(self) -> MigrationStatus:
         """Take a snapshot for the display."""
-        return self._figures.snapshot()
+        return self.run.figures.snapshot()

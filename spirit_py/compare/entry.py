@@ -10,7 +10,7 @@ from spirit_py.compare.run import CompareRun
 from spirit_py.errors import Interrupted
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import run_begun, versions
+from spirit_py.status.report import run_begun, told, versions
 from spirit_py.status.safe import SafeReporter
 from spirit_py.stop import StopSwitch
 
@@ -47,11 +47,17 @@ def compare(
     reporter = SafeReporter(reporter)
     report = CompareReport(threads=options.threads, versions=versions())
     run = CompareRun(options, reporter, report, switch, engine_factory or SparkEngine)
-    with report.told(
+
+    def completed() -> CompareReport:
+        run.complete()
+        return report
+
+    with told(
         options.records.report_json,
         reporter,
         begun=run_begun("checksum", options.source),
-        complete=run.complete,
+        broke=report.note_failure,
+        completed=completed,
     ):
         run_command(
             run.run,

@@ -70,6 +70,8 @@ class StatementRead(Event):
     tables: list[str]
     server: str
     mysql: str
+    names: Sequence[tuple[str, str]] = aside()
+    estimates: Mapping[tuple[str, str], int] = aside()
 
 
 @event("sessions.ended", "ended {sessions} sessions of an earlier run on the server")
@@ -89,6 +91,7 @@ class ResumeDecided(Event):
     rows_copied: int
     phase: str | None
     said: str = aside()
+    swapped: bool = aside(default=False)
 
 
 @event("plan.made", "{said}")
@@ -97,6 +100,7 @@ class PlanMade(Event):
 
     plan: dict[str, Any]
     said: str = aside()
+    builds_indexes: bool = aside(default=False)
     shown: Sequence[tuple[str, str]] = aside()
 
     @property

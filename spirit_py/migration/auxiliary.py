@@ -15,6 +15,7 @@ from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritErr
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
 from spirit_py.migration.attachments import try_triggers
+from spirit_py.migration.state import RecordStays, StaysResumable, TeardownBegun
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import read_grants
@@ -71,7 +72,7 @@ def take_over(
     """Take over the new tables of an earlier run, whose checks were made then."""
     tables = [(context.schema, context.table) for context in contexts]
     run.stack.push(partial(leave, run, tables, taken_over=True))
-    run.resumable = True
+    run.note(RecordStays())
     return tuple(_earlier_mapping(session, context) for context in contexts)
 
 
@@ -144,15 +145,15 @@ def leave(
     Raises:
         MigrationFailure: in place of a refusal whose tables could not be dropped.
     """
-    run.leaving = True
+    run.note(TeardownBegun())
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
         return
     if _to_be_resumed(run, error):
         kept = [str(CheckpointTable(*table)) for table in tables]
         run.tell(CheckpointKept(checkpoints=kept))
-        run.report.resumable = True
+        run.note(StaysResumable())
         return
-    run.answers_read()
+    run.await_readers()
     patiently = error is None
     left = [table for table in tables if not _dropped(run, table, patiently=patiently)]
     if left and isinstance(error, Refusal):
@@ -198,7 +199,7 @@ def _not_as_it_was(refusal: Refusal) -> MigrationFailure:
 
 def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
     """Return whether the next run may carry on (R17)."""
-    if error is None or run.config.dry_run or not run.resumable:
+    if error is None or run.config.dry_run or not run.state.resumable:
         return False
     cause = run.stop.cause_of(error)
     return not isinstance(cause, SpiritError) or cause.resumable
@@ -212,7 +213,7 @@ def _drop(run: Run, session: SqlSession, table: Name) -> None:
 
 def drop_checkpoints(run: Run, tables: Iterable[Name]) -> None:
     """Drop checkpoints and sentinels after the swap; report those that could not be dropped."""
-    run.answers_read()
+    run.await_readers()
     # The first table's checkpoint goes last: by its record a later run knows of the others.
     for schema, table in sorted(tables, reverse=True):
         names = AuxiliaryNames.of(table)

@@ -11,6 +11,8 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import HistoryLost, SpiritError
 from spirit_py.events.copy import CheckpointWritten
+from spirit_py.events.run import PhaseEntered
+from spirit_py.migration.state import RecordStays
 from spirit_py.mysql.connect import connect
 
 if TYPE_CHECKING:
@@ -54,9 +56,7 @@ class Checkpoints:
         self._ended = False
         self._writer = self._writer_to(run.config.connection)
         run.closing("the checkpoint", self._last)
-        run.entered = self._writer.request
-        run.figures.checkpoint_age = lambda: self._writer.age
-        run.recorded = lambda: run.resumable or self._writer.age is not None
+        run.follow(self._phase_entered)
         self._writer.start()
         self._writer.request()
 
@@ -72,6 +72,11 @@ class Checkpoints:
                 phase=record.phase, rows_copied=record.rows_copied, position=record.position
             )
         )
+
+    def _phase_entered(self, happened: object) -> None:
+        """Have a record written soon, where a phase begins."""
+        if isinstance(happened, PhaseEntered):
+            self._writer.request()
 
     @property
     def deferred(self) -> bool:
@@ -95,6 +100,7 @@ class Checkpoints:
     def end(self) -> None:
         """Write nothing more: the tables are swapped."""
         self._ended = True
+        self._run.unfollow(self._phase_entered)
         self._writer.close()
 
     def _last(self) -> None:
@@ -103,7 +109,8 @@ class Checkpoints:
             return
         self._writer.close()
         # Before anything that may fail: without this record, the earlier one is still valid (R17).
-        self._run.resumable = self._run.recorded()
+        if self._writer.age is not None:
+            self._run.note(RecordStays())
         if isinstance(self._run.stop.reason, HistoryLost):
             # What this run knows may be ahead of what the server has; the record there is not.
             return
@@ -114,7 +121,7 @@ class Checkpoints:
         try:
             self._settle(quick)
             self._writer_to(quick).write_now()
-            self._run.resumable = True
+            self._run.note(RecordStays())
         except SpiritError as error:
             _log.info("the last checkpoint could not be written: %s", error)
 
@@ -135,7 +142,7 @@ class Checkpoints:
 
         The position is read first: what is received after it, a later run receives again.
         """
-        figures, base = self._run.figures, self._base
+        state, base = self._run.state, self._base
         position = self._feed.position() or base.position
         try:
             for pair in self._pairs.values():
@@ -147,11 +154,11 @@ class Checkpoints:
         return replace(
             base,
             tables=tuple(_progress(table, self._pairs[table.name]) for table in base.tables),
-            phase=figures.phase.value,
+            phase=state.phase.value,
             position=position,
             origin=self._feed.origin,
             settled_at=self._settled_at,
-            seconds=round(base.seconds + figures.elapsed, 1),
+            seconds=round(base.seconds + self._run.figures.elapsed, 1),
             totals=self._totals(),
         )
 

@@ -22,6 +22,7 @@ from spirit_py.events.checksum import ChecksumRestarted, ChecksumResumed
 from spirit_py.events.copy import CopyBegun, CopyDone
 from spirit_py.migration.pair import Pair
 from spirit_py.migration.rest import TableShares
+from spirit_py.migration.state import TableCopiedBefore
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
@@ -71,7 +72,8 @@ class CopiedPair(Pair):
         """Copy every row that no earlier run has copied, while changes are applied."""
         run = self.process
         if self.before.finished:
-            run.figures.copied_before[self.source_name] = (self.before.rows, self.before.chunks)
+            before = self.before
+            run.note(TableCopiedBefore(self.source_name, before.rows, before.chunks))
             return
         reader = BoundaryReader(run.config.connection, stop=run.stop, tell=run.show)
         run.closing("the chunker's session", reader.close)
@@ -159,11 +161,8 @@ class CopiedPair(Pair):
         """Do nothing: the run's figures read the progress of the comparison themselves."""
 
     def _run(self, checker: Checker) -> ChecksumResult:
-        figures = self.process.figures
-        figures.checking(checker, self.mapping.source)
-        result = checker.run()
-        figures.clean(self.mapping.source)
-        return result
+        self.process.figures.checking(checker, self.mapping.source)
+        return checker.run()
 
     def _compared_before(self) -> KeyBound | None:
         """Return up to where an earlier run's comparison counts; None for none of it.

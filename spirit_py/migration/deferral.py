@@ -66,7 +66,7 @@ class Deferral:
         """Create the sentinel, if it is not there; not where an operator lets the swap happen."""
         schema, name = self._names[0]
         self._run.step("sentinel", lambda session: create_sentinel(session, schema, name))
-        if self._run.undeferred:
+        if self._run.state.undeferred:
             # Asked for meanwhile, and perhaps before there was a sentinel to drop.
             self._run.step("sentinel", lambda session: drop_sentinel(session, schema, name))
             return
@@ -79,7 +79,7 @@ class Deferral:
         """
         self._run.stop.check()
         # Those that are counted after this may have their sentinel after the look.
-        counted = self._run.postponements
+        counted = self._run.state.postponements
         try:
             self._found = retrying(self._run.stop)(self._look)
         except ServerFault:
@@ -117,7 +117,7 @@ class Deferral:
 
         A load is no reason any more: by now the lock is held, and makes it.
         """
-        if self._run.postponements != self._seen:
+        if self._run.state.postponements != self._seen:
             return "an operator's postponement"
         return self._run.giving_up or self._run.settings.current.paused
 
@@ -130,7 +130,7 @@ class Deferral:
         while self.held_back():
             await_turn(self._run.pace, Work.SWAP, pause=self._run.stop.pause, show=self._run.show)
             if self._deferred():
-                if self._run.figures.phase is not Phase.SENTINEL:
+                if self._run.state.phase is not Phase.SENTINEL:
                     self._run.enter(Phase.SENTINEL)
                 self.wait()
 

@@ -6,12 +6,12 @@ import signal
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
-from spirit_py.migration.figures import Figures
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
+from spirit_py.migration.state import StaysResumable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import MigrationReport, run_begun, versions
+from spirit_py.status.report import MigrationReport, run_begun, told
 from spirit_py.status.safe import SafeReporter
 from spirit_py.stop import StopSwitch
 
@@ -48,39 +48,44 @@ def migrate(
     """
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
-    report = MigrationReport(threads=config.threads, versions=versions())
-    figures = Figures(report)
     run = Run(
         config,
         reporter,
-        figures,
         engine_factory=engine_factory or SparkEngine,
         stop=switch,
         gate=gate,
     )
-    with report.told(
+
+    def completed() -> MigrationReport:
+        run.complete()
+        return run.report
+
+    with told(
         config.records.report_json,
         reporter,
         begun=run_begun("migrate", config.connection),
-        complete=figures.complete,
+        broke=run.broke,
+        completed=completed,
     ):
         run_command(
             lambda: run_migration(run),
             stop=switch,
             reporter=reporter,
-            status=figures.snapshot,
+            status=run.figures.snapshot,
             left_at_once=lambda: _left_at_once(run),
             hurry=run.hurry,
         )
-    return report
+    return run.report
 
 
 def _left_at_once(run: Run) -> SpiritError:
     """Return the error for a second SIGINT, which ends the process and its sessions at once."""
     cutover = run.cutover
     if cutover is None or not cutover.renaming:
-        run.report.resumable = run.recorded()
-        how = ": it carries on from the last checkpoint" if run.report.resumable else ""
+        resumable = run.state.resumable
+        if resumable:
+            run.note(StaysResumable())
+        how = ": it carries on from the last checkpoint" if resumable else ""
         return Interrupted(
             signal.SIGINT, hint=f"the source table is whole; run the same command again{how}"
         )

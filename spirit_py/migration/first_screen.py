@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from spirit_py.events.run import PlanMade
-from spirit_py.phases import with_index_build
 from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.text import STYLES
 
@@ -35,8 +34,8 @@ def show_plan(
         # Whatever it is: the plan is for reading, and the migration does not need it.
         _log.debug("the plan could not be made", exc_info=True)
         return
-    # What the new tables show in the end may differ; it is the phase's line of steps until then.
     deferred = any(table.indexes is not None and table.indexes.deferred for table in plan.tables)
-    run.figures.planned = with_index_build(run.figures.planned, built=deferred)
     screen = [(line.text, STYLES[line.style]) for line in screen_of(plan)]
-    run.tell(PlanMade(plan=plan.to_dict(), said=brief_text(plan), shown=screen))
+    run.tell(
+        PlanMade(plan=plan.to_dict(), said=brief_text(plan), shown=screen, builds_indexes=deferred)
+    )

@@ -56,11 +56,12 @@ from spirit_py.migration.reverse.phase import (
     run_reverse,
 )
 from spirit_py.migration.shortcuts import change_in_place
+from spirit_py.migration.state import Concluded, IndexBuildPlanned, Rehearsed, TablesChanged
 from spirit_py.migration.swap import plan_swap, swap_in_new_tables
-from spirit_py.migration.throttling import begin_throttling, end_throttling, note_traffic
+from spirit_py.migration.throttling import begin_throttling, end_throttling, traffic_now
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
-from spirit_py.phases import Phase, with_index_build
+from spirit_py.phases import Phase
 from spirit_py.preflight.certain import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.indexes.plan import IndexPlan
     from spirit_py.migration.run import Run
+    from spirit_py.migration.throttling import SeenTraffic
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement import AlterStatement
@@ -93,6 +95,7 @@ class NewTables:
         altered: the statement of each source, by schema and name.
         reverse: the tables as reverse replication needs them; empty where it is not asked for.
         plans: what is done with their secondary indexes, in the order of the mappings.
+        traffic: what the other sessions had done before the new tables were made.
     """
 
     mappings: tuple[TableMapping, ...]
@@ -101,6 +104,7 @@ class NewTables:
     altered: dict[tuple[str, str], AlterStatement]
     reverse: tuple[ReverseTable, ...]
     plans: tuple[IndexPlan, ...]
+    traffic: SeenTraffic
 
 
 def run_migration(run: Run) -> None:
@@ -111,8 +115,8 @@ def run_migration(run: Run) -> None:
     """
     with run.stack:
         _run_phases(run)
-        run.figures.enter(Phase.DONE)
-    run.report.outcome = "rehearsed" if run.config.dry_run else "done"
+        run.go_on_to(Phase.DONE)
+    run.note(Concluded("rehearsed" if run.config.dry_run else "done"))
 
 
 def _run_phases(run: Run) -> None:
@@ -152,30 +156,30 @@ def _begin(
 
     if change_in_place(run, session, contexts, marked, listen):
         if not run.config.dry_run:
-            run.changed()
+            run.note(TablesChanged())
         return None
-    run.report.algorithm = "copy"
     _begin_engines(run, contexts)
     run.enter(Phase.CREATE)
-    note_traffic(run, session)
+    traffic = traffic_now(session)
     # Operators reach the run from now on; before, where a change in place has to wait.
     listen()
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = create_new_tables(run, session, contexts)
     targets = {(one.source.schema, one.source.name): one.target for one in mappings}
     plans = begin_without_indexes(run, session, contexts, mappings)
-    return _new_tables(run, contexts, mappings, with_new_tables(record, targets), plans)
+    record = with_new_tables(record, targets)
+    return _new_tables(run, contexts, mappings, record, plans, traffic=traffic)
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
     """Take over the new tables of an earlier run, which has copied some of the rows."""
-    run.report.algorithm = "copy"
     _begin_engines(run, contexts)
-    note_traffic(run, session)
+    traffic = traffic_now(session)
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
-    return _new_tables(run, contexts, mappings, renewed(record, contexts[0].facts.uuid), plans)
+    record = renewed(record, contexts[0].facts.uuid)
+    return _new_tables(run, contexts, mappings, record, plans, traffic=traffic)
 
 
 def _begin_engines(run: Run, contexts: Contexts) -> None:
@@ -198,6 +202,8 @@ def _new_tables(
     mappings: tuple[TableMapping, ...],
     record: CheckpointRecord,
     plans: tuple[IndexPlan, ...],
+    *,
+    traffic: SeenTraffic,
 ) -> NewTables:
     counters = {
         (context.schema, context.table): context.statement.auto_increment
@@ -205,7 +211,7 @@ def _new_tables(
         if context.statement.auto_increment
     }
     built = any(plan.left_out for plan in plans)
-    run.figures.planned = with_index_build(run.figures.planned, built=built)
+    run.note(IndexBuildPlanned(built))
     reverse = plan_tables(run, contexts, mappings)
     return NewTables(
         mappings=mappings,
@@ -214,17 +220,18 @@ def _new_tables(
         altered={(context.schema, context.table): context.statement for context in contexts},
         reverse=reverse,
         plans=plans,
+        traffic=traffic,
     )
 
 
 def _copy_and_swap(run: Run, new: NewTables) -> None:
     """Copy while changes are applied, drain, check, swap."""
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
-    begin_throttling(run, CheckpointTable(*new.record.home))
+    begin_throttling(run, CheckpointTable(*new.record.home), new.traffic)
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
-    run.figures.shares = lambda: {pair.source_name: pair.shares() for pair in pairs}
+    run.figures.migrating(pairs)
     run.enter(Phase.COPY)
     for pair in pairs:
         with dropping_when_slow(run, pair, checkpoints):
@@ -253,10 +260,10 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     end_throttling(run)
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)
-    run.changed()
+    run.note(TablesChanged())
     reverted = False
     if new.reverse:
-        run.figures.enter(Phase.KEEP)
+        run.go_on_to(Phase.KEEP)
         record = begin_reverse(run, new.reverse, swapped)
         checkpoints.note()
         checkpoints.end()
@@ -271,7 +278,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     """Start the change feed over all tables, or from where that of an earlier run stopped."""
     feed, applier = open_feed(run, run.stop, run.stack)
-    run.figures.source = feed
+    run.figures.following(feed)
     record = new.record if new.record.position else None
     pairs = [
         follow(run, mapping, feed, applier, record=record, plan=plan)
@@ -293,8 +300,7 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
             run.step("null keys", partial(refuse_null_keys, mapping=mapping))
     for pair in pairs:
         pair.tables.look()
-    run.report.start_position = feed.position()
-    run.tell(FeedBegun(position=run.report.start_position))
+    run.tell(FeedBegun(position=feed.position()))
     return pairs
 
 
@@ -317,8 +323,7 @@ def _note_rehearsal(
     counted = not run.config.feed.own_writes
     own = pairs[0].feed.statistics().own_bytes if counted else None
     figures = rehearsal.stop(own_binlog_bytes=own)
-    run.report.rehearsal = figures.to_dict()
-    run.report.rehearsal_lines = figures.lines()
+    run.note(Rehearsed(figures.to_dict(), figures.lines()))
 
 
 def _swap(
@@ -329,7 +334,7 @@ def _swap(
 ) -> CutoverResult:
     """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)
-    if run.config.defer_cutover and not (checkpoints.deferred or run.undeferred):
+    if run.config.defer_cutover and not (checkpoints.deferred or run.state.undeferred):
         deferral.create()
         checkpoints.sentinel_created()
     swap = plan_swap(
@@ -344,12 +349,12 @@ def _swap(
         deferral.pass_when_free()
         for pair in pairs:
             if why := pair.prove():
-                if run.figures.phase is Phase.CUTOVER:
+                if run.state.phase is Phase.CUTOVER:
                     run.enter(Phase.CHECKSUM)
                 pair.check(why=why)
         run.engines.rest()
         # A pause, or a window that has closed, between two tries leaves no phase.
-        if run.figures.phase is not Phase.CUTOVER:
+        if run.state.phase is not Phase.CUTOVER:
             run.enter(Phase.CUTOVER)
         try:
             return swap_in_new_tables(run, swap)
@@ -360,9 +365,8 @@ def _swap(
 def _finish(run: Run, record: CheckpointRecord) -> None:
     """Carry on after an earlier run's swap: with reverse replication, or the cleanup."""
     tables = [table.name for table in record.tables]
-    run.report.algorithm = "copy"
     note_swap(run, tables)
-    run.changed()
+    run.note(TablesChanged())
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:

@@ -19,7 +19,7 @@ from spirit_py.estimates import (
     together,
 )
 from spirit_py.migration.rest import Measured, rest_of_run, row_seconds, until
-from spirit_py.migration.waiting import Waiting
+from spirit_py.migration.state import Wait
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from spirit_py.copier.copier import Copier
     from spirit_py.copier.meter import CopyStatistics
     from spirit_py.migration.rest import TableShares
+    from spirit_py.migration.state import State
     from spirit_py.mysql.tables.identity import Name
-    from spirit_py.phases import PhaseLog
-    from spirit_py.status.report import MigrationReport
     from spirit_py.table.schema import TableSchema
     from spirit_py.throttle.throttles import Throttles
 
@@ -54,36 +53,25 @@ _ENOUGH_BUILT: Final = 0.02
 class Parts(Protocol):
     """What snapshots are taken of; :class:`spirit_py.migration.figures.Figures` describes it."""
 
-    report: MigrationReport
-    estimates: dict[tuple[str, str], int]
-    built: float | None
-    planned: tuple[Phase, ...]
-    shares: Callable[[], Mapping[Name, TableShares]]
-    paused: Callable[[], bool]
-    checkpoint_age: Callable[[], float | None]
-    binlog_left: float | None
-    source: ChangeSource | None
-    throttles: Throttles | None
-    phases: PhaseLog
     copiers: list[tuple[TableSchema, Copier]]
     checkers: list[tuple[TableSchema, Checker]]
-    copied_before: dict[tuple[str, str], tuple[int, int]]
+    paused: Callable[[], bool]
 
     @property
-    def phase(self) -> Phase:
-        """The current phase."""
+    def state(self) -> State:
+        """The state of the run."""
 
     @property
-    def elapsed(self) -> float:
-        """Seconds since the run began."""
+    def source(self) -> ChangeSource | None:
+        """The change feed, once there is one."""
 
     @property
-    def waiting_for(self) -> str:
-        """What the current phase waits for."""
+    def throttles(self) -> Throttles | None:
+        """What holds the copy back, once it begins."""
 
     @property
-    def waited(self) -> float | None:
-        """Seconds for which it has waited."""
+    def shares(self) -> Mapping[Name, TableShares]:
+        """The work on each table that comes after its copy, by the time of that."""
 
 
 class Shown:
@@ -97,7 +85,9 @@ class Shown:
         self._compared, self._built = Speed(), Speed()
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
-        self._throttled = Waiting(clock)
+        self._throttled = Wait()
+        #: That of the snapshot which is taken now.
+        self._state = figures.state
 
     def snapshot(self) -> MigrationStatus:
         """Take one."""
@@ -105,18 +95,17 @@ class Shown:
             return self._snapshot(self._clock())
 
     def _snapshot(self, now: float) -> MigrationStatus:
-        figures = self._figures
-        phases = figures.phases
+        state = self._state = self._figures.state
         shown: dict[str, Any] = {
-            "table": ".".join(filter(None, (figures.report.schema, figures.report.table))),
-            "phase": figures.phase,
-            "elapsed": figures.elapsed,
-            "phase_elapsed": now - phases.entered_at,
-            "waiting_for": figures.waiting_for,
-            "waited": figures.waited,
-            "checkpoint_age": figures.checkpoint_age(),
-            "binlog_left": figures.binlog_left,
-            "passed": tuple(phases.history),
+            "table": ".".join(filter(None, (state.report.schema, state.report.table))),
+            "phase": state.phase,
+            "elapsed": now - state.began,
+            "phase_elapsed": now - state.phases.entered_at,
+            "waiting_for": state.waits.what,
+            "waited": state.waits.seconds(now),
+            "checkpoint_age": state.checkpoint_age(now),
+            "binlog_left": state.binlog_left,
+            "passed": state.phases.history,
             "to_come": self._to_come(),
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
@@ -129,16 +118,16 @@ class Shown:
     @property
     def _paused(self) -> bool:
         """Whether a pause holds back what the phase does; its end is nobody's estimate."""
-        return self._figures.phase in _HELD_BACK and self._figures.paused()
+        return self._state.phase in _HELD_BACK and self._figures.paused()
 
     def _to_come(self) -> tuple[Phase, ...]:
         """Return the planned phases after this one; none until it is known that rows are copied."""
-        figures = self._figures
-        if figures.report.algorithm != "copy":
+        state = self._state
+        if state.report.algorithm != "copy":
             return ()
         order = list(Phase)
-        place = order.index(figures.phase)
-        return tuple(phase for phase in figures.planned if order.index(phase) > place)
+        place = order.index(state.phase)
+        return tuple(phase for phase in state.planned if order.index(phase) > place)
 
     def _noted(self, now: float, rate: float | None) -> tuple[float, ...]:
         """Add a speed to the history, where it is time for one."""
@@ -156,11 +145,11 @@ class Shown:
         if throttles is None:
             return {}
         shown: dict[str, Any] = {"throttled": throttles.waiting_for()}
-        if self._figures.phase not in _NO_WORK:
+        if self._state.phase not in _NO_WORK:
             shown["pace"] = throttles.described()
-        self._throttled.show(shown["throttled"])
-        if self._figures.phase in _AT_WORK:
-            shown["tasks_most"] = most = throttles.most_tasks(self._figures.report.threads)
+        self._throttled = self._throttled.then(shown["throttled"], self._clock())
+        if self._state.phase in _AT_WORK:
+            shown["tasks_most"] = most = throttles.most_tasks(self._state.report.threads)
             shown["tasks"] = throttles.tasks(most)
         return shown
 
@@ -207,14 +196,14 @@ class Shown:
         """Return how long it takes until the swap; nothing in phases of which that is not said."""
         figures = self._figures
         copied = [one.statistics() for _, one in figures.copiers]
-        shares = figures.shares()
+        shares = figures.shares
         building = next((name for name, one in shares.items() if one.index), None)
         parts = rest_of_run(
             Measured(
-                phase=figures.phase,
+                phase=self._state.phase,
                 eta=shown.get("eta"),
-                spent=None if shown.get("throttled") else now - figures.phases.entered_at,
-                building=building if figures.phase is Phase.INDEX else None,
+                spent=None if shown.get("throttled") else now - self._state.phases.entered_at,
+                building=building if self._state.phase is Phase.INDEX else None,
                 row_seconds=row_seconds(
                     sum(one.rows - one.rows_before for one in copied),
                     sum(one.seconds - one.throttled_seconds for one in copied),
@@ -227,7 +216,7 @@ class Shown:
             return {}
         return {
             "run_eta": together(*parts.values()),
-            "run_eta_until": until(figures.planned),
+            "run_eta_until": until(self._state.planned),
             "run_eta_parts": parts,
         }
 
@@ -244,22 +233,22 @@ class Shown:
         for table, copier in figures.copiers:
             if _name(table) == name:
                 return copier.statistics().rows_total
-        if name in figures.copied_before:
-            return figures.copied_before[name][0]
-        return figures.estimates.get(name) or None
+        if name in self._state.copied_before:
+            return self._state.copied_before[name][0]
+        return self._state.estimates.get(name) or None
 
     # -- the phase's own work
 
     def _work(self, now: float) -> dict[str, Any]:
         """Return the fields that depend on the current phase."""
         figures = self._figures
-        if figures.phase is Phase.COPY and figures.copiers:
+        if self._state.phase is Phase.COPY and figures.copiers:
             return self._copy(now)
-        if figures.phase is Phase.INDEX:
+        if self._state.phase is Phase.INDEX:
             return self._build(now)
-        if figures.phase is Phase.DRAIN:
+        if self._state.phase is Phase.DRAIN:
             return {"eta": self._with_backlog(now, 0.0)}
-        if figures.phase in {Phase.CHECKSUM, Phase.SENTINEL} and figures.checkers:
+        if self._state.phase in {Phase.CHECKSUM, Phase.SENTINEL} and figures.checkers:
             return self._comparison(now)
         return {}
 
@@ -268,13 +257,13 @@ class Shown:
         table, _ = self._figures.copiers[-1]
         seen = {_name(of): copier.statistics() for of, copier in self._figures.copiers}
         current = seen[_name(table)]
-        before = self._figures.copied_before
+        before = self._state.copied_before
         rows = sum(one.rows for one in seen.values()) + sum(done for done, _ in before.values())
         total = self._over_all(lambda name: _copied_total(seen.get(name)))
-        every = all(name in seen or name in before for name in self._figures.estimates)
+        every = all(name in seen or name in before for name in self._state.estimates)
         ended = every and all(one.ended for one in seen.values())
         left = None if total is None else total - rows
-        waiting = current.throttled or self._figures.waiting_for
+        waiting = current.throttled or self._state.waits.what
         return {
             "table": ".".join(_name(table)),
             "rows": rows,
@@ -286,7 +275,9 @@ class Shown:
             "chunk_rows": current.chunk_rows,
             "chunk_seconds": current.chunk_seconds_p90,
             "waiting_for": waiting,
-            "waited": self._throttled.seconds if current.throttled else self._figures.waited,
+            "waited": self._throttled.seconds(now)
+            if current.throttled
+            else self._state.waits.seconds(now),
         }
 
     def _over_all(self, of: Callable[[tuple[str, str]], tuple[bool, int | None]]) -> int | None:
@@ -295,21 +286,20 @@ class Shown:
         Args:
             of: returns whether work on a table shows its rows, and how many these are.
         """
-        figures = self._figures
         found: list[int | None] = []
-        for name in {**figures.estimates, **dict.fromkeys(figures.copied_before)}:
+        for name in {**self._state.estimates, **dict.fromkeys(self._state.copied_before)}:
             begun, rows = of(name)
-            if not begun and name in figures.copied_before:
-                rows = figures.copied_before[name][0]
+            if not begun and name in self._state.copied_before:
+                rows = self._state.copied_before[name][0]
             elif not begun:
-                rows = figures.estimates[name] or None
+                rows = self._state.estimates[name] or None
             found.append(rows)
         known = [one for one in found if one is not None]
         return sum(known) if len(known) == len(found) else None
 
     def _build(self, now: float) -> dict[str, Any]:
         """Return how far the server is with the build that goes on."""
-        built = self._figures.built
+        built = self._state.built
         if built is None:
             return {}
         self._built.note(now, built)
@@ -324,7 +314,7 @@ class Shown:
         figures = self._figures
         table, checker = figures.checkers[-1]
         seen = checker.progress
-        if figures.phase is Phase.SENTINEL and checker.result.seconds:
+        if self._state.phase is Phase.SENTINEL and checker.result.seconds:
             passes = sum(one.result.passes for _, one in figures.checkers)
             return {"note": f"{passes} checksum passes, the last one clean"}
         rows, total, ended = self._compared_rows(table, checker)
@@ -340,8 +330,10 @@ class Shown:
             "byte_rate": self._in_bytes(table, rate),
             "eta": self._with_backlog(now, seconds_left(left, steady)),
             "note": seen.note,
-            "waiting_for": seen.waiting_for or figures.waiting_for,
-            "waited": self._throttled.seconds if seen.waiting_for else figures.waited,
+            "waiting_for": seen.waiting_for or self._state.waits.what,
+            "waited": self._throttled.seconds(now)
+            if seen.waiting_for
+            else self._state.waits.seconds(now),
         }
 
     def _compared_rows(self, table: TableSchema, checker: Checker) -> tuple[int, int | None, bool]:
@@ -352,7 +344,7 @@ class Shown:
         figures = self._figures
         current = checker.progress.total(self._copied(_name(table)))
         again = len({_name(of) for of, _ in figures.checkers}) < len(figures.checkers)
-        if again or figures.phase is not Phase.CHECKSUM:
+        if again or self._state.phase is not Phase.CHECKSUM:
             return checker.progress.rows, current, checker.progress.ended
         seen = {_name(of): one.progress for of, one in figures.checkers}
 
@@ -361,12 +353,12 @@ class Shown:
                 return True, seen[name].total(self._copied(name))
             return True, self._copied(name)
 
-        ended = len(seen) == len(figures.estimates) and all(one.ended for one in seen.values())
+        ended = len(seen) == len(self._state.estimates) and all(one.ended for one in seen.values())
         return sum(one.rows for one in seen.values()), self._over_all(of), ended
 
     def _copied(self, name: tuple[str, str]) -> int | None:
         """Return how many rows of a table were copied."""
-        before = self._figures.copied_before.get(name)
+        before = self._state.copied_before.get(name)
         copied = [
             copier.statistics().rows for of, copier in self._figures.copiers if _name(of) == name
         ]

@@ -24,6 +24,7 @@ from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.swap import OldTableKept, OldTableWaits
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
 from spirit_py.migration.same_tables import FORWARD
+from spirit_py.migration.state import OldTablesLeft
 from spirit_py.migration.swapped_out import drop_swapped_out
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.faults import takes_no_writes
@@ -114,9 +115,9 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
         _step(run, partial(_end_reverse, tables=tables))
     if run.config.drop_old_after and not for_good:
         _wait(run, tables)
-    run.figures.enter(Phase.CLEANUP)
+    run.go_on_to(Phase.CLEANUP)
     left = _names(tables) if for_good else _drop(run, tables)
-    run.report.old_table = ", ".join(left)
+    run.note(OldTablesLeft(left))
     kept = bool(left) and _step(run, partial(leave_to_operator, tables=tables))
     if kept:
         run.tell(OldTableKept(tables=left))
@@ -165,7 +166,7 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
 
 def _wait(run: Run, tables: Sequence[Name]) -> None:
     """Wait until the grace is over; or until nobody needs it, because the old tables are gone."""
-    run.figures.enter(Phase.GRACE)
+    run.go_on_to(Phase.GRACE)
     names, when, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
     due = 0.0
     while True:

@@ -47,7 +47,6 @@ def open_migration(
     settle_left(run, session, tables)
     decision = _choose(run, session, contexts)
     if isinstance(decision, Resume):
-        run.swapped_before = decision.cleanup
         # Before the checks, which may take long.
         begin_control(run, session, decision.record)
     if isinstance(decision, Afresh) or not decision.cleanup:
@@ -59,25 +58,22 @@ def open_migration(
 
 
 def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
-    """Enter tables, statement and server into the report."""
-    report, first = run.report, contexts[0]
-    report.schema, report.table = first.schema, first.table
-    report.tables = [f"{context.schema}.{context.table}" for context in contexts]
-    report.statement = "; ".join(context.statement.sql for context in contexts)
-    report.versions["mysql"] = first.facts.version
-    run.figures.estimates = {
-        (context.schema, context.table): context.found.estimated_rows
-        for context in contexts
-        if context.found
-    }
-    if len(report.tables) == 1:
-        run.table = report.tables[0]
+    """Report tables, statement and server."""
+    names = [(context.schema, context.table) for context in contexts]
+    tables = [".".join(name) for name in names]
     run.tell(
         StatementRead(
-            statement=report.statement,
-            tables=list(report.tables),
+            table=tables[0] if len(tables) == 1 else "",
+            statement="; ".join(context.statement.sql for context in contexts),
+            tables=tables,
             server=run.config.connection.address,
-            mysql=first.facts.version,
+            mysql=contexts[0].facts.version,
+            names=names,
+            estimates={
+                name: context.found.estimated_rows
+                for name, context in zip(names, contexts, strict=True)
+                if context.found
+            },
         )
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import Warned
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
 
 T = TypeVar("T")
+Follower: TypeAlias = "Callable[[object], None]"
+"""Called with what happens: events, and facts of the run."""
 _log = logging.getLogger(__name__)
 
 _STEP_ATTEMPTS: Final = 8
@@ -53,6 +55,9 @@ def quietly(what: str, close: Callable[[], object]) -> None:
 class Process:
     """Configuration, sessions, Spark, messages and teardown of one command.
 
+    One class because each part of a command gets it, and needs several of these at a time: a step
+    opens a session, waits by the stop switch, and says what it waits for.
+
     Args:
         engine_factory: makes the Spark engine for a configuration; called only when Spark may be
             needed.
@@ -60,13 +65,6 @@ class Process:
     Attributes:
         stack: closed at the end, in reverse order.
         engines: run the tasks of copy and comparison.
-        waiting_for: what is waited for now, for the display.
-        table: ``schema.table`` where the run is about one; it is named in every event.
-        relay: gets the line of every event too, while it is set.
-        answers_read: waits for a moment until operators have read the answers that are in a
-            checkpoint table; called before that is dropped.
-        pace: asked before each piece of work whether it may begin.
-        giving_up: who ends the work by a request; from then on no RENAME is sent.
     """
 
     def __init__(
@@ -80,14 +78,12 @@ class Process:
         self.config = config
         self.stop = stop
         self.stack = contextlib.ExitStack()
-        self.waiting_for = ""
         self._reporter = reporter
         self._facts: ServerFacts | None = None
-        self.table = ""
-        self.relay: Callable[[str], None] | None = None
-        self.answers_read: Callable[[], None] = lambda: None
-        self.pace: Pace = Unhindered()
-        self.giving_up = ""
+        self._followers: list[Follower] = []
+        self._settling: list[Callable[[], None]] = []
+        self._pace: Pace = Unhindered()
+        self._giving_up = ""
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
@@ -188,16 +184,32 @@ class Process:
 
     # -- what happens
 
+    @property
+    def table(self) -> str:
+        """``schema.table`` where the work is about one; it is named in every event."""
+        return ""
+
     def show(self, waiting_for: str) -> None:
-        """Show what is waited for now."""
-        self.waiting_for = waiting_for
+        """Show what is waited for now; nothing, where nobody looks."""
 
     def tell(self, event: Event) -> None:
         """Report that something happened."""
         told = event.about(self.table)
         self._reporter.event(told)
-        if self.relay is not None and told.has_line:
-            self.relay(told.line)
+        self._pass_on(told)
+
+    def follow(self, follower: Follower) -> None:
+        """Call ``follower`` with all that happens from now on, until :meth:`unfollow`."""
+        self._followers.append(follower)
+
+    def unfollow(self, follower: Follower) -> None:
+        """Call it no more; safe to call again."""
+        if follower in self._followers:
+            self._followers.remove(follower)
+
+    def _pass_on(self, happened: object) -> None:
+        for follower in tuple(self._followers):
+            follower(happened)
 
     def warn(self, text: str, *, code: str | None = None) -> None:
         """Report something that the operator should know."""
@@ -206,6 +218,35 @@ class Process:
     def remark(self, what: str, why: str) -> None:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
+
+    # -- what operators decide
+
+    @property
+    def pace(self) -> Pace:
+        """Asked before each piece of work whether it may begin."""
+        return self._pace
+
+    def work_at(self, pace: Pace) -> None:
+        """Ask another one from now on."""
+        self._pace = pace
+
+    @property
+    def giving_up(self) -> str:
+        """Who ends the work by a request; from then on no RENAME is sent. Empty for nobody."""
+        return self._giving_up
+
+    def give_up(self, who: str) -> None:
+        """Send no RENAME from now on; an empty text takes that back."""
+        self._giving_up = who
+
+    def answered_by(self, settle: Callable[[], None]) -> None:
+        """Note what waits for a moment until operators have read their answers."""
+        self._settling.append(settle)
+
+    def await_readers(self) -> None:
+        """Wait for that: the answers are in a checkpoint table that is dropped next."""
+        for settle in self._settling:
+            settle()
 
     # -- the end
 

@@ -56,8 +56,7 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
     if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
-        run.report.resumed = f"given up: {decision.reason}"
-        _tell(run, "give_up", run.report.resumed, decision.reason)
+        _tell(run, "give_up", f"given up: {decision.reason}", decision.reason)
         clear_abandoned(run, session, sorted(tables), None)
         raise SchemaChanged(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Resume):
@@ -135,33 +134,33 @@ def _work_of(record: CheckpointRecord | None) -> str:
 
 def _report_afresh(run: Run, decision: Afresh) -> None:
     """Report that an earlier run's work is dropped, and how much it was."""
-    run.report.resumed = (
-        f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
-    )
-    _tell(run, "afresh", run.report.resumed, decision.reason)
+    said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+    _tell(run, "afresh", said, decision.reason)
     if decision.abandoned is not None and decision.abandoned.rows_copied:
         run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
 
 
 def _report_resumed(run: Run, decision: Resume) -> None:
     """Report that a migration is carried on."""
-    record, report = decision.record, run.report
-    report.runs = record.runs + 1
-    report.rows_copied_before = record.rows_copied
-    report.resumed = text = f"carrying on: {decision.reason}"
+    record, said = decision.record, f"carrying on: {decision.reason}"
     if not decision.cleanup and not record.copied:
-        text += f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"
-    _tell(run, "resume", text, decision.reason, phase=record.phase)
-
-
-def _tell(run: Run, decision: str, text: str, reason: str, *, phase: str | None = None) -> None:
+        said += f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"
     run.tell(
         ResumeDecided(
-            said=text,
-            decision=decision,
-            reason=reason,
-            number=run.report.runs,
-            rows_copied=run.report.rows_copied_before,
-            phase=phase,
+            said=said,
+            decision="resume",
+            reason=decision.reason,
+            number=record.runs + 1,
+            rows_copied=record.rows_copied,
+            phase=record.phase,
+            swapped=decision.cleanup,
+        )
+    )
+
+
+def _tell(run: Run, decision: str, said: str, reason: str) -> None:
+    run.tell(
+        ResumeDecided(
+            said=said, decision=decision, reason=reason, number=1, rows_copied=0, phase=None
         )
     )

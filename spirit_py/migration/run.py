@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import PhaseEntered
+from spirit_py.migration.figures import Figures
+from spirit_py.migration.journal import Journal
 from spirit_py.migration.process import Process
+from spirit_py.migration.state import Broken, Counted, Fact, State, WaitsFor
 from spirit_py.migration.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase, planned_phases
+from spirit_py.status.report import MigrationReport, versions
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 if TYPE_CHECKING:
@@ -22,12 +26,9 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
     from spirit_py.cutover.cutover import Cutover
-    from spirit_py.events.event import Gate
-    from spirit_py.migration.figures import Figures
-    from spirit_py.mysql.traffic import Traffic
+    from spirit_py.events.event import Event, Gate
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
     from spirit_py.throttle.measures import Measures
 
@@ -49,27 +50,19 @@ class SwapsBack(Protocol):
 class Run(Process):
     """One run of ``migrate``.
 
-    Attributes:
-        leaving: the teardown has begun.
-        resumable: a record that can be resumed from is in the checkpoint table.
-        recorded: whether there is one already, while the run still writes them.
-        cutover: the swap, once it began.
-        altering: a change in place was sent, or is about to be, and its outcome is not known yet.
-        altered: it was made; set before ``altering`` ends.
-        keeper: the reverse replication, once it began.
-        entered: called when a phase begins.
-        veto: the hook that may hold the swap back.
-        undeferred: an operator wants the swap not to wait for a sentinel of ours.
-        postponements: how often an operator has postponed the swap, each counted once its sentinel
-            is there.
-        swapped_before: an earlier run has swapped the tables.
-        settings: those of the pace; a change takes effect at once.
+    One class because it is a process with a state: what it adds is what happens, and what may
+    hold back or undo the swap.
+
+    Args:
+        report: what the report begins with.
         measures: shared with the migrations that run at the same time in this process; None where
             none does.
-        traffic: when, on the monotonic clock, and what the other sessions had done before the new
-            tables were made; None before that.
-        changed: called when the tables are changed, before what proves that is dropped; perhaps
-            again by a later run.
+
+    Attributes:
+        journal: owns the state.
+        figures: of the parts.
+        veto: the hook that may hold the swap back.
+        settings: those of the pace; a change takes effect at once.
     """
 
     config: MigrationConfig
@@ -78,39 +71,47 @@ class Run(Process):
         self,
         config: MigrationConfig,
         reporter: Reporter,
-        figures: Figures,
         *,
         engine_factory: Callable[[MigrationConfig], GangEngine],
         stop: StopSwitch,
+        report: MigrationReport | None = None,
         gate: Gate | None = None,
+        measures: Measures | None = None,
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
-        self.figures = figures
-        figures.phase_entered = self._tell_phase
-        figures.planned = planned_phases(
-            defers=config.defer_cutover,
-            keeps_current=config.keep_old_current > 0,
-            has_grace=config.drop_old_after > 0,
-            rehearses=config.dry_run,
+        self.journal = Journal(
+            report or MigrationReport(threads=config.threads, versions=versions()),
+            planned=planned_phases(
+                defers=config.defer_cutover,
+                keeps_current=config.keep_old_current > 0,
+                has_grace=config.drop_old_after > 0,
+                rehearses=config.dry_run,
+            ),
         )
-        self.leaving = False
-        self.resumable = False
-        self.recorded: Callable[[], bool] = lambda: self.resumable
-        self.cutover: Cutover | None = None
-        self.keeper: SwapsBack | None = None
-        self.entered: Callable[[], None] = lambda: None
-        self.altering = self.altered = False
-        self.undeferred = False
-        self.postponements = 0
-        self.swapped_before = False
-        self.measures: Measures | None = None
-        self.traffic: tuple[float, Traffic] | None = None
-        self.changed: Callable[[], None] = lambda: None
         self.settings = LiveSettings(_pace_settings(config))
-        figures.paused = self._paused
-        self.veto = Veto(
-            self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
-        )
+        self.figures = Figures(self.journal, paused=self._paused)
+        self.measures = measures
+        self.veto = Veto(self, gate, unpaused=self.settings.unpaused, tables=self._tables)
+        self._cutover: Cutover | None = None
+        self._keeper: SwapsBack | None = None
+
+    @property
+    def state(self) -> State:
+        """How far the run is."""
+        return self.journal.state
+
+    @property
+    def report(self) -> MigrationReport:
+        """What the report says so far."""
+        return self.state.report
+
+    @property
+    def table(self) -> str:
+        """The table that every event names; empty where there are several."""
+        return self.state.table
+
+    def _tables(self) -> list[str]:
+        return list(self.report.tables)
 
     def hurry(self) -> None:
         """After a stop request: end a statement of the preparation that may run for hours.
@@ -118,7 +119,8 @@ class Run(Process):
         All later phases look at the stop switch themselves, and end their statements.
         """
         connection = self.config.connection
-        if self.leaving or self.figures.phase not in _PREPARING or not connection.label:
+        state = self.state
+        if state.leaving or state.phase not in _PREPARING or not connection.label:
             return
         quick = replace(connection, connect_timeout=_HURRY_SECONDS)
         with (
@@ -134,6 +136,24 @@ class Run(Process):
         return closed or bool(self.settings.current.paused)
 
     @property
+    def cutover(self) -> Cutover | None:
+        """The swap, once it began."""
+        return self._cutover
+
+    @property
+    def keeper(self) -> SwapsBack | None:
+        """The reverse replication, once it began."""
+        return self._keeper
+
+    def swap_with(self, cutover: Cutover) -> None:
+        """Note the swap that begins."""
+        self._cutover = cutover
+
+    def keep_with(self, keeper: SwapsBack) -> None:
+        """Note the reverse replication that begins."""
+        self._keeper = keeper
+
+    @property
     def may_be_swapped(self) -> bool:
         """Whether the tables are swapped, or a RENAME that may have swapped them was sent."""
         return self.cutover is not None and (self.cutover.swapped or self.cutover.renaming)
@@ -145,29 +165,41 @@ class Run(Process):
             return self.keeper.renaming
         return self.cutover is not None and self.cutover.renaming and not self.cutover.swapped
 
-    @property
-    def report(self) -> MigrationReport:
-        """The report that this run fills."""
-        return self.figures.report
+    # -- what happens
+
+    def tell(self, event: Event) -> None:
+        """Report that something happened, to the state and to people."""
+        told = event.about(self.table)
+        self.journal.note(told)
+        super().tell(told)
+
+    def note(self, fact: Fact) -> None:
+        """Report what only the run itself needs to know."""
+        self.journal.note(fact)
+        self._pass_on(fact)
 
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
-        self.figures.waiting_for = waiting_for
+        self.journal.note(WaitsFor(waiting_for))
 
     def enter(self, phase: Phase) -> None:
-        """Go to the next phase."""
+        """Go to the next phase, unless the run is to stop."""
         self.stop.check()
-        self.figures.enter(phase)
-        self.entered()
+        self.go_on_to(phase)
 
-    def warn(self, text: str, *, code: str | None = None) -> None:
-        """Report something that the operator should know; in the final report once."""
-        if text not in self.report.warnings:
-            self.report.warnings.append(text)
-        super().warn(text, code=code)
+    def go_on_to(self, phase: Phase) -> None:
+        """Go to a phase in which the run may end at any time: the tables are changed."""
+        log, now = self.state.phases, self.journal.clock()
+        spent = round(now - log.entered_at, 3)
+        self.tell(PhaseEntered(phase=phase.value, before=log.current.value, seconds=spent))
 
-    def _tell_phase(self, before: Phase, phase: Phase, seconds: float) -> None:
-        self.tell(PhaseEntered(phase=phase.value, before=before.value, seconds=round(seconds, 3)))
+    def complete(self) -> None:
+        """Count what the parts have done, for the report."""
+        self.note(Counted(self.figures.counted()))
+
+    def broke(self, error: BaseException) -> None:
+        """Note what has ended the run."""
+        self.note(Broken(error))
 
     def warn_of(self, findings: tuple[Finding, ...]) -> None:
         """Report what the checks found and did not refuse."""

@@ -11,6 +11,7 @@ from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.events.run import AlgorithmChosen
+from spirit_py.migration.state import AlterAnswered, AlterSent
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.locks.front import Front
 from spirit_py.mysql.locks.look import LockRequest
@@ -58,7 +59,6 @@ def change_in_place(
         listen: lets operators reach the run, which needs that table; called where it has to wait.
     """
     if reason := _against(run, session, contexts):
-        run.report.reason = reason
         run.tell(AlgorithmChosen(algorithm="copy", reason=reason))
         return False
     (context,) = contexts
@@ -68,11 +68,9 @@ def change_in_place(
             found = _probed(run, native, session, context)
         if not asks_first or (found.algorithm is not None and not run.config.dry_run):
             found = _tried(run, native, session, context, listen)
-    run.report.reason = found.reason
     if found.algorithm is None:
         run.tell(AlgorithmChosen(algorithm="copy", reason=found.reason))
         return False
-    run.report.algorithm = found.algorithm
     run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
     return True
 
@@ -142,7 +140,7 @@ def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None])
     if run.veto.asks:
         _reach(listen)
         hindered = partial(run.pace.reason, Work.SWAP)
-        waited = run.veto.wait(lambda: hindered() or run.postponements) or waited
+        waited = run.veto.wait(lambda: hindered() or run.state.postponements) or waited
     return waited
 
 
@@ -157,7 +155,7 @@ def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None])
     if waited:
         _reach(listen)
         await_turn(run.pace, Work.SWAP, pause=run.stop.pause, show=run.show)
-    if waited or run.postponements:
+    if waited or run.state.postponements:
         found = run.step(
             "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
         )
@@ -178,15 +176,14 @@ def _sending(run: Run) -> Iterator[Sending]:
 
     In this order: who has asked for a pause before sees it, or is told that it is too late.
     """
-    postponed = run.postponements
-    run.altering = True
+    postponed = run.state.postponements
+    run.note(AlterSent())
     held = run.giving_up or run.pace.reason(Work.SWAP)
-    sending = Sending(allowed=not held and run.postponements == postponed)
+    sending = Sending(allowed=not held and run.state.postponements == postponed)
     try:
         yield sending
     finally:
-        run.altered = sending.made
-        run.altering = False
+        run.note(AlterAnswered(sending.made))
 
 
 def _renew(run: Run, native: Session, session: Session) -> bool:

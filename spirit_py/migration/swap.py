@@ -23,6 +23,7 @@ from spirit_py.events.swap import SwapDone
 from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.same_tables import FORWARD, require_same
+from spirit_py.migration.state import Swapped
 from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
@@ -261,7 +262,7 @@ def plan_swap(
         note_position=run.config.keep_old_current > 0,
         carried=partial(carried, altered=altered),
     )
-    run.cutover = swap.cutover
+    run.swap_with(swap.cutover)
     return swap
 
 
@@ -276,7 +277,7 @@ def swap_in_new_tables(run: Run, swap: PairSwap) -> CutoverResult:
     finally:
         if not run.may_be_swapped:
             _note_not_swapped(run, swap.pairs)
-    run.figures.note_cutover(result)
+    run.note(Swapped(result))
     return result
 
 

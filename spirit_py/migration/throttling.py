@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.contracts import FeedStatistics
 from spirit_py.mysql.local_disk import written_folders
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
+    from spirit_py.mysql.traffic import Traffic
     from spirit_py.throttle.throttler import Throttler
 
 
@@ -97,18 +98,23 @@ _UNKNOWN_READS: Final = 600.0
 _KEEP_ALIVE_SECONDS: Final = 60.0
 
 
-def note_traffic(run: Run, session: SqlSession) -> None:
-    """Note what the server's other users have done so far; some time before they are spared."""
-    run.traffic = (time.monotonic(), read_traffic(session))
+SeenTraffic: TypeAlias = "tuple[float, Traffic]"
+"""When, on the monotonic clock, and what the other sessions had done by then."""
 
 
-def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
+def traffic_now(session: SqlSession) -> SeenTraffic:
+    """Return what the server's other users have done so far; some time before they are spared."""
+    return time.monotonic(), read_traffic(session)
+
+
+def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -> None:
     """Let the rest of the run ask the throttlers before each piece of work.
 
     Before the feed starts: commits are timed while nothing of the run works.
 
     Args:
         checkpoint: has the heartbeat.
+        seen: before the new tables were made.
     """
     connection = run.config.connection
     around = tuple(surroundings(run, checkpoint))
@@ -128,7 +134,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
             connection,
             run.settings,
             adaptive,
-            seen=run.traffic,
+            seen=seen,
             beat=checkpoint.beat,
             working=throttles.working,
             unknown_reads=lambda: _unknown_reads(run),
@@ -143,8 +149,8 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable) -> None:
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)
     throttles.start()
-    run.pace = throttles
-    run.figures.throttles = throttles
+    run.work_at(throttles)
+    run.figures.sparing(throttles)
 
 
 def end_throttling(run: Run) -> None:
@@ -152,7 +158,7 @@ def end_throttling(run: Run) -> None:
 
     Throttlers that no longer look would be reasons to wait for ever, for a revert too.
     """
-    run.pace = Unhindered(run.settings.current.chunk_seconds)
+    run.work_at(Unhindered(run.settings.current.chunk_seconds))
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 
@@ -174,7 +180,7 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
         else:
             throttler.close()
     throttles.start()
-    run.pace = throttles
+    run.work_at(throttles)
     try:
         yield
     finally:

@@ -42,9 +42,6 @@ class Veto:
         gate: None where nothing is asked.
         unpaused: returns monotonic seconds that stand still while an operator pauses the run.
         tables: returns those that are to be changed, each with its schema.
-
-    Attributes:
-        overruled: an operator wants the swap, whatever the hook answers.
     """
 
     def __init__(
@@ -62,7 +59,7 @@ class Veto:
         self._gate = gate
         self._clock = clock
         self._asking = threading.Lock()
-        self.overruled = False
+        self._overruled = False
         self._asked = 0
         self._why = ""
         self._good_until = float("-inf")
@@ -86,7 +83,7 @@ class Veto:
         if self._gate is None:
             return ""
         with self._asking:
-            if self.overruled or self._clock() < self._good_until:
+            if self._overruled or self._clock() < self._good_until:
                 return ""
             self._require_time()
             if self._clock() >= self._again_at:
@@ -102,9 +99,14 @@ class Veto:
         """Ask again before the next try."""
         self._good_until = float("-inf")
 
+    def overrule(self, *, wanted: bool = True) -> bool:
+        """Let the swap go on whatever the hook answers, or ask it again; return what was so."""
+        before, self._overruled = self._overruled, wanted
+        return before
+
     def too_old(self) -> str:
         """Return that its answer counts no more, for messages; empty where it does. Asks nobody."""
-        if self._gate is None or self.overruled or self._clock() < self._good_until:
+        if self._gate is None or self._overruled or self._clock() < self._good_until:
             return ""
         return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
 
@@ -148,7 +150,7 @@ class Veto:
     def _check(self) -> None:
         """Raise where the answer is not needed any more."""
         self._process.stop.check()
-        if self.overruled:
+        if self._overruled:
             raise _Overruled
 
     def _note(self, why: str) -> None:

@@ -67,35 +67,6 @@ class OutcomeReport:
             self.error_code = ErrorCode.DEFECT
             self.error = f"{type(error).__name__}: {error}"
 
-    @contextlib.contextmanager
-    def told(
-        self,
-        path: Path | None,
-        reporter: Reporter,
-        *,
-        begun: Event,
-        complete: Callable[[], None],
-    ) -> Iterator[None]:
-        """Show a run from its beginning to its end, and write the report, also after an error.
-
-        Args:
-            path: of the report; None for none.
-            begun: what is shown first.
-            complete: called at the end, to fill in the last figures.
-        """
-        reporter.start()
-        reporter.event(begun)
-        try:
-            yield
-        except BaseException as error:
-            self.note_failure(error)
-            raise
-        finally:
-            complete()
-            self.write(path, reporter)
-            reporter.event(self.ended(RunEnded))
-            reporter.stop()
-
     def ended(self, kind: type[End], **aside: Any) -> End:
         """Return the event of the end of a run, or of one table of a batch.
 
@@ -291,6 +262,37 @@ class MigrationReport(OutcomeReport):
             f"{names} built after the copy in"
             f" {human_seconds(self.index_build_seconds)}, {self.index_build_tries} statement(s)"
         )
+
+
+@contextlib.contextmanager
+def told(
+    path: Path | None,
+    reporter: Reporter,
+    *,
+    begun: Event,
+    broke: Callable[[BaseException], None],
+    completed: Callable[[], OutcomeReport],
+) -> Iterator[None]:
+    """Show a run from its beginning to its end, and write the report, also after an error.
+
+    Args:
+        path: of the report; None for none.
+        begun: what is shown first.
+        broke: called with the error that has ended the run.
+        completed: called at the end; returns the report with the last figures.
+    """
+    reporter.start()
+    reporter.event(begun)
+    try:
+        yield
+    except BaseException as error:
+        broke(error)
+        raise
+    finally:
+        report = completed()
+        report.write(path, reporter)
+        reporter.event(report.ended(RunEnded))
+        reporter.stop()
 
 
 def run_begun(command: str, server: ConnectionOptions) -> Event:

@@ -23,7 +23,7 @@ def test_the_whole_line_is_legal_and_timed():
     """A migration through the copy path passes every phase, each with its seconds."""
     log = PhaseLog()
     for now, phase in enumerate(WHOLE, start=1):
-        log.enter(phase, float(now))
+        log = log.entered(phase, float(now))
     assert log.current is Phase.DONE
     spent = log.seconds(100.0)
     assert spent == {phase.value: 1.0 for phase in (Phase.PREFLIGHT, *WHOLE[:-1])}
@@ -38,12 +38,6 @@ def test_the_swap_cannot_be_reached_without_a_checksum():
 def test_an_illegal_move_tells_the_history():
     """The error of an illegal transition names where the migration has been."""
     log = PhaseLog()
-    log.enter(Phase.SHORTCUT, 1.0)
+    log = log.entered(Phase.SHORTCUT, 1.0)
     with pytest.raises(IllegalTransition, match="so far: preflight -> shortcut"):
-        log.enter(Phase.CUTOVER, 2.0)
-
-
-@pytest.mark.parametrize("phase", [p for p in Phase if p not in (Phase.DONE, Phase.FAILED)])
-def test_every_phase_may_fail(phase):
-    """A failure is legal everywhere but at the end."""
-    assert Phase.FAILED in TRANSITIONS[phase]
+        log.entered(Phase.CUTOVER, 2.0)

@@ -19,7 +19,7 @@ from spirit_py.errors import (
 from spirit_py.events.run import RunBegun
 from spirit_py.phases import Phase
 from spirit_py.signals import run_command, work_goes_on
-from spirit_py.status.report import OutcomeReport
+from spirit_py.status.report import OutcomeReport, told
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
 
@@ -140,7 +140,10 @@ def test_a_stop_that_is_not_followed_is_hurried():
 def test_the_report_is_written_whatever_happens(tmp_path):
     """A report holds the last figures, and the error that ended the run."""
     path, report, said = tmp_path / "report.json", OutcomeReport(), Said()
-    with pytest.raises(Refusal), report.told(path, said, begun=BEGUN, complete=lambda: None):
+    with (
+        pytest.raises(Refusal),
+        told(path, said, begun=BEGUN, broke=report.note_failure, completed=lambda: report),
+    ):
         raise Refusal("no", hint="none")
     assert '"outcome": "refused"' in path.read_text()
     assert said.lines == [BEGUN.line, "error: ended: refused: no"]

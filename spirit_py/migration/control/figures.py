@@ -12,6 +12,7 @@ from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.events.copy import BinlogExpires
 from spirit_py.migration.control.settings import shown
+from spirit_py.migration.state import BinlogReaches
 from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.run_label import token_of
 from spirit_py.phases import AFTER_SWAP
@@ -54,10 +55,9 @@ class PositionReach:
         Raises:
             ServerFault: the server could not be asked how long it keeps its binlog.
         """
-        figures, now = self._run.figures, self._clock()
-        feed = figures.source
+        feed, now = self._run.figures.source, self._clock()
         position = feed.position() if feed is not None else ""
-        if not position or figures.phase in AFTER_SWAP:
+        if not position or self._run.state.phase in AFTER_SWAP:
             self.left = None
             return
         if position != self._position:
@@ -75,7 +75,6 @@ class PositionReach:
 
     def _warn(self, stood: float, left: float) -> None:
         expires = BinlogExpires(seconds_left=round(left, 1), seconds=round(stood, 1))
-        self._run.report.warnings.append(expires.text)
         self._run.tell(expires)
 
 
@@ -88,7 +87,7 @@ class RunFigures:
 
     def key(self) -> object:
         """Return phase and settings."""
-        return self._run.figures.phase, self._run.settings.current
+        return self._run.state.phase, self._run.settings.current
 
     def now(self, session: SqlSession) -> LiveFigures:
         """Return the figures of now; warn where the binlog position will soon be lost.
@@ -97,7 +96,7 @@ class RunFigures:
             ServerFault: as :meth:`PositionReach.look`.
         """
         self._reach.look(session)
-        self._run.figures.binlog_left = self._reach.left
+        self._run.note(BinlogReaches(self._reach.left))
         seen, settings = self._run.figures.snapshot(), self._run.settings.current
         return live_figures(
             self._run.config.connection.label,

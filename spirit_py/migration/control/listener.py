@@ -56,7 +56,7 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
 def listen(listener: ControlListener, process: Process) -> None:
     """Listen until the end of a process's work."""
     process.closing("control", listener.close)
-    process.answers_read = listener.settle
+    process.answered_by(listener.settle)
     listener.start()
 
 

@@ -10,6 +10,7 @@ from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.errors import UsageFault
 from spirit_py.events.control import SettingsKept
 from spirit_py.migration.control.settings import SETTINGS, read_changes, shown
+from spirit_py.migration.state import SwapWanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ class Orders:
             found, settings=kept, over={name: found.over[name] for name in kept}
         )
         self._run.settings.change(paused=found.paused, **changes)
-        self._run.undeferred = found.undeferred
+        self._run.note(SwapWanted(found.undeferred))
         if kept:
             self._run.tell(SettingsKept(settings=dict(kept)))
         if found.paused:
@@ -84,9 +85,9 @@ class Orders:
 
     def undefer(self, session: SqlSession, *, undeferred: bool) -> None:
         """Note whether the swap is not to wait for the operator."""
-        if undeferred != self._run.undeferred:
+        if undeferred != self._run.state.undeferred:
             self._note(session, undeferred=undeferred)
-            self._run.undeferred = undeferred
+            self._run.note(SwapWanted(undeferred))
 
     def _note(self, session: SqlSession, **changes: Any) -> None:
         standing = replace(self._standing, **changes)

@@ -22,6 +22,7 @@ from spirit_py.migration.control.controlled import (
     require_running,
 )
 from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
+from spirit_py.migration.state import SwapPostponed
 from spirit_py.mysql.global_status import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
@@ -63,7 +64,7 @@ class Verbs:
 
     def answers(self, request: Request) -> bool:
         """Return whether a request is not for the process's reverse replication."""
-        return not (request.verb == REVERT and self._run.figures.phase is Phase.KEEP)
+        return not (request.verb == REVERT and self._run.state.phase is Phase.KEEP)
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked.
@@ -136,7 +137,7 @@ class Verbs:
     def _cutover(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("there is nothing left to swap")
         veto = self._run.veto
-        asks, veto.overruled = veto.asks and not veto.overruled, True
+        asks = not veto.overrule() and veto.asks
         # First: a run that creates its sentinel just now looks at this afterwards.
         self._orders.undefer(session, undeferred=self._run.config.defer_cutover)
         dropped = [".".join(name) for name in self._sentinels if self._drop(session, name)]
@@ -176,9 +177,9 @@ class Verbs:
         there = [name for name in self._sentinels if read_table(session, *name)]
         if not there:
             create_sentinel(session, *first)
-        self._run.veto.overruled = False
+        self._run.veto.overrule(wanted=False)
         # In this order: a swap that does not see the count yet has not been seen to begin here.
-        self._run.postponements += 1
+        self._run.note(SwapPostponed())
         if why := self._too_late():
             raise refused(why, "see spirit-py status")
         name = quote_table(*(there[0] if there else first))
@@ -191,13 +192,13 @@ class Verbs:
         )
         cleanup = CLEANUP in asked.request.arguments
         # From now on no RENAME is sent; of one that was, the outcome is told.
-        self._run.giving_up = f"aborted by {asked.who}"
+        self._run.give_up(f"aborted by {asked.who}")
         unknown = self._renaming()
         if cleanup:
             try:
                 self._require_unswapped("spirit-py cleanup drops what it left")
             except Refusal:
-                self._run.giving_up = ""
+                self._run.give_up("")
                 raise
             return Effect(
                 said="stopping; what was copied is dropped",
@@ -231,21 +232,21 @@ class Verbs:
             return NOT_KNOWN
         run = self._run
         # A process that goes on with an earlier one's reverse replication has made no swap itself.
-        swapped = run.may_be_swapped or run.altered or run.keeper is not None
+        swapped = run.may_be_swapped or run.state.altered or run.keeper is not None
         return "too late: the swap is made" if swapped else ""
 
     def _renaming(self) -> bool:
         """Wait for the statement that changes the tables; return whether its outcome is unknown."""
         run = self._run
-        await_outcome(lambda: run.renaming or run.altering, run.stop)
-        return run.renaming or run.altering
+        await_outcome(lambda: run.renaming or run.state.altering, run.stop)
+        return run.renaming or run.state.altering
 
     @property
     def _swapped(self) -> bool:
         """Whether the tables are swapped, or may be."""
         run = self._run
-        swapped = run.may_be_swapped or run.swapped_before or run.altered
-        return swapped or run.figures.phase in AFTER_SWAP
+        swapped = run.may_be_swapped or run.state.swapped_before or run.state.altered
+        return swapped or run.state.phase in AFTER_SWAP
 
     def _require_unswapped(self, hint: str) -> None:
         if self._renaming():

@@ -29,6 +29,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.copy import IndexesBuilt, IndexesRepeated
 from spirit_py.migration.indexes.deferred import build_lock
+from spirit_py.migration.state import IndexesTried, IndexesUnderWay
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
@@ -99,10 +100,8 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
         try:
             build.run()
         finally:
-            run.report.index_build_seconds += round(build.seconds, 3)
-            run.report.index_build_tries += build.tries
+            run.note(IndexesTried(build.seconds, build.tries))
         pair.built = True
-        run.report.indexes_deferred += [f"{pair.name}.{name}" for name in pair.deferred.names]
         run.tell(
             IndexesBuilt(
                 table=pair.name,
@@ -258,7 +257,7 @@ class IndexBuild:
         how = f"{stage}, " if stage else ""
         held = ", changes wait" if self._held or others else ""
         who = f"; the new table is used by {named(others)}" if others else ""
-        self._run.figures.built = stage.fraction if stage else None
+        self._run.note(IndexesUnderWay(stage.fraction if stage else None))
         self._run.show(f"{text} ({how}{human_seconds(seconds)}{held}){who}")
 
     def _others(self, session: SqlSession) -> list[Blocker]:

@@ -16,7 +16,6 @@ from spirit_py.errors import SpiritError
 from spirit_py.events.copy import IndexesDropped
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import retrying
-from spirit_py.phases import with_index_build
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -119,7 +118,6 @@ def leave_out(run: Run, pair: CopiedPair, checkpoints: Checkpoints | None) -> No
             deferred.drop(session)
 
     pair.deferred = deferred
-    run.figures.planned = with_index_build(run.figures.planned)
     if checkpoints is not None and not checkpoints.note():
         pair.deferred = pair.plan.none
         run.warn(f"the indexes {deferred} stay: the checkpoint cannot be written now")

@@ -16,6 +16,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.events.copy import IndexesPlanned
 from spirit_py.migration.indexes.deferred import DeferredIndexes
+from spirit_py.migration.state import IndexesLaidDown
 from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.new_table import altered_definition, drop_building
@@ -136,7 +137,7 @@ def plan_indexes(
         text = f"{what} are kept up to date by the copy, unless it becomes much slower"
     else:
         text = f"{what} are kept up to date by the copy"
-    run.report.indexes_plan.append(f"{text} ({plan.why})")
+    run.note(IndexesLaidDown(f"{text} ({plan.why})"))
     if plan.deferred or run.config.defer_indexes == "on":
         run.tell(
             IndexesPlanned(

@@ -130,7 +130,7 @@ class RevertVerbs:
         require_running(self._process.stop, "see spirit-py status")
         keeper = self._keeper
         # From now on no RENAME is sent; of one that was, the outcome is told.
-        self._process.giving_up = f"aborted by {asked.who}"
+        self._process.give_up(f"aborted by {asked.who}")
         await_outcome(lambda: keeper.renaming, self._process.stop)
         said = "the old table stays, and spirit-py revert still swaps back"
         if keeper.renaming:
@@ -138,7 +138,7 @@ class RevertVerbs:
         elif keeper.may_be_back():
             said = "the old definition is in place, and spirit-py revert drops what is left"
         if CLEANUP in asked.request.arguments:
-            self._process.giving_up = ""
+            self._process.give_up("")
             raise refused(
                 f"a revert has copied nothing that could be dropped; {said}",
                 "abort without --cleanup ends it; spirit-py cleanup --drop-old gives the old table"
@@ -185,7 +185,7 @@ def begin_revert_control(
         progress: returns the figures of now, without I/O.
     """
     pace = RevertPace()
-    process.pace = pace
+    process.work_at(pace)
     verbs = RevertVerbs(process, keeper, pace)
     shows = RevertFigures(process, pace, progress)
     listen(ControlListener(process, home, verbs=verbs, shows=shows), process)

@@ -20,6 +20,7 @@ from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.events.control import ControlRefused
+from spirit_py.events.event import Event
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.renewed import RenewedSession
@@ -103,7 +104,7 @@ class RevertMailbox:
         Raises:
             SpiritError: a stop, between two tries.
         """
-        self._process.answers_read()
+        self._process.await_readers()
         for table in self.record.tables:
             self._try(
                 partial(drop_checkpoint, table=table.source),
@@ -183,10 +184,11 @@ class RevertMailbox:
         """Begin to answer: from now on the asking process gets every message of this one."""
         self._asked = asked
         self._answer = Answer(token=asked.request.token, state=WORKING, said=())
-        self._process.relay = self._relay
+        self._process.follow(self._relay)
 
-    def _relay(self, text: str) -> None:
-        self._put(replace(self._answer, said=(*self._answer.said, text)))
+    def _relay(self, happened: object) -> None:
+        if isinstance(happened, Event) and happened.has_line:
+            self._put(replace(self._answer, said=(*self._answer.said, happened.line)))
 
     def _put(self, answer: Answer) -> None:
         self._answer = answer
@@ -195,12 +197,12 @@ class RevertMailbox:
 
     def fail(self, error: SpiritError) -> None:
         """Answer that the revert failed."""
-        self._process.relay = None
+        self._process.unfollow(self._relay)
         self._put(Answer.of_error(self._answer.token, error))
 
     def done(self) -> None:
         """Answer that the revert was made; wait for a while until the answers were read."""
-        self._process.relay = None
+        self._process.unfollow(self._relay)
         self._put(replace(self._answer, state=DONE))
         answered = [self._asked]
         until, stop = time.monotonic() + _ANSWER_SECONDS, self._process.stop
@@ -244,5 +246,5 @@ class RevertMailbox:
 
     def close(self) -> None:
         """End relaying and the session."""
-        self._process.relay = None
+        self._process.unfollow(self._relay)
         self._session.close()

@@ -12,6 +12,7 @@ from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse
 from spirit_py.events.reverse import ReverseEnded
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
+from spirit_py.migration.state import Reverted
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
@@ -87,10 +88,13 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
         ReverseReplicationLost: the old tables can follow no more; the change is done.
         Interrupted: another process may go on with it.
     """
-    run.keeper = Keeper(run, record)
-    run.report.reverted = run.keeper.run()
+    keeper = Keeper(run, record)
+    run.keep_with(keeper)
+    reverted = keeper.run()
+    if reverted:
+        run.note(Reverted())
     run.show("")
-    return run.report.reverted
+    return reverted
 
 
 def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> bool:
@@ -110,9 +114,9 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
             run.warn("no reverse replication: the earlier run ended before it began")
         return False
     if where_is(session, record) is Where.BACK:
-        run.figures.enter(Phase.KEEP)
+        run.go_on_to(Phase.KEEP)
         Keeper(run, record).finish(skip_drop=False)
-        run.report.reverted = True
+        run.note(Reverted())
         return True
     if record.state == ENDED:
         if any_old_table(session, record):
@@ -123,5 +127,5 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         return False
     tables = [one.source for one in record.tables]
     require_passable(session, run.config.feed.passable, tables)
-    run.figures.enter(Phase.KEEP)
+    run.go_on_to(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import time
 from dataclasses import astuple, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.live_look import runs_seen
@@ -26,7 +27,7 @@ from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
-from spirit_py.migration.waiting import Waiting
+from spirit_py.migration.state import Wait
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts
@@ -38,7 +39,7 @@ from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import OutcomeReport, run_begun
+from spirit_py.status.report import OutcomeReport, run_begun, told
 from spirit_py.status.safe import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
@@ -79,11 +80,12 @@ def revert(
     reporter = SafeReporter(reporter)
     run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
     report = OutcomeReport(outcome="done")
-    with report.told(
+    with told(
         config.records.report_json,
         reporter,
         begun=run_begun("revert", config.connection),
-        complete=lambda: run.complete(report),
+        broke=report.note_failure,
+        completed=partial(run.completed, report),
     ):
         run_command(
             run.run,
@@ -114,14 +116,18 @@ class Revert(Process):
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self._began = time.monotonic()
         self._lock_name = lock_name("migration", config.database, config.table)
-        self._name = self.table = f"{config.database}.{config.table}"
-        self._waiting = Waiting(time.monotonic)
+        self._name = f"{config.database}.{config.table}"
+        self._waits = Wait()
         self._keeper: Keeper | None = None
+
+    @property
+    def table(self) -> str:
+        """The table that was named."""
+        return self._name
 
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
-        super().show(waiting_for)
-        self._waiting.show(waiting_for)
+        self._waits = self._waits.then(waiting_for, time.monotonic())
 
     def status(self) -> MigrationStatus:
         """Return what is going on, for the display. No I/O."""
@@ -136,13 +142,13 @@ class Revert(Process):
             pending=seen.pending if seen else None,
             buffered_bytes=seen.buffered_bytes if seen else None,
             feed_lag=seen.lag_seconds if seen else None,
-            waiting_for=self._waiting.what,
-            waited=self._waiting.seconds,
+            waiting_for=self._waits.what,
+            waited=self._waits.seconds(time.monotonic()),
         )
 
-    def complete(self, report: OutcomeReport) -> None:
-        """Enter the last figures."""
-        report.seconds = round(time.monotonic() - self._began, 3)
+    def completed(self, report: OutcomeReport) -> OutcomeReport:
+        """Return a report with the last figures."""
+        return replace(report, seconds=round(time.monotonic() - self._began, 3))
 
     def run(self) -> None:
         """Ask the process that runs reverse replication; take its place where it has ended."""

@@ -56,9 +56,9 @@ def record(name, outcome="", state="pending", *, code=0, rows=0, error=""):
 
 def concluded(*records, stopped=None):
     """Return the report of a batch that has come to its end, or was stopped."""
-    report = BatchReport(record="s._spirit_py_batch_1")
+    report = BatchReport()
     report.add(records)
-    report.conclude(stopped)
+    report.conclude(stopped, seconds=1.0, record="s._spirit_py_batch_1")
     return report
 
 

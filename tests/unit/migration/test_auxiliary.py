@@ -39,12 +39,13 @@ class Left:
         patch.setattr(auxiliary, "drop_auxiliary", drop)
         self._run: Any = SimpleNamespace(
             may_be_swapped=False,
-            resumable=False,
+            state=SimpleNamespace(resumable=False),
+            note=lambda _: None,
             config=SimpleNamespace(dry_run=False),
             stop=StopSwitch(),
             session=session,
             warn=self.warnings.append,
-            answers_read=lambda: None,
+            await_readers=lambda: None,
         )
 
     def after(self, error: BaseException) -> None:

@@ -44,9 +44,9 @@ class Reach:
         self.now, self.position, self.warned = 0.0, "a", list[str]()
         feed = SimpleNamespace(position=lambda: self.position)
         run: Any = SimpleNamespace(
-            figures=SimpleNamespace(source=feed, phase=Phase.COPY),
+            figures=SimpleNamespace(source=feed),
+            state=SimpleNamespace(phase=Phase.COPY),
             tell=lines_to(self.warned.append),
-            report=SimpleNamespace(warnings=[]),
         )
         self._session: Any = SimpleNamespace(
             query=lambda sql: [] if "ROUTINES" in sql else [(kept,)]

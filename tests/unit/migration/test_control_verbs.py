@@ -25,8 +25,9 @@ class Run:
     def __init__(self, *, swaps: bool) -> None:
         self.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
         self.stop = StopSwitch()
-        self.swapped_before = self.altering = self.altered = False
-        self.figures = SimpleNamespace(phase=Phase.CUTOVER)
+        self.state = SimpleNamespace(
+            swapped_before=False, altering=False, altered=False, phase=Phase.CUTOVER
+        )
         self.keeper: object = None
         self.paused: list[str] = []
         self._swaps = swaps

@@ -16,6 +16,7 @@ from spirit_py.migration import deferral
 from spirit_py.migration.deferral import Deferral
 from spirit_py.mysql.retry import retrying
 from spirit_py.pace import Unhindered, Work
+from spirit_py.phases import Phase
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def deferral_of(
     run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
     run.show = lambda _: None
     run.veto, run.giving_up = SimpleNamespace(held_back=lambda: "", asks=False), ""
-    run.postponements, run.settings = 0, SimpleNamespace(current=SimpleNamespace(paused=""))
+    run.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
+    run.state = SimpleNamespace(postponements=0, undeferred=False, phase=Phase.CHECKSUM)
     return Deferral(run, [work])  # type: ignore[arg-type,list-item]
 
 
@@ -115,7 +117,7 @@ def test_an_operator_has_the_last_word() -> None:
     found = deferral_of([list, list])
     run = found._run
     assert found.present() == found.held_now() == ""
-    run.postponements += 1
+    run.state.postponements += 1  # type: ignore[misc]
     assert "postponement" in found.held_now()
     # The look comes after the count: it has seen the sentinel, which was dropped since.
     assert found.present() == found.held_now() == ""
@@ -127,7 +129,7 @@ def test_a_postponement_during_the_look_is_not_taken_for_seen() -> None:
     """Its sentinel may have been created after the server was asked."""
 
     def answer() -> Any:
-        run.postponements += 1
+        run.state.postponements += 1  # type: ignore[misc]
         return []
 
     found = deferral_of([answer])
@@ -146,13 +148,12 @@ def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -
     class Session:
         def execute(self, sql: str) -> None:
             sent.append(sql.split(maxsplit=1)[0])
-            run.undeferred = early
+            run.state.undeferred = early
 
         def query(self, sql: str, _values: Any = ()) -> Any:
             computed = "GENERATION_EXPRESSION" in sql
             return [] if computed else [("BASE TABLE", "drop this table to let spirit-py swap")]
 
-    run.undeferred = False
     run.tell = untold
     run.step = lambda _role, work: work(Session())
     found.create()

@@ -55,7 +55,7 @@ def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
 
 def test_nothing_is_held_back_where_the_tables_were_swapped_back_before():
     """A revert that only drops what another process has left says so."""
-    process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold)
+    process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold, give_up=lambda _: None)
     session: Any = None
     pace = RevertPace()
     verbs = RevertVerbs(process, Keeper(process, RECORD, back=True), pace)
@@ -96,7 +96,7 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
         tell=untold,
         warn=warned.append,
         session=session,
-        answers_read=lambda: None,
+        await_readers=lambda: None,
     )
     Keeper(process, RECORD)._forget(keep=False)
     assert (dropped, warned) == (opened[-1:], [])

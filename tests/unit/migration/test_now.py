@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from spirit_py.copier.meter import CopyStatistics
+from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.figures import Figures
+from spirit_py.migration.journal import Journal
+from spirit_py.migration.state import IndexesUnderWay
 from spirit_py.phases import Phase
 from spirit_py.status.report import MigrationReport
 
@@ -21,14 +24,22 @@ class Copying:
     def __init__(self) -> None:
         self._paused = False
         self.time = 0.0
-        self.figures = Figures(MigrationReport(algorithm="copy"), clock=lambda: self.time)
+        estimates = {("s", "t"): 3000}
+        self.journal = Journal(
+            MigrationReport(algorithm="copy", tables=["s.t"]),
+            clock=lambda: self.time,
+            estimates=estimates,
+        )
+        self.figures = Figures(self.journal, paused=lambda: self._paused)
         for phase in (Phase.SHORTCUT, Phase.CREATE, Phase.COPY):
-            self.figures.enter(phase)
+            self.enter(phase)
         seen = CopyStatistics(rows=1000, rows_total=3000, seconds=10.0, steady_rows_per_second=100)
         copier: Any = SimpleNamespace(statistics=lambda: seen)
         self.figures.copying(copier, TABLE)
-        self.figures.estimates = {("s", "t"): 3000}
-        self.figures.paused = lambda: self._paused
+
+    def enter(self, phase: Phase) -> None:
+        """Go to a phase."""
+        self.journal.note(PhaseEntered(phase=phase.value, before="", seconds=0.0))
 
     def pause(self, *, paused: bool = True) -> None:
         """Have an operator pause the run, or end the pause."""
@@ -50,10 +61,10 @@ def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
 def test_what_the_server_does_in_a_pause_has_its_end() -> None:
     """A build of indexes that has begun goes on."""
     copying = Copying()
-    copying.figures.enter(Phase.INDEX)
+    copying.enter(Phase.INDEX)
     copying.pause()
     for built in (0.2, 0.5):
-        copying.figures.built = built
+        copying.journal.note(IndexesUnderWay(built))
         copying.time += 10.0
         seen = copying.figures.snapshot()
     assert seen.eta == pytest.approx(0.5 / 0.03)

@@ -68,7 +68,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
     run: Any = SimpleNamespace(
         config=SimpleNamespace(defer_cutover=False),
         engines=SimpleNamespace(rest=lambda: None),
-        figures=SimpleNamespace(phase=Phase.CUTOVER),
+        state=SimpleNamespace(phase=Phase.CUTOVER, undeferred=False),
         tell=untold,
     )
     new: Any = SimpleNamespace(counters={}, altered={})

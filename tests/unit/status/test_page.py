@@ -217,7 +217,15 @@ def test_the_change_of_the_definition_is_shown_where_it_is_known(run):
     """As a diff of what the plan knows."""
     definition = {"old": "CREATE TABLE t (\n  a int\n)", "new": "CREATE TABLE t (\n  a bigint\n)"}
     run.tell(PlanMade, said="", shown=(), plan={"tables": [{"definition": definition}]})
-    run.tell(StatementRead, statement="MODIFY a BIGINT", tables=[], server="", mysql="")
+    run.tell(
+        StatementRead,
+        statement="MODIFY a BIGINT",
+        tables=[],
+        server="",
+        mysql="",
+        names=(),
+        estimates={},
+    )
     said = Seen(run.end()).said
     assert {"-  a int", "+  a bigint"} <= set(said)
 
@@ -230,7 +238,7 @@ def test_hostile_names_and_texts_are_escaped_everywhere(run):
         totals = {"rows_copied": at, "throttled": {HOSTILE: at / 4}}
         run.look(Phase.COPY, table, pending=at, feed_lag=1.0, totals=totals)
     run.tell(
-        StatementRead, table=table, statement=HOSTILE, tables=[table],
+        StatementRead, table=table, statement=HOSTILE, tables=[table], names=(), estimates={},
         server=HOSTILE, mysql=HOSTILE,
     )  # fmt: skip
     run.tell(AlgorithmChosen, algorithm="copy", reason=HOSTILE)
