@@ -1,8 +1,61 @@
-"""How far a migration has come: figures that the display and ``spirit-py status`` share (pure)."""
+"""How far a migration has come: figures that displays, records and metrics share (pure).
+
+A figure is declared once, with what it means, its metric, and its curve on the page. What shows all
+of them goes by :func:`figures_of`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Kind = Literal["gauge", "counter"]
+Joined = Literal["sum", "most", "only"]
+
+_FIGURE: Final = "figure"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What is known of a figure beside its value.
+
+    Attributes:
+        help: a sentence for people.
+        metric: its name for Prometheus, without prefix and without ``_total``; empty for none.
+        curve: its name in the history of a run; empty for none.
+        joined: how those of several tables make one; ``only`` where they make none.
+    """
+
+    help: str
+    metric: str = ""
+    kind: Kind = "gauge"
+    curve: str = ""
+    joined: Joined = "sum"
+
+
+def figure(
+    help_: str,
+    metric: str = "",
+    *,
+    kind: Kind = "gauge",
+    curve: str = "",
+    joined: Joined = "sum",
+    default: Any = None,
+) -> Any:
+    """Declare a figure; as of :class:`Figure`. One that is not known is None."""
+    declared = Figure(help=help_, metric=metric, kind=kind, curve=curve, joined=joined)
+    return field(default=default, metadata={_FIGURE: declared})
+
+
+def figures_of(cls: type) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures that a class declares, with the names of their fields, in their order."""
+    for one in dataclasses.fields(cls):
+        if declared := one.metadata.get(_FIGURE):
+            yield one.name, declared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,59 +67,86 @@ class MigrationProgress:
     Attributes:
         table: the one that is copied or compared now.
         rows: rows of all tables that are copied or compared, committed work only.
-        rows_total: how many there are, as far as that is known by now.
-        fraction: progress of the phase's own work, 0.0 to 1.0; 1.0 only when it has ended.
-        rate: rows a second, copied or compared, in the last ten seconds.
-        byte_rate: the same in bytes of the table.
-        eta: seconds until the phase's own work ends and the changes that wait are applied.
-        run_eta: seconds until what ``run_eta_until`` names, if nobody else is waited for.
+        run_eta_until: what ``run_eta`` ends with.
         run_eta_parts: the same by phase, the current one first; None for what is not known.
-        tasks: how many tasks may work at a time now, ``tasks_most`` how many at most.
         throttled: what holds work back; empty where nothing does.
-        pending: changes received and not yet applied.
-        feed_lag: seconds between a change on the server and its receipt.
         received_rate: changes a second that come in and have to be applied.
         applied_rate: changes a second that are applied.
         deduplicated_part: the part of the received changes that later ones of the same row
             replaced before they were applied.
         parked: why no change is applied now; empty where changes may be.
-        binlog_left: how long the server keeps the place where a stopped run would carry on; None
-            for ever, too.
-        binlog_unread: bytes of the binlog after what was read last.
-        binlog_older: bytes of the binlog between the oldest file's beginning and that place.
-        checkpoint_age: time since the last checkpoint.
+        binlog_older: bytes of the binlog between the oldest file's beginning and the place of a
+            resume.
         waiting_for: what the migration waits for, for display; empty when it does not wait.
         waited: for how long it has waited.
     """
 
     table: str
-    elapsed: float
-    phase_elapsed: float
+    elapsed: float = figure(
+        "Seconds since the run began.", "elapsed_seconds", default=dataclasses.MISSING
+    )
+    phase_elapsed: float = figure(
+        "Seconds since the phase began.", "phase_elapsed_seconds", default=dataclasses.MISSING
+    )
     rows: int | None = None
-    rows_total: int | None = None
-    fraction: float | None = None
-    rate: float | None = None
-    byte_rate: float | None = None
-    eta: float | None = None
-    run_eta: float | None = None
+    rows_total: int | None = figure(
+        "Rows of the source table, as the server estimates.", "table_rows"
+    )
+    fraction: float | None = figure(
+        "Part of the phase's own work that is done, 0 to 1.", "progress_ratio",
+        curve="fraction", joined="only",
+    )  # fmt: skip
+    rate: float | None = figure(
+        "Rows that are copied or compared each second.", "rows_per_second", curve="rate"
+    )
+    byte_rate: float | None = figure(
+        "The same in bytes of the table.", "bytes_per_second", curve="bytes"
+    )
+    eta: float | None = figure(
+        "Seconds until the phase's own work ends and the changes that wait are applied.",
+        "eta_seconds",
+    )
+    run_eta: float | None = figure(
+        "About so many seconds until the swap, a deferred swap, or the end of a rehearsal, if"
+        " nobody else is waited for.",
+        "run_eta_seconds",
+    )
     run_eta_until: str = ""
     run_eta_parts: dict[str, float | None] = field(default_factory=dict)
-    chunk_rows: int | None = None
-    chunk_seconds: float | None = None
-    tasks: int | None = None
-    tasks_most: int | None = None
+    chunk_rows: int | None = figure("Rows at which the next chunk aims.", "chunk_rows")
+    chunk_seconds: float | None = figure(
+        "Seconds of a chunk, 90th percentile of the last ones.", "chunk_seconds",
+        curve="chunk", joined="most",
+    )  # fmt: skip
+    tasks: int | None = figure("Tasks that may work at a time now.", "tasks", curve="tasks")
+    tasks_most: int | None = figure("Tasks that may work at a time at most.", "tasks_limit")
     throttled: str = ""
-    pending: int | None = None
-    buffered_bytes: int | None = None
-    feed_lag: float | None = None
+    pending: int | None = figure(
+        "Changes received and not yet applied.", "pending_changes", curve="pending"
+    )
+    buffered_bytes: int | None = figure(
+        "Memory of the changes that are not yet applied.", "buffered_bytes", curve="buffered"
+    )
+    feed_lag: float | None = figure(
+        "Seconds between a change on the server and its receipt.", "feed_lag_seconds",
+        curve="lag", joined="most",
+    )  # fmt: skip
     received_rate: float | None = None
     applied_rate: float | None = None
     deduplicated_part: float | None = None
     parked: str = ""
-    binlog_left: float | None = None
-    binlog_unread: int | None = None
+    binlog_left: float | None = figure(
+        "For how long the server keeps the place of the binlog at which a stopped run would carry"
+        " on; absent where it keeps it for ever.",
+        "binlog_left_seconds",
+    )
+    binlog_unread: int | None = figure(
+        "Bytes of the binlog after what was read last.", "binlog_unread_bytes"
+    )
     binlog_older: int | None = None
-    checkpoint_age: float | None = None
+    checkpoint_age: float | None = figure(
+        "Seconds since the last checkpoint.", "checkpoint_age_seconds"
+    )
     waiting_for: str = ""
     waited: float | None = None
     note: str = ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spirit_py.migration.now import Shown
-from spirit_py.status.totals import RunTotals
+from spirit_py.status.snapshot import RunTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

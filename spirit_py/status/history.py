@@ -20,8 +20,9 @@ from spirit_py.events.run import (
     Summary,
 )
 from spirit_py.events.swap import SwapDone
+from spirit_py.progress import figures_of
 from spirit_py.status.growth import Growth
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
 from spirit_py.status.timeline import Noted, Timeline
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Event
 
+_SEEN: Final = tuple((name, one) for name, one in figures_of(MigrationStatus) if one.curve)
+_CURVES: Final = tuple((name, one) for name, one in _SEEN if one.kind == "gauge")
+_COUNTERS: Final = tuple((name, one) for name, one in _SEEN if one.kind == "counter")
+_TOTALS: Final = tuple((name, one) for name, one in figures_of(RunTotals) if one.curve)
+_JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {"sum": sum, "most": max}
 THROTTLED: Final = "throttled "
 """Before the name of what is waited for, in the name of a counter of seconds."""
 _TEXT: Final = 4000
@@ -153,37 +159,27 @@ class History:
 
 def figures(tables: Iterable[MigrationStatus]) -> dict[str, float | None]:
     """Return the figures of now, of several tables their sum, or the worst of them."""
-    seen = list(tables)
-
-    def joined(
-        of: Callable[[MigrationStatus], float | None], how: Callable[[Iterable[float]], float]
-    ) -> float | None:
-        known = [value for one in seen if (value := of(one)) is not None]
-        return how(known) if known else None
-
-    return {
-        "rate": joined(lambda one: one.rate, sum),
-        "pending": joined(lambda one: one.pending, sum),
-        "buffered": joined(lambda one: one.buffered_bytes, sum),
-        "bytes": joined(lambda one: one.byte_rate, sum),
-        "tasks": joined(lambda one: one.tasks, sum),
-        "lag": joined(lambda one: one.feed_lag, max),
-        "chunk": joined(lambda one: one.chunk_seconds, max),
-        "fraction": seen[0].fraction if len(seen) == 1 else None,
-    }
+    seen, found = list(tables), dict[str, float | None]()
+    for name, one in _CURVES:
+        known = [value for each in seen if (value := getattr(each, name)) is not None]
+        if one.joined == "only":
+            found[one.curve] = known[0] if len(seen) == 1 and known else None
+        else:
+            found[one.curve] = _JOINED[one.joined](known) if known else None
+    return found
 
 
 def _counters(seen: MigrationStatus) -> Iterator[tuple[str, float]]:
-    totals = seen.totals
-    known = {
-        "received": seen.received,
-        "applied": seen.applied,
-        "deduplicated": seen.deduplicated,
-    }
-    if totals is not None:
-        known |= {"rows": totals.rows_copied, "chunks": totals.chunks, "feed": totals.feed_bytes}
-        yield from ((THROTTLED + name, spent) for name, spent in totals.throttled.items())
-    yield from ((name, float(value)) for name, value in known.items() if value is not None)
+    """Yield the counters that are known, by the names of their curves."""
+    for name, one in _COUNTERS:
+        if (value := getattr(seen, name)) is not None:
+            yield one.curve, float(value)
+    if seen.totals is None:
+        return
+    for name, one in _TOTALS:
+        if (value := getattr(seen.totals, name)) is not None:
+            yield one.curve, float(value)
+    yield from ((THROTTLED + name, spent) for name, spent in seen.totals.throttled.items())
 
 
 def _lane(seen: MigrationStatus) -> str:

@@ -1,4 +1,4 @@
-"""A snapshot of a migration's state, for the operator.
+"""A snapshot of a migration's state, for the operator (pure).
 
 What is not known is None and is shown as unknown, never as zero.
 """
@@ -8,17 +8,63 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.progress import MigrationProgress
+from spirit_py.progress import MigrationProgress, figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spirit_py.phases import Phase
-    from spirit_py.status.totals import RunTotals
 
 
 HISTORY_SECONDS: Final = 2.0
 """Seconds between two speeds of :attr:`MigrationStatus.history`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTotals:
+    """What one run has done since it began: counts that only grow; what is not known is None.
+
+    Attributes:
+        tables: all that the run changes, each with its schema; empty before they are known.
+        throttled: seconds for which work has waited, by what it waited for.
+    """
+
+    tables: tuple[str, ...] = ()
+    rows_copied: int | None = figure(
+        "Rows that this process has copied.", "copied_rows", kind="counter", curve="rows"
+    )
+    rows_copied_before: int | None = figure(
+        "Rows that earlier runs of the migration had copied.", "earlier_copied_rows"
+    )
+    chunks: int | None = figure(
+        "Chunks that this process has copied.", "copied_chunks", kind="counter", curve="chunks"
+    )
+    chunks_replaced: int | None = figure(
+        "Chunks that were begun again after a fault that passes.", "replaced_chunks",
+        kind="counter",
+    )  # fmt: skip
+    throttled: Mapping[str, float] = field(default_factory=dict)
+    backpressure_seconds: float | None = figure(
+        "Seconds for which the reader waited because the buffers of changes were full.",
+        "feed_backpressure_seconds",
+        kind="counter",
+    )
+    feed_reconnects: int | None = figure(
+        "Times that the feed had to connect again.", "feed_reconnects", kind="counter"
+    )
+    feed_bytes: int | None = figure(
+        "Bytes of the binlog that the feed has received.", "feed_received_bytes",
+        kind="counter", curve="feed",
+    )  # fmt: skip
+    checksum_passes: int | None = figure(
+        "Comparisons of a whole table that have ended.", "checksum_passes", kind="counter"
+    )
+    differences: int | None = figure(
+        "Rows in which the tables differed.", "differences", kind="counter"
+    )
+    chunks_repaired: int | None = figure(
+        "Chunks with a difference that was repaired.", "repaired_chunks", kind="counter"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +81,21 @@ class MigrationStatus(MigrationProgress):
     """
 
     phase: Phase
-    received: int | None = None
-    applied: int | None = None
-    deduplicated: int | None = None
-    dropped: int | None = None
+    received: int | None = figure(
+        "Changes of rows that the feed has received.", "received_changes",
+        kind="counter", curve="received",
+    )  # fmt: skip
+    applied: int | None = figure(
+        "Changes that are applied to the new table.", "applied_changes",
+        kind="counter", curve="applied",
+    )  # fmt: skip
+    deduplicated: int | None = figure(
+        "Changes that a later one of the same row made needless.", "deduplicated_changes",
+        kind="counter", curve="deduplicated",
+    )  # fmt: skip
+    dropped: int | None = figure(
+        "Changes of rows that the copy had still to read.", "dropped_changes", kind="counter"
+    )
     pace: str = ""
     passed: tuple[tuple[Phase, float], ...] = ()
     path: tuple[Phase, ...] = ()

@@ -7,13 +7,15 @@ and ``_total`` behind counters. A value that is not known is left out, never zer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from spirit_py.progress import figures_of
+from spirit_py.status.snapshot import MigrationStatus, RunTotals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from spirit_py.status.snapshot import MigrationStatus
-    from spirit_py.status.totals import RunTotals
 
 Kind = Literal["gauge", "counter", "info"]
 PREFIX: Final = "spirit_py_"
@@ -43,16 +45,27 @@ class FigureSpec(MetricSpec):
     value: Callable[[MigrationStatus], float | None]
 
 
-def _gauge(name: str, text: str, value: Callable[[MigrationStatus], float | None]) -> FigureSpec:
-    return FigureSpec(name=PREFIX + name, kind="gauge", help=text, value=value)
+def _specs() -> Iterator[FigureSpec]:
+    """Yield a metric of each figure that has one."""
+    for of, look in ((MigrationStatus, _seen), (RunTotals, _total)):
+        for name, one in figures_of(of):
+            if one.metric:
+                last = "_total" if one.kind == "counter" else ""
+                yield FigureSpec(
+                    name=PREFIX + one.metric + last, kind=one.kind, help=one.help, value=look(name)
+                )
 
 
-def _counter(name: str, text: str, value: Callable[[MigrationStatus], float | None]) -> FigureSpec:
-    return FigureSpec(name=f"{PREFIX}{name}_total", kind="counter", help=text, value=value)
+Look: TypeAlias = "Callable[[MigrationStatus], float | None]"
 
 
-def _total(value: Callable[[RunTotals], float | None]) -> Callable[[MigrationStatus], float | None]:
+def _seen(name: str) -> Look:
+    return attrgetter(name)
+
+
+def _total(name: str) -> Look:
     """Return what looks a value up in the totals of a snapshot, where it has any."""
+    value: Callable[[RunTotals], float | None] = attrgetter(name)
     return lambda seen: None if seen.totals is None else value(seen.totals)
 
 
@@ -106,62 +119,8 @@ BATCH_TABLES: Final = MetricSpec(
     help="Tables of a batch: done, running, failed, or left to do.",
 )  # fmt: skip
 
-FIGURES: Final[tuple[FigureSpec, ...]] = (
-    _gauge("elapsed_seconds", "Seconds since the run began.", lambda s: s.elapsed),
-    _gauge("phase_elapsed_seconds", "Seconds since the phase began.", lambda s: s.phase_elapsed),
-    _gauge("table_rows", "Rows of the source table, as the server estimates.",
-           lambda s: s.rows_total),
-    _gauge("progress_ratio", "Part of the phase's own work that is done, 0 to 1.",
-           lambda s: s.fraction),
-    _gauge("rows_per_second", "Rows that are copied or compared each second.", lambda s: s.rate),
-    _gauge("bytes_per_second", "The same in bytes of the table.", lambda s: s.byte_rate),
-    _gauge("eta_seconds", "Seconds until the phase's own work ends and the changes that wait are"
-           " applied.", lambda s: s.eta),
-    _gauge("run_eta_seconds", "About so many seconds until the swap, a deferred swap, or the end of"
-           " a rehearsal, if nobody else is waited for.", lambda s: s.run_eta),
-    _counter("copied_rows", "Rows that this process has copied.",
-             _total(lambda t: t.rows_copied)),
-    _gauge("earlier_copied_rows", "Rows that earlier runs of the migration had copied.",
-           _total(lambda t: t.rows_copied_before)),
-    _counter("copied_chunks", "Chunks that this process has copied.", _total(lambda t: t.chunks)),
-    _counter("replaced_chunks", "Chunks that were begun again after a fault that passes.",
-             _total(lambda t: t.chunks_replaced)),
-    _gauge("chunk_seconds", "Seconds of a chunk, 90th percentile of the last ones.",
-           lambda s: s.chunk_seconds),
-    _gauge("chunk_rows", "Rows at which the next chunk aims.", lambda s: s.chunk_rows),
-    _gauge("tasks", "Tasks that may work at a time now.", lambda s: s.tasks),
-    _gauge("tasks_limit", "Tasks that may work at a time at most.", lambda s: s.tasks_most),
-    _gauge("feed_lag_seconds", "Seconds between a change on the server and its receipt.",
-           lambda s: s.feed_lag),
-    _gauge("binlog_left_seconds", "For how long the server keeps the place of the binlog at which a"
-           " stopped run would carry on; absent where it keeps it for ever.",
-           lambda s: s.binlog_left),
-    _gauge("binlog_unread_bytes", "Bytes of the binlog after what was read last.",
-           lambda s: s.binlog_unread),
-    _gauge("checkpoint_age_seconds", "Seconds since the last checkpoint.",
-           lambda s: s.checkpoint_age),
-    _counter("received_changes", "Changes of rows that the feed has received.",
-             lambda s: s.received),
-    _counter("applied_changes", "Changes that are applied to the new table.", lambda s: s.applied),
-    _counter("deduplicated_changes", "Changes that a later one of the same row made needless.",
-             lambda s: s.deduplicated),
-    _counter("dropped_changes", "Changes of rows that the copy had still to read.",
-             lambda s: s.dropped),
-    _gauge("pending_changes", "Changes received and not yet applied.", lambda s: s.pending),
-    _gauge("buffered_bytes", "Memory of the changes that are not yet applied.",
-           lambda s: s.buffered_bytes),
-    _counter("feed_received_bytes", "Bytes of the binlog that the feed has received.",
-             _total(lambda t: t.feed_bytes)),
-    _counter("feed_backpressure_seconds", "Seconds for which the reader waited because the buffers"
-             " of changes were full.", _total(lambda t: t.backpressure_seconds)),
-    _counter("feed_reconnects", "Times that the feed had to connect again.",
-             _total(lambda t: t.feed_reconnects)),
-    _counter("checksum_passes", "Comparisons of a whole table that have ended.",
-             _total(lambda t: t.checksum_passes)),
-    _counter("differences", "Rows in which the tables differed.", _total(lambda t: t.differences)),
-    _counter("repaired_chunks", "Chunks with a difference that was repaired.",
-             _total(lambda t: t.chunks_repaired)),
-)  # fmt: skip
+FIGURES: Final = tuple(_specs())
+"""Those of a snapshot, which are declared there."""
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
     BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES, THROTTLED, CUTOVER_TRIES, LOCK_HELD,

@@ -15,8 +15,7 @@ from spirit_py.phases import Phase
 from spirit_py.status.metrics.catalogue import METRICS
 from spirit_py.status.metrics.collector import ENDED_TABLES, StatusCollector
 from spirit_py.status.metrics.server import REQUESTS, MetricsServer, _Handler
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus
-from spirit_py.status.totals import RunTotals
+from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
 from tests.kits.scraping import asked, scraped
 from tests.kits.waiting import until
 
