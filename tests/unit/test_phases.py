@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from spirit_py.phases import TRANSITIONS, IllegalTransition, Phase, PhaseLog
@@ -41,3 +44,13 @@ def test_an_illegal_move_tells_the_history():
     log = log.entered(Phase.SHORTCUT, 1.0)
     with pytest.raises(IllegalTransition, match="so far: preflight -> shortcut"):
         log.entered(Phase.CUTOVER, 2.0)
+
+
+def test_the_page_has_the_transitions_of_the_code():
+    """The table of docs/architecture.md is the table of the program."""
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| `([a-z]+)` \| ((?:`[a-z]+`(?:, )?)+|-) \|$", page, re.MULTILINE)
+    found = {name: set(re.findall("`([a-z]+)`", following)) for name, following in rows}
+    assert found == {
+        phase.value: {one.value for one in following} for phase, following in TRANSITIONS.items()
+    }
