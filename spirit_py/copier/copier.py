@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -66,6 +66,25 @@ class CopyOptions:
     grace: float = 3.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableCopy:
+    """What is copied, and who has a part in it.
+
+    Attributes:
+        chunker: cuts what no earlier run has copied.
+        query: runs a SELECT in a driver session, to name the row of an error.
+        subscription: learns of every chunk before it is handed out and after it committed.
+        before: what earlier runs have copied.
+    """
+
+    mapping: TableMapping
+    connection: ConnectionOptions
+    chunker: LaneChunker
+    query: BoundaryQuery
+    subscription: Subscription
+    before: CopiedSoFar = field(default_factory=CopiedSoFar)
+
+
 class Copier:
     """Copies one table; use once.
 
@@ -73,48 +92,37 @@ class Copier:
         driver: runs tasks in threads of this process.
         spark: runs them in Spark's executors, started, starting or failed; takes the copy over when
             it is ready. None where nothing takes over.
-        query: Runs a SELECT in a driver session, to name the row of an error.
-        subscription: Learns of every chunk before it is handed out and after it committed.
         pace: asked before every chunk whether it may be handed out.
         stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
-        before: What earlier runs have copied; the chunker leaves it out.
     """
 
     def __init__(
         self,
+        copy: TableCopy,
         *,
         driver: GangEngine,
         spark: GangEngine | None,
-        mapping: TableMapping,
-        connection: ConnectionOptions,
-        chunker: LaneChunker,
-        query: BoundaryQuery,
-        subscription: Subscription,
         pace: Pace,
         stop: StopSwitch,
         options: CopyOptions,
-        before: CopiedSoFar | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._driver = driver
         self._spark = spark
-        self._mapping = mapping
-        self._connection = connection
-        self._chunker = chunker
-        self._query = query
-        self._subscription = subscription
+        self._what = copy
+        self._mapping = copy.mapping
+        self._chunker = copy.chunker
         self._pace = pace
         self._stop = stop
         self._options = options
         self._clock = clock
-        before = before or CopiedSoFar()
         self._meter = CopyMeter(
             pace.chunk_seconds(),
             clock,
-            part_rows=part_rows(mapping.source, pace.part_bytes()),
-            rows=before.rows,
-            chunks=before.chunks,
-            estimate=mapping.source.estimated_rows,
+            part_rows=part_rows(copy.mapping.source, pace.part_bytes()),
+            rows=copy.before.rows,
+            chunks=copy.before.chunks,
+            estimate=copy.mapping.source.estimated_rows,
         )
         self._chunks: dict[int, Chunk] = {}
         #: The chunker has no more chunks.
@@ -133,7 +141,7 @@ class Copier:
             SpiritError: the reason of the stop switch.
         """
         self._meter.begin()
-        retrying(self._stop)(end_earlier_chunks, self._connection, self._mapping)
+        retrying(self._stop)(end_earlier_chunks, self._what.connection, self._mapping)
         try:
             self._chunker.measure()
             self._copy()
@@ -142,12 +150,12 @@ class Copier:
             raise self._named(error) from error
         finally:
             self._meter.end()
-        self._subscription.copy_finished()
+        self._what.subscription.copy_finished()
 
     def _copy(self) -> None:
         """Keep the tasks supplied until all chunks are copied, or a stop is asked for."""
         join = JoinCopy(
-            connection=self._connection,
+            connection=self._what.connection,
             mapping=self._mapping,
             visibility_timeout=self._options.visibility_timeout,
         )
@@ -187,7 +195,7 @@ class Copier:
             self._ended = True
             self._meter.all_cut()
             return None
-        visibility = self._subscription.dispatch(chunk)
+        visibility = self._what.subscription.dispatch(chunk)
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(chunk.target_rows, self._chunker.rows_left())
@@ -236,7 +244,7 @@ class Copier:
     def _committed(self, copied: ChunkCopied) -> None:
         points.reach("chunk.committed")
         chunk = self._chunks.pop(copied.number)
-        self._subscription.committed(chunk, copied.rows)
+        self._what.subscription.committed(chunk, copied.rows)
         self._chunker.observed(chunk, copied.rows)
         self._meter.committed(
             target_rows=chunk.target_rows,
@@ -252,7 +260,7 @@ class Copier:
         details = error.details
         try:
             sql = self._lookup_sql(error)
-            found = self._query(sql) if sql else []
+            found = self._what.query(sql) if sql else []
         except ServerFault as fault:
             _log.debug("the row could not be looked up: %s", fault)
             found = []

@@ -14,7 +14,7 @@ from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.last_key import last_copied_key
 from spirit_py.errors import Refusal
@@ -86,17 +86,19 @@ class CopiedPair(Pair):
             copied_rows=self.before.rows,
         )
         self._copier = Copier(
+            TableCopy(
+                mapping=self.mapping,
+                connection=run.config.connection,
+                chunker=chunker,
+                query=reader.query,
+                subscription=self.subscription,
+                before=self.before,
+            ),
             driver=run.engines.driver,
             spark=run.engines.spark,
-            mapping=self.mapping,
-            connection=run.config.connection,
-            chunker=chunker,
-            query=reader.query,
-            subscription=self.subscription,
             pace=run.pace,
             stop=run.stop,
             options=CopyOptions(own_writes=run.config.feed.own_writes),
-            before=self.before,
         )
         run.figures.copying(self._copier, self.mapping.source)
         source = self.mapping.source

@@ -18,7 +18,7 @@ from spirit_py.copier import crew as crew_module
 from spirit_py.copier import task
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock
-from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.copier.crew import Crew
 from spirit_py.errors import MigrationFailure, WorkersLost
 from spirit_py.mysql.connect import connect
@@ -51,13 +51,15 @@ def copy(
     """Copy the scene's table in chunks of a few parts; return the copier when it has ended."""
     reader = BoundaryReader(scene.options(), stop=scene.stop)
     copier = Copier(
+        TableCopy(
+            mapping=scene.mapping,
+            connection=scene.options(origin=ORIGIN),
+            chunker=LaneChunker(scene.mapping, reader.query, workers=slots, part_rows=PART_ROWS),
+            query=reader.query,
+            subscription=scene.subscription,
+        ),
         driver=DriverEngine(slots),
         spark=spark,
-        mapping=scene.mapping,
-        connection=scene.options(origin=ORIGIN),
-        chunker=LaneChunker(scene.mapping, reader.query, workers=slots, part_rows=PART_ROWS),
-        query=reader.query,
-        subscription=scene.subscription,
         pace=Throttle(throttled, chunk_seconds=0.02),
         stop=scene.stop,
         options=CopyOptions(),

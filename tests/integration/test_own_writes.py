@@ -13,7 +13,7 @@ from spirit_py.binlog.position import GtidSet
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, ChunkWriter, JoinCopy
 from spirit_py.errors import ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
@@ -73,13 +73,15 @@ def copy(scene: Scene, engine: Any, **options: Any) -> None:
     """Copy the table as a migration does."""
     reader = BoundaryReader(scene.options(), stop=scene.stop)
     copier = Copier(
+        TableCopy(
+            mapping=scene.mapping,
+            connection=scene.options(),
+            chunker=LaneChunker(scene.mapping, reader.query, part_rows=PART_ROWS),
+            query=reader.query,
+            subscription=scene.subscription,
+        ),
         driver=DriverEngine(2),
         spark=engine,
-        mapping=scene.mapping,
-        connection=scene.options(),
-        chunker=LaneChunker(scene.mapping, reader.query, part_rows=PART_ROWS),
-        query=reader.query,
-        subscription=scene.subscription,
         pace=Throttle(),
         stop=scene.stop,
         options=CopyOptions(**options),

@@ -10,7 +10,7 @@ from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions
+from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.errors import SpiritError
 from spirit_py.pace import Unhindered
 from spirit_py.spark.driver import DriverEngine
@@ -104,13 +104,15 @@ class Copying:
         self.connection = connection_options(db)
         self.reader = BoundaryReader(self.connection, stop=self.stop)
         self.copier = Copier(
+            TableCopy(
+                mapping=mapping,
+                connection=self.connection,
+                chunker=LaneChunker(mapping, self.reader.query, workers=2, part_rows=part_rows),
+                query=self.reader.query,
+                subscription=self.feed,
+            ),
             driver=engine or DriverEngine(2),
             spark=spark,
-            mapping=mapping,
-            connection=self.connection,
-            chunker=LaneChunker(mapping, self.reader.query, workers=2, part_rows=part_rows),
-            query=self.reader.query,
-            subscription=self.feed,
             pace=self.throttle,
             stop=self.stop,
             options=CopyOptions(**more),
