@@ -27,7 +27,7 @@ from benchmarks.tables import SYSBENCH
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.events.event import teller
-from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
 from spirit_py.table.swap import Swap
 

@@ -18,13 +18,13 @@ from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import AttachmentsSettled
+from spirit_py.locks.front import Front
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
+from spirit_py.locks.turns import LockTurns, SomebodyInFront
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import require_sight
-from spirit_py.mysql.locks.front import Front
-from spirit_py.mysql.locks.look import LockRequest
-from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
-from spirit_py.mysql.locks.turns import LockTurns, SomebodyInFront
 from spirit_py.mysql.tables.definition import existing_tables
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.mysql.locks.policy import LockPolicy
+    from spirit_py.locks.policy import LockPolicy
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
 

@@ -17,8 +17,8 @@ from spirit_py.batch.store import BatchTable, find_batch, refuse_others
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.events.run import RunEnded, Warned
+from spirit_py.locks.named import AdvisoryLock
 from spirit_py.mysql.connect import connect, connect_first
-from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, versions

@@ -9,9 +9,9 @@ from spirit_py.batch.store import BatchTable, marked_tables
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
+from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder, take_named_lock
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.locks.named import NO_RUN_OF_OURS, named_lock_holder, take_named_lock
 from spirit_py.mysql.processlist import whose
 from spirit_py.table.names import lock_name
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.batch.record import TableState
 from spirit_py.batch.store import BatchTable, marked_tables
 from spirit_py.errors import Refusal, ServerFault
+from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import connection_lost, server_away
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.tables.marked import doubtful, holds_up
 from spirit_py.table.names import lock_name
 

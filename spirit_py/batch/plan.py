@@ -20,12 +20,12 @@ from spirit_py.checkpoint.look import look
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.migration.resuming import statement_of
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of

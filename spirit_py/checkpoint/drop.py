@@ -10,7 +10,7 @@ from spirit_py.checkpoint.look import members
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.mysql.locks.named import named_lock_holder, take_named_lock
+from spirit_py.locks.named import named_lock_holder, take_named_lock
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import drop_if, is_one_of

@@ -25,8 +25,8 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, 
 from spirit_py.checkpoint.requests import Answer, Request
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.faults import ABSENT_TABLE
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.marked import has_mark
 from spirit_py.sql import comment_literal, quote_table, string_literal

@@ -6,7 +6,7 @@ before the lock is asked for, the last of them under it, then every reader opens
 lock is released.
 
 While a lock request waits, new writers queue behind it. So it is made when nobody old is in front,
-and is short, as :mod:`spirit_py.mysql.locks.turns` says (docs/verification.md). Blockers are named
+and is short, as :mod:`spirit_py.locks.turns` says (docs/verification.md). Blockers are named
 while they are waited for, and again when the last request failed. The looks include the tables
 that the server locks by itself with one that is locked WRITE, for its keys and triggers
 (:mod:`spirit_py.attached.implied`); with one that is locked READ it locks no other.
@@ -15,7 +15,7 @@ There is no snapshot over two servers. But while the table of the server that is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
 had executed by then holds the same rows, until the lock is released. GTIDs show when that is so.
 
-The lock is that of :mod:`spirit_py.mysql.locks.table`: the server ends it when this process is
+The lock is that of :mod:`spirit_py.locks.table`: the server ends it when this process is
 frozen or cut off, the watch when it is held too long. Then another request is made.
 """
 
@@ -38,13 +38,13 @@ from spirit_py.errors import (
     MigrationFailure,
     ServerFault,
 )
+from spirit_py.locks.front import Front, named
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
+from spirit_py.locks.turns import LockTurns, SomebodyInFront
+from spirit_py.locks.watch import LockWatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, Disposition, disposition
-from spirit_py.mysql.locks.front import Front, named
-from spirit_py.mysql.locks.look import LockRequest
-from spirit_py.mysql.locks.table import TableLock, let_go_when_silent, open_lock_session
-from spirit_py.mysql.locks.turns import LockTurns, SomebodyInFront
-from spirit_py.mysql.locks.watch import LockWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.comparison import Comparison
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.locks.blockers import Blocker
+    from spirit_py.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
 
 _WHAT: Final = "the table lock of its snapshot"

@@ -24,10 +24,10 @@ from spirit_py.estimates import Speed, fraction_of, seconds_left
 from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary, Warned
+from spirit_py.locks.named import migration_lock
+from spirit_py.locks.policy import LockPolicy
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.locks.named import migration_lock
-from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase

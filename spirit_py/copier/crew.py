@@ -41,9 +41,9 @@ from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.copier.fence import end_chunks
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
+from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.spark.mailbox.choice import open_mailbox

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import copying_slots
 from spirit_py.errors import CopyFailure
+from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.mysql.own_sessions import slot_holders
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from spirit_py.cutover.rename import rename
 from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import SwapIncomplete
+from spirit_py.locks.table import TableLock, let_go_when_silent
+from spirit_py.locks.watch import LockWatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, connection_lost
-from spirit_py.mysql.locks.table import TableLock, let_go_when_silent
-from spirit_py.mysql.locks.watch import LockWatch
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.guard import SnapshotGuard
     from spirit_py.cutover.plan import CutoverPlan
     from spirit_py.cutover.rename import Renamed
-    from spirit_py.mysql.locks.turns import LockTurns
+    from spirit_py.locks.turns import LockTurns
     from spirit_py.mysql.session import Session
 
 _LOG = logging.getLogger(__name__)

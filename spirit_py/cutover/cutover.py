@@ -1,6 +1,6 @@
 """The swap of source and new table under one lock, in one session: its tries (R15).
 
-A try begins when nobody old is in front of the lock (:mod:`spirit_py.mysql.locks.turns`). It drains
+A try begins when nobody old is in front of the lock (:mod:`spirit_py.locks.turns`). It drains
 the feed without a lock, then goes through the steps of :mod:`spirit_py.cutover.attempt`.
 """
 
@@ -22,10 +22,10 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.events.swap import CutoverTryFailed
+from spirit_py.locks.front import Front
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.turns import LockTurns, SomebodyInFront
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.locks.front import Front
-from spirit_py.mysql.locks.look import LockRequest
-from spirit_py.mysql.locks.turns import LockTurns, SomebodyInFront
 from spirit_py.mysql.retry import await_server
 from spirit_py.units import human_seconds
 

@@ -10,8 +10,8 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cutover.rename import end_locking_session
-from spirit_py.mysql.locks.named import take_named_lock
-from spirit_py.mysql.locks.table import open_lock_session
+from spirit_py.locks.named import take_named_lock
+from spirit_py.locks.table import open_lock_session
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:

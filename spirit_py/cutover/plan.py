@@ -18,7 +18,7 @@ from spirit_py.attached.implied import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import Tell, untold
-from spirit_py.mysql.locks.policy import LockPolicy
+from spirit_py.locks.policy import LockPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,11 +14,11 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.cutover.verdict import NO_ANSWER, Evidence, Verdict, judge
 from spirit_py.errors import OutcomeUnknown, ServerFault
 from spirit_py.events.swap import RenameUnanswered
+from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import kill_session
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import AttachmentsLeft, CutoverLocksMore
+from spirit_py.locks.policy import LockPolicy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import require_sight
-from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import Warned
+from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, evaluate_with
 from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.locks.named import migration_lock
 from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.own_sessions import claim
 from spirit_py.mysql.retry import retrying, waiting_for

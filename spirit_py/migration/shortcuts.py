@@ -11,12 +11,12 @@ from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.events.run import AlgorithmChosen
+from spirit_py.locks.front import Front
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.state import AlterAnswered, AlterSent
 from spirit_py.migration.throttling import throttled
-from spirit_py.mysql.locks.front import Front
-from spirit_py.mysql.locks.look import LockRequest
-from spirit_py.mysql.locks.policy import LockPolicy
-from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.pace import Work, await_turn

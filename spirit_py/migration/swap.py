@@ -20,11 +20,11 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.swap import SwapDone
+from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.same_tables import FORWARD, require_same
 from spirit_py.migration.state import Swapped
-from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment

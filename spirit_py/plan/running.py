@@ -16,10 +16,10 @@ from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import ServerFault
+from spirit_py.locks.front import named
+from spirit_py.locks.look import LockRequest, find_in_front, why_locks_are_unseen
+from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.locks.front import named
-from spirit_py.mysql.locks.look import LockRequest, find_in_front, why_locks_are_unseen
-from spirit_py.mysql.locks.named import named_lock_holder
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
 from spirit_py.table.names import lock_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.mysql.locks.named import NO_RUN_OF_OURS, named_lock_holder
+from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.processlist import whose
 from spirit_py.table.names import lock_name
 

@@ -22,6 +22,7 @@ from spirit_py.errors import (
     SchemaChanged,
     ServerFault,
 )
+from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,
@@ -29,7 +30,6 @@ from spirit_py.mysql.faults import (
     connection_lost,
     disposition,
 )
-from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.locks.turns import LockTurns
+    from spirit_py.locks.turns import LockTurns
     from spirit_py.mysql.tables.identity import Identity
     from spirit_py.statement import AlterStatement
     from spirit_py.table.schema import TableSchema

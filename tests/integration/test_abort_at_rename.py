@@ -10,11 +10,11 @@ import pytest
 from spirit_py import points
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
+from spirit_py.locks import table as table_lock
 from spirit_py.migration.control import controlled, verbs
 from spirit_py.migration.control.command import control
 from spirit_py.migration.reverse import control as reverting
 from spirit_py.migration.reverse.revert import Revert
-from spirit_py.mysql.locks import table as table_lock
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options

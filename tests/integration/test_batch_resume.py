@@ -17,7 +17,7 @@ from spirit_py.batch.record import TableState
 from spirit_py.batch.store import all_batches
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Refusal
-from spirit_py.mysql.locks.named import AdvisoryLock
+from spirit_py.locks.named import AdvisoryLock
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 from tests.kits import kills

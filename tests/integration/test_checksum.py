@@ -27,8 +27,8 @@ from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.mysql.locks.table import open_lock_session
-from spirit_py.mysql.locks.watch import LockWatch
+from spirit_py.locks.table import open_lock_session
+from spirit_py.locks.watch import LockWatch
 from tests.kits.checksum import Pair
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy

@@ -18,10 +18,10 @@ from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.cli import main
 from spirit_py.errors import ServerFault
+from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.phases import Phase
 from tests.kits.command import command_line, environment
 from tests.kits.command import run as run_command

@@ -21,8 +21,8 @@ from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.copier.crew import Crew
 from spirit_py.errors import MigrationFailure, WorkersLost
+from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.spark.driver import DriverEngine
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk

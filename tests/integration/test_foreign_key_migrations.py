@@ -11,8 +11,8 @@ import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
+from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration import shortcuts
-from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.phases import Phase
 from spirit_py.statement import alter_of
 from tests.integration.test_foreign_key_feed import FAMILIES, WRITERS, logged, write

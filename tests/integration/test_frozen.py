@@ -10,7 +10,7 @@ import pytest
 from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.mysql.locks import table as table_lock
+from spirit_py.locks import table as table_lock
 from spirit_py.stop import StopSwitch
 from tests.kits.checksum import Pair
 from tests.kits.connection import connection_options

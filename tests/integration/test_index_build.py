@@ -16,11 +16,11 @@ from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.feed.subscription import TableSubscription
+from spirit_py.locks.policy import OLD_SECONDS
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.migration.indexes.falling import FallingRate
-from spirit_py.mysql.locks.policy import OLD_SECONDS
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command

@@ -11,14 +11,14 @@ import MySQLdb
 import pytest
 
 from spirit_py.errors import CutoverFailure, HeldBack, Interrupted
-from spirit_py.migration.swap import Stopwatch
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks import turns
-from spirit_py.mysql.locks.look import (
+from spirit_py.locks import turns
+from spirit_py.locks.look import (
     LockRequest,
     find_in_front,
     why_locks_are_unseen,
 )
+from spirit_py.migration.swap import Stopwatch
+from spirit_py.mysql.connect import connect
 from spirit_py.mysql.transactions import FRESH_SECONDS
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall

@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from spirit_py.errors import CutoverFailure, MigrationFailure, Refusal, ServerFault
+from spirit_py.locks.blockers import Blocker, kill_blocker
+from spirit_py.locks.look import LockRequest, find_blockers, find_in_front
+from spirit_py.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
+from spirit_py.locks.table import TableLock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.blockers import Blocker, kill_blocker
-from spirit_py.mysql.locks.look import LockRequest, find_blockers, find_in_front
-from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
-from spirit_py.mysql.locks.table import TableLock
 from spirit_py.mysql.run_label import run_label
 from spirit_py.mysql.transactions import FRESH_SECONDS, open_transactions
 from spirit_py.stop import StopSwitch

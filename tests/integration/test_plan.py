@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.plan import make_plan, text_of
 from spirit_py.table.names import lock_name
 from terminal import Terminal

@@ -14,6 +14,7 @@ import pytest
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
+from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration import migrate
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
@@ -23,7 +24,6 @@ from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.shown import MigrationShown
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.policy import LockPolicy
 from spirit_py.stop import StopSwitch
 from spirit_py.throttle.throttles import GRACE
 from tests.kits.background import BackgroundCall

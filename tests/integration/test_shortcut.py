@@ -19,13 +19,13 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.events.event import untold
+from spirit_py.locks import turns as turns_module
+from spirit_py.locks.front import Front
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks import turns as turns_module
-from spirit_py.mysql.locks.front import Front
-from spirit_py.mysql.locks.look import LockRequest
-from spirit_py.mysql.locks.policy import LockPolicy
-from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.plan.definition import shape_after
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut

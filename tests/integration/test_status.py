@@ -10,9 +10,9 @@ import pytest
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure
+from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.named import take_named_lock
 from spirit_py.mysql.run_label import run_label, token_of
 from spirit_py.table.names import lock_name
 from tests.kits.connection import connection_options

@@ -19,12 +19,12 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, SessionModes
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
+from spirit_py.locks.named import AdvisoryLock
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, begin
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.named import AdvisoryLock
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.requests import DONE, FAILED
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
-from spirit_py.mysql.locks.named import named_lock_holder
+from spirit_py.locks.named import named_lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,11 @@ from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.controlled import ABORT
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.processlist import whose
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch

@@ -28,17 +28,17 @@ from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.copy import IndexesBuilt, IndexesRepeated
+from spirit_py.locks.front import Front, named
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.named import take_from_lost_session
+from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.indexes.deferred import build_lock
 from spirit_py.migration.state import IndexesTried, IndexesUnderWay
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.kill import kill_own
-from spirit_py.mysql.locks.front import Front, named
-from spirit_py.mysql.locks.look import LockRequest
-from spirit_py.mysql.locks.named import take_from_lost_session
-from spirit_py.mysql.locks.policy import LockPolicy
-from spirit_py.mysql.locks.turns import LockTurns
 from spirit_py.mysql.retry import retrying, waiting_for
 from spirit_py.mysql.sockets import CuttableSession
 from spirit_py.mysql.tables.deferred_indexes import (
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.locks.blockers import Blocker
     from spirit_py.migration.copied import CopiedPair
     from spirit_py.migration.indexes.deferred import DeferredIndexes
     from spirit_py.migration.run import Run
-    from spirit_py.mysql.locks.blockers import Blocker
     from spirit_py.mysql.session import Session
 
 _log = logging.getLogger(__name__)

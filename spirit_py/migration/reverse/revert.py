@@ -22,6 +22,7 @@ from spirit_py.events.reverse import (
     RevertTablesFound,
     RevertTakenOver,
 )
+from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
@@ -33,7 +34,6 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.mysql.modes import under_modes
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable

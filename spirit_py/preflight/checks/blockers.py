@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spirit_py.locks.look import why_locks_are_unseen
 from spirit_py.mysql.kill import may_kill_by_procedure
-from spirit_py.mysql.locks.look import why_locks_are_unseen
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.mysql.locks.blockers import Blocker, reason_to_spare
-from spirit_py.mysql.locks.policy import KillPolicy
+from spirit_py.locks.blockers import Blocker, reason_to_spare
+from spirit_py.locks.policy import KillPolicy
 
 if TYPE_CHECKING:
     from spirit_py.config import KillMode

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.locks import named
+from spirit_py.locks import named
 from spirit_py.stop import StopSwitch
 
 

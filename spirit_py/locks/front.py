@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import access_denied
-from spirit_py.mysql.locks.blockers import kill_blocker, reason_to_spare
-from spirit_py.mysql.locks.look import (
+from spirit_py.locks.blockers import kill_blocker, reason_to_spare
+from spirit_py.locks.look import (
     find_blockers,
     find_in_front,
     find_possible,
     why_locks_are_unseen,
 )
-from spirit_py.mysql.locks.policy import OLD_SECONDS, KillPolicy
+from spirit_py.locks.policy import OLD_SECONDS, KillPolicy
+from spirit_py.mysql.faults import access_denied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Clock, SqlSession
-    from spirit_py.mysql.locks.blockers import Blocker
-    from spirit_py.mysql.locks.look import LockRequest
+    from spirit_py.locks.blockers import Blocker
+    from spirit_py.locks.look import LockRequest
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Blockers: sessions that a table lock waits for, and which of them may be killed.
 
-:func:`reason_to_spare` is the rule, without a server. :mod:`spirit_py.mysql.locks.look` finds them.
+:func:`reason_to_spare` is the rule, without a server. :mod:`spirit_py.locks.look` finds them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.locks.policy import KillPolicy
+    from spirit_py.locks.policy import KillPolicy
 
 MOST_ROWS_TO_ROLL_BACK: Final = 1_000_000
 

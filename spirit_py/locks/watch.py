@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.contracts import Clock, SqlSession
-    from spirit_py.mysql.locks.blockers import Blocker
-    from spirit_py.mysql.locks.front import Front
+    from spirit_py.locks.blockers import Blocker
+    from spirit_py.locks.front import Front
     from spirit_py.stop import StopSwitch
 
 _LOG = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.events.swap import LockBlocked, LockUnseen
+from spirit_py.locks.front import Front, named
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.locks.front import Front, named
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.mysql.locks.blockers import Blocker
-    from spirit_py.mysql.locks.policy import LockPolicy
+    from spirit_py.locks.blockers import Blocker
+    from spirit_py.locks.policy import LockPolicy
     from spirit_py.stop import StopSwitch
 
 _LOOK_SECONDS: Final = 0.4

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.errors import ServerFault
+from spirit_py.locks.blockers import Blocker
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
-from spirit_py.mysql.locks.blockers import Blocker
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import string_literal
