@@ -24,7 +24,7 @@ import pytest
 from mysql_server import ServerOptions, running
 from seeded_runs import carry_out, end_on_sigterm, parser
 from spirit_py.config import SparkConfig
-from spirit_py.migration import deferral
+from spirit_py.migration.swap import deferral
 from spirit_py.spark.engine import SparkEngine
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import Verdict, judge

@@ -18,9 +18,9 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.migration.attachments import settle_left
-from spirit_py.migration.old_tables import leave_to_operator
-from spirit_py.migration.swapped_out import drop_old_table
+from spirit_py.migration.swap.attachments import settle_left
+from spirit_py.migration.swap.old_tables import leave_to_operator
+from spirit_py.migration.swap.swapped_out import drop_old_table
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server

@@ -21,9 +21,9 @@ from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.named import named_lock_holder
-from spirit_py.migration.attachments import is_half_way
 from spirit_py.migration.indexes.deferred import build_lock, named_indexes
 from spirit_py.migration.shown import REVERTED, UNDONE, MigrationShown, ReverseShown
+from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import access_denied, connection_lost, server_away
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants

@@ -39,13 +39,11 @@ from spirit_py.migration.auxiliary import (
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied import follow
-from spirit_py.migration.deferral import Deferral
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.first_screen import show_plan
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.falling import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
-from spirit_py.migration.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.resuming import statement_of
@@ -57,7 +55,9 @@ from spirit_py.migration.reverse.phase import (
 )
 from spirit_py.migration.shortcuts import change_in_place
 from spirit_py.migration.state import Concluded, IndexBuildPlanned, Rehearsed, TablesChanged
-from spirit_py.migration.swap import plan_swap, swap_in_new_tables
+from spirit_py.migration.swap.deferral import Deferral
+from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
+from spirit_py.migration.swap.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling, traffic_now
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn

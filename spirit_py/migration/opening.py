@@ -8,9 +8,9 @@ from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import SessionsEnded, StatementRead
-from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
+from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied

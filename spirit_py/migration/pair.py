@@ -22,7 +22,7 @@ from spirit_py.feed.feed import ChangeFeed
 from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration.doubts import Doubts
 from spirit_py.migration.process import quietly
-from spirit_py.migration.same_tables import FORWARD, Direction, SameTables
+from spirit_py.migration.swap.same_tables import FORWARD, Direction, SameTables
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.sql import quote_table
 from spirit_py.units import human_percent

@@ -13,7 +13,7 @@ from spirit_py.migration.figures import Figures
 from spirit_py.migration.journal import Journal
 from spirit_py.migration.process import Process
 from spirit_py.migration.state import Broken, Counted, Fact, State, WaitsFor
-from spirit_py.migration.veto import Veto
+from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
 from spirit_py.phases import Phase, planned_phases

@@ -1,1 +1,1 @@
-"""All that talks to the server: sessions here; tables, options, TLS and values of rows in folders."""
+"""All that talks to the server: sessions here; tables, options, TLS and values in folders."""

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from mysql_words import version_number
 from spirit_py.cli import main
-from spirit_py.migration import deferral
 from spirit_py.migration.control import listener
 from spirit_py.migration.reverse import keeper
+from spirit_py.migration.swap import deferral
 from spirit_py.spark import choice
 from spirit_py.status.metrics.catalogue import METRICS
 from spirit_py.throttle import adaptive

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.migration import deferral, same_tables
 from spirit_py.migration.reverse import keeper
+from spirit_py.migration.swap import deferral, same_tables
 from spirit_py.throttle import adaptive
 
 

@@ -11,7 +11,7 @@ from mysql_server import ServerOptions, running
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.errors import FeedFailure, Refusal
-from spirit_py.migration.swap import PairSwap
+from spirit_py.migration.swap.swap import PairSwap
 from spirit_py.mysql.connect import connect
 from spirit_py.watch.source import ScopeSource
 from tests.fixtures.feed import Scene, fill

@@ -16,10 +16,10 @@ from spirit_py.events.copy import CopyDone
 from spirit_py.events.event import untold
 from spirit_py.events.swap import CutoverDeferred, CutoverHeldBack, CutoverTryFailed, CutoverVetoed
 from spirit_py.hooks.hook import Hook
-from spirit_py.migration import veto
 from spirit_py.migration.control import asking, command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.swap import veto
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.kits.command import MINUTE, command_line, environment

@@ -17,7 +17,7 @@ from spirit_py.locks.look import (
     find_in_front,
     why_locks_are_unseen,
 )
-from spirit_py.migration.swap import Stopwatch
+from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.transactions import FRESH_SECONDS
 from spirit_py.stop import StopSwitch

@@ -16,9 +16,10 @@ from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
-from spirit_py.migration import cleanup, old_tables, swapped_out, throttling
+from spirit_py.migration import cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.swap import old_tables, swapped_out
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.gentle_drop import free_partitions
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.migration.attachments import settle_left
+from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.session import Session
 from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits import kills

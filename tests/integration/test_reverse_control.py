@@ -16,7 +16,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.control import RevertPace
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
-from spirit_py.migration.swap import PairSwap
+from spirit_py.migration.swap.swap import PairSwap
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from tests.kits.background import BackgroundCall

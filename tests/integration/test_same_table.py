@@ -9,8 +9,8 @@ import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.errors import SchemaChanged, SpiritError
-from spirit_py.migration import same_tables
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
+from spirit_py.migration.swap import same_tables
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import Interruption, once_at
 from tests.kits.reverse import SwappedTable

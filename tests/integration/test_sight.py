@@ -8,7 +8,7 @@ import pytest
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.migration.attachments import settle_left
+from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.grants import require_sight
 from spirit_py.preflight import preflight, registry

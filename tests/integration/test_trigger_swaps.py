@@ -12,7 +12,7 @@ from spirit_py.attached.triggers import statements
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.migration.attachments import settle_left
+from spirit_py.migration.swap.attachments import settle_left
 from tests.kits import kills
 from tests.kits.attached import Swapping, run_killed_after
 from tests.kits.connection import account

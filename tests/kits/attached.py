@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import RunConfig
-from spirit_py.migration.attachments import SwapAttachments
+from spirit_py.migration.swap.attachments import SwapAttachments
 from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
 from spirit_py.stop import StopSwitch

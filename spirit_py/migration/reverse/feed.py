@@ -12,7 +12,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault
 from spirit_py.migration.pair import Pair, open_feed
-from spirit_py.migration.same_tables import BACK
+from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.tables.definition import read_shape, read_table

@@ -45,8 +45,8 @@ from spirit_py.events.reverse import (
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
 from spirit_py.migration.reverse.mailbox import RevertMailbox
 from spirit_py.migration.reverse.swap_back import SwapBack
-from spirit_py.migration.same_tables import BACK
-from spirit_py.migration.swapped_out import drop_swapped_out
+from spirit_py.migration.swap.same_tables import BACK
+from spirit_py.migration.swap.swapped_out import drop_swapped_out
 from spirit_py.mysql.access import explain_access
 from spirit_py.units import human_seconds
 

@@ -23,12 +23,12 @@ from spirit_py.events.reverse import (
     RevertTakenOver,
 )
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
-from spirit_py.migration.attachments import settle_left
 from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.state import Wait
+from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts

@@ -23,8 +23,8 @@ from spirit_py.events.reverse import RevertLoses, RevertStepBegun
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.reverse.feed import require_definitions
-from spirit_py.migration.same_tables import BACK
-from spirit_py.migration.swap import PairSwap, swaps_of
+from spirit_py.migration.swap.same_tables import BACK
+from spirit_py.migration.swap.swap import PairSwap, swaps_of
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.estimate import comparison_time
 from spirit_py.plan.sample import take_sample

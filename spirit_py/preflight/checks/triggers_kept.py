@@ -1,7 +1,8 @@
 """Triggers that are to be kept are created again: what may prevent it, as far as it can be named.
 
-Whether the server makes them again as they are is known for certain only when it was tried, which
-the migration does on the empty new table (:func:`spirit_py.migration.attachments.try_triggers`).
+Whether the server makes them again as they are is known for certain only when it was tried. The
+migration does that on the empty new table
+(:func:`spirit_py.migration.swap.attachments.try_triggers`).
 """
 
 from __future__ import annotations

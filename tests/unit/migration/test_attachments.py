@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from spirit_py.errors import ServerFault
-from spirit_py.migration import attachments
-from spirit_py.migration.attachments import SwapAttachments
+from spirit_py.migration.swap import attachments
+from spirit_py.migration.swap.attachments import SwapAttachments
 from spirit_py.stop import StopSwitch
 
 READ_ONLY = 1290

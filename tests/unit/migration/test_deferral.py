@@ -12,8 +12,8 @@ import pytest
 from spirit_py.errors import Interrupted, MigrationFailure, ServerFault
 from spirit_py.events.event import Event, untold
 from spirit_py.events.swap import CutoverDeferred, CutoverReleased
-from spirit_py.migration import deferral
-from spirit_py.migration.deferral import Deferral
+from spirit_py.migration.swap import deferral
+from spirit_py.migration.swap.deferral import Deferral
 from spirit_py.mysql.retry import retrying
 from spirit_py.pace import Unhindered, Work
 from spirit_py.phases import Phase

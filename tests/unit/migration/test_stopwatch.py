@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.migration.swap import Stopwatch
+from spirit_py.migration.swap.swap import Stopwatch
 
 
 def test_it_stands_still_in_between() -> None:

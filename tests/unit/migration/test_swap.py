@@ -9,9 +9,10 @@ import pytest
 
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import untold
-from spirit_py.migration import migration, swap
-from spirit_py.migration.same_tables import FORWARD
-from spirit_py.migration.swap import PairSwap
+from spirit_py.migration import migration
+from spirit_py.migration.swap import swap
+from spirit_py.migration.swap.same_tables import FORWARD
+from spirit_py.migration.swap.swap import PairSwap
 from spirit_py.phases import Phase
 
 

@@ -1,8 +1,8 @@
 """The swap of several pairs in one RENAME, in either direction.
 
-Both tables of each pair are proven to be the noted ones (:mod:`spirit_py.migration.same_tables`):
-before the lock request, under the lock (R25), and again before the drop (R24), which is in
-:mod:`spirit_py.migration.swapped_out`.
+Both tables of each pair are proven to be the noted ones, by
+:mod:`spirit_py.migration.swap.same_tables`: before the lock request, under the lock (R25), and
+again before the drop (R24), which is in :mod:`spirit_py.migration.swap.swapped_out`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.swap import SwapDone
 from spirit_py.locks.policy import LockPolicy
-from spirit_py.migration.attachments import SwapAttachments
 from spirit_py.migration.doubts import require_settled
-from spirit_py.migration.same_tables import FORWARD, require_same
 from spirit_py.migration.state import Swapped
+from spirit_py.migration.swap.attachments import SwapAttachments
+from spirit_py.migration.swap.same_tables import FORWARD, require_same
 from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
-    from spirit_py.migration.same_tables import Direction
+    from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.statement import AlterStatement
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.migration.process import Process
-    from spirit_py.migration.same_tables import Direction
+    from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.stop import StopSwitch
 

@@ -1,6 +1,6 @@
 """The wait for the operator: the swap is made when no sentinel, pause or hook holds it back.
 
-While a sentinel exists, or a hook has not agreed (:mod:`spirit_py.migration.veto`), the feed
+While a sentinel exists, or a hook has not agreed (:mod:`spirit_py.migration.swap.veto`), the feed
 applies changes, and the tables are compared repeatedly. A comparison that runs when that is over is
 ended, because the passes before it were clean. Only if it had found a difference is it repeated
 from the start before the swap.
