@@ -79,7 +79,7 @@ def start_batch(
 
     def work(reporter: Reporter, stop: StopSwitch) -> BatchReport:
         from spirit_py.batch import plan_batch, reported, run_batch
-        from spirit_py.batch.told import tell_plan
+        from spirit_py.batch.plan_events import tell_plan
 
         with reported(config, reporter):
             plan = plan_batch(config)

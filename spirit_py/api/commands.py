@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import Reporter
-    from spirit_py.migration.shown import MigrationShown
+    from spirit_py.migration.migration_status import MigrationShown
     from spirit_py.plan import Plan
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.snapshot import MigrationStatus

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys import moving
 from spirit_py.attached.foreign_keys.catalogue import keys_of, visible_keys_to
-from spirit_py.attached.implied import implied_locks
+from spirit_py.attached.implied_locks import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode

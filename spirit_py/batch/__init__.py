@@ -14,7 +14,7 @@ batch adds what is about all of them:
 ``patterns``     how ``shop_%.orders`` is read
 ``changes``      which tables are changed, and how; from patterns or from a file
 ``plan``         what will be done, with ``definitions`` and ``room``
-``outlook``      the same as a plan of :mod:`spirit_py.plan`, for ``spirit-py plan``
+``full_plan``    the same as a plan of :mod:`spirit_py.plan`, for ``spirit-py plan``
 ``record``       what the server keeps of the batch, ``store`` reads and writes it
 ``resume``       what is done with a table that an earlier run of the batch has begun
 ``unfinished``   what is done with a table that another migration has begun

@@ -22,7 +22,7 @@ from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, versions
-from spirit_py.status.safe import SafeReporter
+from spirit_py.status.safe_reporter import SafeReporter
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 

@@ -16,7 +16,7 @@ from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.store import find_batch, refuse_others
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
-from spirit_py.checkpoint.look import look
+from spirit_py.checkpoint.examination import look
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
@@ -30,8 +30,8 @@ from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.trial import refused_in_trial, trial_session
-from spirit_py.preflight.certain import copy_is_certain
 from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.copy_certain import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name

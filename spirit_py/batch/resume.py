@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.record import TableState, form_of
-from spirit_py.checkpoint.look import old_table_of
+from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.trial import made_of, trial_session

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from spirit_py.binlog.between import BetweenRuns
-    from spirit_py.binlog.codec.described import Collation
     from spirit_py.binlog.codec.rows import RowCodec
+    from spirit_py.binlog.codec.self_described import Collation
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Table
     from spirit_py.binlog.position import Frontier

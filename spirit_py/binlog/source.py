@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.binlog import wire
 from spirit_py.binlog.between import BetweenRuns, has_reached, reached_at
 from spirit_py.binlog.cascades import Cascades
-from spirit_py.binlog.codec.described import Collation
 from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.codec.self_described import Collation
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.parser import BinlogParser, StreamClosed, binlog_reset
 from spirit_py.binlog.position import (
@@ -23,11 +23,11 @@ from spirit_py.binlog.position import (
     GtidFrontier,
     GtidSet,
 )
+from spirit_py.binlog.prepared_xa import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import frontier_of
 from spirit_py.binlog.retention import reach
 from spirit_py.binlog.sessions import LentSession
-from spirit_py.binlog.undecided import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.weights import ServerWeights
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import ServerFrontier
-    from spirit_py.binlog.undecided import Undecided
+    from spirit_py.binlog.prepared_xa import Undecided
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import Retention, SqlSession
     from spirit_py.mysql.session import Session

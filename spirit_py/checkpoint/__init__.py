@@ -3,11 +3,11 @@
 ============================================  ==============================================
 ``codec`` ``record`` ``reverse`` ``live``     the rows, and their JSON
 ``requests`` ``old_table`` (pure)
-``beginning``                                 the record that a run begins with
+``first_record``                              the record that a run begins with
 ``table`` ``proofs`` ``writer``               reading and writing them
 ``queue``                                     requests of operators, and their answers
-``found`` ``decision`` (pure)                 what an earlier run left; what a run does with it
-``look`` ``reverse_look``                     the questions to the server for it
+``earlier_run`` ``decision`` (pure)           what an earlier run left; what a run does with it
+``examination`` ``reverse_look``              the questions to the server for it
 ``drop``                                      ends what is proven to be the program's
 ============================================  ==============================================
 """

@@ -53,7 +53,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checkpoint.found import (
+from spirit_py.checkpoint.earlier_run import (
     ReverseState,
     may_hold_rows,
     see_what_it_holds,
@@ -65,7 +65,7 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.checkpoint.found import Found, ReverseFound
+    from spirit_py.checkpoint.earlier_run import Found, ReverseFound
     from spirit_py.checkpoint.record import TableProgress
     from spirit_py.config import SessionModes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.record import AttachmentsNote
-from spirit_py.checkpoint.found import may_hold_rows, see_what_it_holds
-from spirit_py.checkpoint.look import members
+from spirit_py.checkpoint.earlier_run import may_hold_rows, see_what_it_holds
+from spirit_py.checkpoint.examination import members
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.examination import find_record
 from spirit_py.checkpoint.live import LiveFigures
-from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.found import ReverseFound, ReverseState
+from spirit_py.checkpoint.earlier_run import ReverseFound, ReverseState
 from spirit_py.checkpoint.proofs import read_proofs, shape_here
 from spirit_py.checkpoint.record import Pointer
 from spirit_py.checkpoint.reverse import ENDED, REVERTING, ReverseRecord

@@ -9,7 +9,7 @@ While a lock request waits, new writers queue behind it. So it is made when nobo
 and is short, as :mod:`spirit_py.locks.turns` says (docs/verification.md). Blockers are named
 while they are waited for, and again when the last request failed. The looks include the tables
 that the server locks by itself with one that is locked WRITE, for its keys and triggers
-(:mod:`spirit_py.attached.implied`); with one that is locked READ it locks no other.
+(:mod:`spirit_py.attached.implied_locks`); with one that is locked READ it locks no other.
 
 There is no snapshot over two servers. But while the table of the server that is replicated from is
 locked, nothing new for it can come into its binlog; a replica that has executed what that server
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py import points
-from spirit_py.attached.implied import implied_locks
+from spirit_py.attached.implied_locks import implied_locks
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     ChangesNotFlushed,

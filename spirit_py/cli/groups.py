@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import click
 
-from spirit_py.cli.more import keep_docs_url
+from spirit_py.cli.error_pages import keep_docs_url
 from spirit_py.cli.sections import SectionedOption
 from spirit_py.cli.values import (
     Dsn,

@@ -9,7 +9,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.cli.outcome import OutputFailed, ReaderGone, say, say_out
-from spirit_py.status.lines import one_line
+from spirit_py.status.event_lines import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

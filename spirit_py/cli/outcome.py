@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 import click
 
-from spirit_py.cli.more import more_about
+from spirit_py.cli.error_pages import more_about
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events.run import LogWritten, RunEnded
-from spirit_py.status.lines import json_line, one_line
+from spirit_py.status.event_lines import json_line, one_line
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from spirit_py.options.commands import StatusCommand
 
 if TYPE_CHECKING:
     from spirit_py.batch.listing import BatchShown
-    from spirit_py.migration.shown import MigrationShown
+    from spirit_py.migration.migration_status import MigrationShown
 
 STATUS_EXIT_CODES = """\b
 Exit codes:

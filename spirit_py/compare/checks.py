@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.checksum.comparison import Follower
-    from spirit_py.compare.matching import Matching
+    from spirit_py.compare.column_matching import Matching
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import Finding
     from spirit_py.table.schema import TableSchema

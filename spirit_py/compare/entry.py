@@ -11,7 +11,7 @@ from spirit_py.errors import Interrupted
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
-from spirit_py.status.safe import SafeReporter
+from spirit_py.status.safe_reporter import SafeReporter
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:

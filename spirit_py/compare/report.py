@@ -11,7 +11,7 @@ from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumResult
-    from spirit_py.compare.matching import Matching
+    from spirit_py.compare.column_matching import Matching
 
 
 #: Figures that the checksum has under the same name.

@@ -17,8 +17,8 @@ from spirit_py.compare.checks import (
     require_comparable,
     require_repairable,
 )
+from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
-from spirit_py.compare.matching import match
 from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
 from spirit_py.estimates import Speed, fraction_of, seconds_left
 from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checksum.comparison import Follower
     from spirit_py.checksum.result import ChecksumProgress
-    from spirit_py.compare.matching import Matching
+    from spirit_py.compare.column_matching import Matching
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
-from spirit_py.cutover.verdict import ExistingTables
+from spirit_py.cutover.outcome import ExistingTables
 from spirit_py.errors import CutoverFailure
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.sql import quote_table

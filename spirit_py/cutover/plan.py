@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from spirit_py.attached.implied import Implied
+from spirit_py.attached.implied_locks import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import Tell, untold

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.cutover.names import existing
+from spirit_py.cutover.outcome import NO_ANSWER, Evidence, Verdict, judge
 from spirit_py.cutover.plan import TryFailed
-from spirit_py.cutover.verdict import NO_ANSWER, Evidence, Verdict, judge
 from spirit_py.errors import OutcomeUnknown, ServerFault
 from spirit_py.events.swap import RenameUnanswered
 from spirit_py.locks.named import named_lock_holder

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from spirit_py.records import run_token
-from spirit_py.status.lines import json_line, one_line
+from spirit_py.status.event_lines import json_line, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

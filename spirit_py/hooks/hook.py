@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
 from spirit_py.events.swap import CutoverReady
 from spirit_py.hooks.call import CallResult, call
-from spirit_py.status.lines import one_line
+from spirit_py.status.event_lines import one_line
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.beginning import create_checkpoint_tables
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
+from spirit_py.checkpoint.first_record import create_checkpoint_tables
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import KeyRange
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
-    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
 
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import take_from_others
+from spirit_py.checkpoint.examination import find_record, members, old_table_of
 from spirit_py.checkpoint.live_look import runs_seen
-from spirit_py.checkpoint.look import find_record, members, old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable

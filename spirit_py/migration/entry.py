@@ -12,7 +12,7 @@ from spirit_py.migration.state import StaysResumable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import MigrationReport, run_begun, told
-from spirit_py.status.safe import SafeReporter
+from spirit_py.status.safe_reporter import SafeReporter
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spirit_py.migration.now import Shown
+from spirit_py.migration.snapshots import Shown
 from spirit_py.status.snapshot import RunTotals
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource, FeedStatistics
     from spirit_py.copier.copier import Copier
     from spirit_py.migration.journal import Journal
-    from spirit_py.migration.rest import TableShares
     from spirit_py.migration.state import State
+    from spirit_py.migration.time_left import TableShares
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.table.schema import TableSchema
@@ -26,7 +26,7 @@ _SHOWN_DIFFERENCES = 10
 
 
 class WithShares(Protocol):
-    """A table that is copied; see :class:`spirit_py.migration.copied.CopiedPair`."""
+    """A table that is copied; see :class:`spirit_py.migration.copied_pair.CopiedPair`."""
 
     @property
     def source_name(self) -> Name:

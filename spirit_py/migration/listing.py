@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.found import ReverseState, was_swapped
+from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
+from spirit_py.checkpoint.examination import examine, find_record
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.live_look import live_of
-from spirit_py.checkpoint.look import examine, find_record
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
@@ -22,7 +22,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.indexes.deferred import build_lock, named_indexes
-from spirit_py.migration.shown import REVERTED, UNDONE, MigrationShown, ReverseShown
+from spirit_py.migration.migration_status import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.faults import access_denied, connection_lost, server_away
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.checkpoint.decision import Decision
-    from spirit_py.checkpoint.found import Found
+    from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Origin, SqlSession

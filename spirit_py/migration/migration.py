@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.beginning import first_record, renewed, with_new_tables
 from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.first_record import first_record, renewed, with_new_tables
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
@@ -38,11 +38,11 @@ from spirit_py.migration.auxiliary import (
 )
 from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
-from spirit_py.migration.copied import follow
+from spirit_py.migration.copied_pair import follow
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.first_screen import show_plan
 from spirit_py.migration.indexes.build import build_indexes
-from spirit_py.migration.indexes.falling import dropping_when_slow
+from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
@@ -62,7 +62,7 @@ from spirit_py.migration.throttling import begin_throttling, end_throttling, tra
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
-from spirit_py.preflight.certain import copy_is_certain
+from spirit_py.preflight.copy_certain import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import IndexPlan
     from spirit_py.migration.run import Run
     from spirit_py.migration.throttling import SeenTraffic

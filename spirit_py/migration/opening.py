@@ -16,7 +16,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.preflight.relatives import require_free_relatives
-from spirit_py.throttle.asked import require_throttlers
+from spirit_py.throttle.option_checks import require_throttlers
 
 if TYPE_CHECKING:
     from spirit_py.migration.run import Run

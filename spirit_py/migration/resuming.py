@@ -5,9 +5,9 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.look import look
+from spirit_py.checkpoint.examination import look
+from spirit_py.checkpoint.first_record import normal_form
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
@@ -21,7 +21,7 @@ from spirit_py.units import human_count, human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.checkpoint.found import Found
+    from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext

@@ -6,7 +6,7 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.attached.foreign_keys.carried import drops
+from spirit_py.attached.foreign_keys.after_alter import drops
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import Refusal, ServerFault
@@ -21,7 +21,7 @@ from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
-from spirit_py.preflight.certain import why_copied
+from spirit_py.preflight.copy_certain import why_copied
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
     Sending,

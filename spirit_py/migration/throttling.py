@@ -1,7 +1,7 @@
 """The throttlers of a migration, put together.
 
-What the options name is checked before anything is written (:mod:`spirit_py.throttle.asked`); the
-throttlers are made when the copy begins.
+What the options name is checked before anything is written
+(:mod:`spirit_py.throttle.option_checks`); the throttlers are made when the copy begins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from spirit_py.mysql.local_disk import written_folders
 from spirit_py.mysql.traffic import read_traffic
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.throttle.adaptive import Adaptive
-from spirit_py.throttle.asked import is_strict
 from spirit_py.throttle.backlog import Backlog
 from spirit_py.throttle.disk import BinlogSpaceThrottler, FreeDiskThrottler
 from spirit_py.throttle.global_lock import GlobalLockThrottler
@@ -26,6 +25,7 @@ from spirit_py.throttle.lag.replicas import Replicas
 from spirit_py.throttle.lag.throttler import LagThrottler
 from spirit_py.throttle.latency import CommitLatency
 from spirit_py.throttle.load import ServerLoad
+from spirit_py.throttle.option_checks import is_strict
 from spirit_py.throttle.query import QueryThrottler
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles

@@ -18,9 +18,9 @@ of the rows is copied into such a table, and hashed, for a few seconds at most.
 ``definition``  what the statement makes of the definition, by the server's own answer
 ``columns``     what happens to each column, and the key
 ``method``      INSTANT, INPLACE or copy, by the rules of :mod:`spirit_py.preflight.instant`
-``around``      disk, binlog, replicas, pace, triggers, foreign keys, locks
-``earlier``     what an earlier run left, and what becomes of it
-``running``     a run that works on the tables now
+``environment`` disk, binlog, replicas, pace, triggers, foreign keys, locks
+``earlier_run`` what an earlier run left, and what becomes of it
+``competitors`` a run that works on the tables now
 ``indexes``     which indexes are built after the copy
 ``keys``        foreign keys that the server will refuse
 ``sample``      measures; ``estimate`` makes times of that

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
-from spirit_py.attached.foreign_keys.foreseen import KeyedTables, objections
+from spirit_py.attached.foreign_keys.server_refusals import KeyedTables, objections
 from spirit_py.codes import ErrorCode
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.plan.model import Note

@@ -15,11 +15,13 @@ from spirit_py.mysql.evaluation import evaluation_settings
 from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.values.duplicates import search_room
-from spirit_py.plan.around import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.columns import columns_of, key_of
+from spirit_py.plan.competitors import kept_by_others, note_of, running_run, working
 from spirit_py.plan.definition import Tried, try_definition
-from spirit_py.plan.earlier import decision_for, earlier_run, goes_on, refusals_of
+from spirit_py.plan.earlier_run import decision_for, earlier_run, goes_on, refusals_of
+from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
+from spirit_py.plan.findings import Remarks, TooLong
 from spirit_py.plan.keys import refused_keys
 from spirit_py.plan.method import clauses_of, indexes_of, method_of
 from spirit_py.plan.model import (
@@ -31,8 +33,6 @@ from spirit_py.plan.model import (
     TablePlan,
     TimePlan,
 )
-from spirit_py.plan.noted import Remarks, TooLong
-from spirit_py.plan.running import kept_by_others, note_of, running_run, working
 from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
@@ -41,7 +41,7 @@ from spirit_py.spark.settings import local_slots
 from spirit_py.sql import quote_table
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.stop import StopSwitch
-from spirit_py.throttle.asked import require_throttlers
+from spirit_py.throttle.option_checks import require_throttlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan.model import IndexesPlan, Method
-from spirit_py.preflight.certain import certainly_copied, why_copied
+from spirit_py.preflight.copy_certain import certainly_copied, why_copied
 from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
 from spirit_py.statement.index_definitions import deferrable_indexes

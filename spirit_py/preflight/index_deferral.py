@@ -11,9 +11,9 @@
 Indexes of up to :data:`_WORTH_BYTES` stay in place.
 
 Where the indexes are smaller than that share of the pool and the table is large, they may still be
-dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.falling`). Never where another
-server replicates from this one: it would apply the whole build as one statement, and fall behind as
-long as that takes.
+dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.drop_when_slow`). Never where
+another server replicates from this one: it would apply the whole build as one statement, and fall
+behind as long as that takes.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py import points
-from spirit_py.attached.foreign_keys.carried import carried
+from spirit_py.attached.foreign_keys.after_alter import carried
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.foreign_keys.trial import Trial
 from spirit_py.codes import ErrorCode

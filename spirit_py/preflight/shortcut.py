@@ -13,7 +13,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from spirit_py.attached.foreign_keys.judgement import REMEDIES
+from spirit_py.attached.foreign_keys.carryable import REMEDIES
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     MigrationFailure,

@@ -21,7 +21,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import SwapDone
 from spirit_py.progress import figures_of
-from spirit_py.status.growth import Growth
+from spirit_py.status.running_totals import Growth
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
 from spirit_py.status.timeline import Noted, Timeline
 

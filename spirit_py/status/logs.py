@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from spirit_py.events.run import LogWritten
-from spirit_py.status.lines import json_line
+from spirit_py.status.event_lines import json_line
 from spirit_py.status.writer import STANDARD_ERROR
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final, TextIO
 
 from spirit_py.events.run import LogLost, ProgressMade, Summary
-from spirit_py.status.lines import json_line, text_line
+from spirit_py.status.event_lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.status.writer import STANDARD_ERROR, LineWriter
 from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.events.run import RunEnded
-from spirit_py.status.safe import SafeReporter
+from spirit_py.status.safe_reporter import SafeReporter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,16 +13,16 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.binlog.codec.described import agrees, described
 from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.codec.self_described import agrees, described
 from spirit_py.errors import FeedFailure, SchemaChanged
 from spirit_py.mysql.tables.definition import shape_of
-from spirit_py.watch.harmless import leaves_rows_as_described
+from spirit_py.watch.harmless_ddl import leaves_rows_as_described
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spirit_py.binlog.codec.described import Collation
+    from spirit_py.binlog.codec.self_described import Collation
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Place, StatementSeen, Table
     from spirit_py.binlog.position import Frontier

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
+from spirit_py.binlog.prepared_xa import recoverable
 from spirit_py.binlog.source import BinlogSource
-from spirit_py.binlog.undecided import recoverable
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.tables.definition import read_table

@@ -11,7 +11,7 @@ from spirit_py import points
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.locks import table as table_lock
-from spirit_py.migration.control import controlled, verbs
+from spirit_py.migration.control import subject, verbs
 from spirit_py.migration.control.command import control
 from spirit_py.migration.reverse import control as reverting
 from spirit_py.migration.reverse.revert import Revert
@@ -41,10 +41,10 @@ class Held:
         self._go = threading.Event()
         monkeypatch.setattr(points, "_listener", "here")
         monkeypatch.setattr(points, "_announce", self._passed)
-        monkeypatch.setattr(controlled, "_OUTCOME_SECONDS", DEADLINE)
+        monkeypatch.setattr(subject, "_OUTCOME_SECONDS", DEADLINE)
         # The server would end the session that is held.
         monkeypatch.setattr(table_lock, "LETS_GO_AFTER", int(DEADLINE))
-        await_outcome = controlled.await_outcome
+        await_outcome = subject.await_outcome
 
         def noted(*given):
             self.waited_for.set()

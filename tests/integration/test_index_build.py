@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.checkpoint.look import find_record
+from spirit_py.checkpoint.examination import find_record
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
@@ -20,7 +20,7 @@ from spirit_py.locks.policy import OLD_SECONDS
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import DeferredIndexes
-from spirit_py.migration.indexes.falling import FallingRate
+from spirit_py.migration.indexes.drop_when_slow import FallingRate
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from mysql_words import reset_binlogs
-from spirit_py.checkpoint import look as looking
+from spirit_py.checkpoint import examination as looking
 from spirit_py.checkpoint.record import CheckpointRecord, UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode

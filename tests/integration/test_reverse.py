@@ -18,11 +18,11 @@ from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration import migrate
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
+from spirit_py.migration.migration_status import MigrationShown
 from spirit_py.migration.reverse import keeper
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
-from spirit_py.migration.shown import MigrationShown
 from spirit_py.mysql.connect import connect
 from spirit_py.stop import StopSwitch
 from spirit_py.throttle.throttles import GRACE

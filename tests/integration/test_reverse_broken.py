@@ -31,7 +31,7 @@ from tests.kits.reverse import QUICK, SwappedTable, reverse_config
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
-    from spirit_py.migration.shown import MigrationShown
+    from spirit_py.migration.migration_status import MigrationShown
 
 DAY = 86400.0
 

@@ -19,7 +19,7 @@ from tests.kits.connection import connection_options
 from tests.kits.resume import start
 
 if TYPE_CHECKING:
-    from spirit_py.migration.shown import MigrationShown
+    from spirit_py.migration.migration_status import MigrationShown
 
 
 DEAD = LiveFigures(

@@ -12,7 +12,7 @@ from spirit_py.cli import main
 from spirit_py.errors import Refusal
 from spirit_py.migration import cleanup
 from spirit_py.migration import listing as shown
-from spirit_py.migration.shown import MigrationShown
+from spirit_py.migration.migration_status import MigrationShown
 
 SHOWN = MigrationShown(
     checkpoint="shop._t_chkpnt",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.attached.foreign_keys.judgement import REMEDIES, Objection
+from spirit_py.attached.foreign_keys.carryable import REMEDIES, Objection
 from spirit_py.attached.foreign_keys.moving import copies
 from spirit_py.attached.foreign_keys.survey import moves
 from spirit_py.attached.record import Attachments, Places

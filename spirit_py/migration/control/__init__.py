@@ -13,12 +13,12 @@ a supervisor that starts a paused migration again does not resume it.
 =================  ===============================================================================
 ``settings.py``    the settings that can be changed, and how they are written (pure)
 ``orders.py``      what operators have set, for this run and the next
-``controlled.py``  what a command offers so that it can be controlled
+``subject.py``     what a command offers so that it can be controlled
 ``verbs.py``       what each verb does to a migration; :mod:`spirit_py.migration.reverse.control`
                    has those of a revert that works in the place of a process that has ended
 ``figures.py``     what the run shows of itself, and for how long it could be resumed
 ``listener.py``    the thread that does all of this
-``asking.py``      how a command follows the answer to its request
+``client.py``      how a command follows the answer to its request
 ``command.py``     the command ``spirit-py ctl``
 =================  ===============================================================================
 """

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.look import find_record
+from spirit_py.checkpoint.examination import find_record
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
-from spirit_py.migration.control.controlled import ABORT
+from spirit_py.migration.control.client import LOOK_SECONDS, follow_answer
+from spirit_py.migration.control.subject import ABORT
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose

@@ -14,9 +14,9 @@ from spirit_py.checkpoint.requests import DONE, Answer
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.control import ControlObeyed, ControlRefused
-from spirit_py.migration.control.controlled import refused
 from spirit_py.migration.control.figures import RunFigures
 from spirit_py.migration.control.orders import Orders
+from spirit_py.migration.control.subject import refused
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.renewed import RenewedSession
@@ -25,7 +25,7 @@ from spirit_py.threads import Background
 if TYPE_CHECKING:
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.migration.control.controlled import Carrier, Effect, Shows
+    from spirit_py.migration.control.subject import Carrier, Effect, Shows
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session

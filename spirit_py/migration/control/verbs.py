@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.requests import REVERT
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
-from spirit_py.migration.control.controlled import (
+from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
+from spirit_py.migration.control.subject import (
     ABORT,
     CLEANUP,
     CUTOVER,
@@ -21,7 +22,6 @@ from spirit_py.migration.control.controlled import (
     refused,
     require_running,
 )
-from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
 from spirit_py.migration.state import SwapPostponed
 from spirit_py.mysql.global_status import unknown_counters
 from spirit_py.mysql.tables.definition import read_table

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.locks.blockers import Blocker
-    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.deferred import DeferredIndexes
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session

@@ -1,7 +1,7 @@
 """Which indexes of a new table are built after the copy, and why (``--defer-indexes``).
 
 :mod:`spirit_py.preflight.index_deferral` has the rule of ``auto``. Indexes that it leaves in place
-may still be dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.falling`).
+may still be dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.drop_when_slow`).
 """
 
 from __future__ import annotations

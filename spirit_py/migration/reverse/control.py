@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint import live
 from spirit_py.checkpoint.requests import REVERT
 from spirit_py.errors import Aborted
-from spirit_py.migration.control.controlled import (
+from spirit_py.migration.control.figures import live_figures
+from spirit_py.migration.control.listener import ControlListener, listen
+from spirit_py.migration.control.subject import (
     ABORT,
     CLEANUP,
     CUTOVER,
@@ -25,8 +27,6 @@ from spirit_py.migration.control.controlled import (
     refused,
     require_running,
 )
-from spirit_py.migration.control.figures import live_figures
-from spirit_py.migration.control.listener import ControlListener, listen
 from spirit_py.pace import Unhindered
 
 if TYPE_CHECKING:

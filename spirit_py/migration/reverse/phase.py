@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.look import old_table_of
+from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
 from spirit_py.events.reverse import ReverseEnded

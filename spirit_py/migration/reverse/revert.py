@@ -23,7 +23,7 @@ from spirit_py.events.reverse import (
     RevertTakenOver,
 )
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
-from spirit_py.migration.control.asking import LOOK_SECONDS, follow_answer
+from spirit_py.migration.control.client import LOOK_SECONDS, follow_answer
 from spirit_py.migration.process import Process
 from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
@@ -40,7 +40,7 @@ from spirit_py.preflight.passable import require_passable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun, told
-from spirit_py.status.safe import SafeReporter
+from spirit_py.status.safe_reporter import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name

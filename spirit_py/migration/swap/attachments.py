@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.survey import concerned, concerned_now, moves
-from spirit_py.attached.implied import Implied, implied_locks
+from spirit_py.attached.implied_locks import Implied, implied_locks
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import sequence_of
 from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked, there

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
-    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
     from spirit_py.mysql.tables.identity import Name
 

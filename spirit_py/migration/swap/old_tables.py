@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from spirit_py.checkpoint.look import old_table_of
+from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.reverse import ReverseRecord

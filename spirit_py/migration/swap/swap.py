@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from spirit_py.attached.foreign_keys.carried import carried
+from spirit_py.attached.foreign_keys.after_alter import carried
 from spirit_py.attached.triggers.body import changed_names
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spirit_py.config import RunConfig
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run

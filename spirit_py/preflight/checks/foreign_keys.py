@@ -6,8 +6,8 @@ are made: :mod:`spirit_py.attached.foreign_keys.trial`.
 
 from __future__ import annotations
 
+from spirit_py.attached.foreign_keys.carryable import dropped_column, dropped_in_vain
 from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_of
-from spirit_py.attached.foreign_keys.judgement import dropped_column, dropped_in_vain
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 

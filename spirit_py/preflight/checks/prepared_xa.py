@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.binlog.undecided import recoverable
+from spirit_py.binlog.prepared_xa import recoverable
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 
-from spirit_py.status.lines import one_line
+from spirit_py.status.event_lines import one_line
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Keeps the last snapshot of each table, and makes metrics of it when asked.
 
 Counters never fall within the process, whatever begins anew under them
-(:mod:`spirit_py.status.growth`). A table that is done keeps its outcome and nothing else, and the
-outcomes of the last :data:`ENDED_TABLES` of them are kept: a batch of thousands stays small.
+(:mod:`spirit_py.status.running_totals`). A table that is done keeps its outcome and nothing else.
+The outcomes of the last :data:`ENDED_TABLES` of them are kept: a batch of thousands stays small.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from spirit_py.phases import Phase
-from spirit_py.status.growth import Growth
 from spirit_py.status.metrics.catalogue import (
     BATCH_TABLES,
     BUILD,
@@ -34,6 +33,7 @@ from spirit_py.status.metrics.catalogue import (
     WAITING,
     MetricSpec,
 )
+from spirit_py.status.running_totals import Growth
 from spirit_py.status.snapshot import BatchStatus
 
 if TYPE_CHECKING:

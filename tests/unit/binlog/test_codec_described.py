@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.binlog.codec import tablemap as codes
-from spirit_py.binlog.codec.described import Collation, agrees, described
+from spirit_py.binlog.codec.self_described import Collation, agrees, described
 from spirit_py.binlog.codec.tablemap import ColumnType, TableMap
 
 COLLATIONS = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.found import (
+from spirit_py.checkpoint.earlier_run import (
     Found,
     ReverseFound,
     ReverseState,

@@ -139,7 +139,7 @@ COMPARED = {
     *("ReverseRecord.tables.now_shape", "ReverseRecord.tables.old_shape", "Answer.token"),
     *("LiveFigures.run", "StandingOrders.over"),
 }
-#: Shown alone, and written as an escape where a terminal is; see ``status/lines.py``.
+#: Shown alone, and written as an escape where a terminal is; see ``status/event_lines.py``.
 SHOWN = {
     *("CheckpointRecord.started_at", "CheckpointRecord.program", "Pointer.program"),
     *("ReverseRecord.tables.losses", "ReverseRecord.reason", "ReverseRecord.program"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.compare.matching import match
+from spirit_py.compare.column_matching import match
 from spirit_py.errors import Refusal
 from tests.kits.definitions import column, index, table
 

@@ -9,7 +9,7 @@ import pytest
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.checkpoint.requests import Request
 from spirit_py.errors import Refusal
-from spirit_py.migration.control.controlled import PAUSE
+from spirit_py.migration.control.subject import PAUSE
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.phases import Phase
 from spirit_py.stop import StopSwitch

@@ -15,7 +15,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.event import untold
-from spirit_py.migration.control.controlled import ABORT, PAUSE
+from spirit_py.migration.control.subject import ABORT, PAUSE
 from spirit_py.migration.reverse.control import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.stop import StopSwitch

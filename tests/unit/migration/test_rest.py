@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.migration.rest import (
+from spirit_py.migration.time_left import (
     SWAP_SECONDS,
     Measured,
     TableShares,

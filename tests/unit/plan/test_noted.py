@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.errors import ServerFault
-from spirit_py.plan.noted import Remarks
+from spirit_py.plan.findings import Remarks
 from spirit_py.preflight.check import Finding, Severity
 from spirit_py.preflight.registry import PRIVILEGES
 

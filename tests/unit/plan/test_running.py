@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from spirit_py.plan.competitors import described, note_of, working
 from spirit_py.plan.model import EarlierRun, RunningRun
-from spirit_py.plan.running import described, note_of, working
 
 RUN = RunningRun(
     table="shop.orders",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
-from spirit_py.checkpoint.found import Found, TableFound
+from spirit_py.checkpoint.earlier_run import Found, TableFound
 from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.proofs import proofs_here, proven, shape_digest, shape_here
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, home_of

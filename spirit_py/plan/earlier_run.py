@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.look import look
+from spirit_py.checkpoint.examination import look
+from spirit_py.checkpoint.first_record import normal_form
 from spirit_py.plan.model import EarlierRun, Note
 
 if TYPE_CHECKING:

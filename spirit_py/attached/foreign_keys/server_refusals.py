@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.attached.foreign_keys.carried import carried, missing_column
-from spirit_py.attached.foreign_keys.judgement import REMEDIES, Objection
+from spirit_py.attached.foreign_keys.after_alter import carried, missing_column
+from spirit_py.attached.foreign_keys.carryable import REMEDIES, Objection
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:

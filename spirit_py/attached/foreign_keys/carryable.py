@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spirit_py.attached.foreign_keys.carried import carried, missing_column
+from spirit_py.attached.foreign_keys.after_alter import carried, missing_column
 from spirit_py.attached.foreign_keys.moving import carried_name
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.sql import quote_identifier

@@ -18,8 +18,8 @@ from spirit_py.estimates import (
     seconds_left,
     together,
 )
-from spirit_py.migration.rest import Measured, rest_of_run, row_seconds, until
 from spirit_py.migration.state import Wait
+from spirit_py.migration.time_left import Measured, rest_of_run, row_seconds, until
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
     from spirit_py.copier.copier import Copier
     from spirit_py.copier.meter import CopyStatistics
-    from spirit_py.migration.rest import TableShares
     from spirit_py.migration.state import State
+    from spirit_py.migration.time_left import TableShares
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.schema import TableSchema
     from spirit_py.throttle.throttles import Throttles

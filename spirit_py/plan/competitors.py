@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.beginning import normal_form
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
+from spirit_py.checkpoint.examination import find_record
+from spirit_py.checkpoint.first_record import normal_form
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
 from spirit_py.checkpoint.live_look import live_of
-from spirit_py.checkpoint.look import find_record
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import ServerFault

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.migration.checkpoints import Checkpoints
-    from spirit_py.migration.copied import CopiedPair
+    from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
 
 _log = logging.getLogger(__name__)
