@@ -55,7 +55,7 @@ class CopiedPair(Pair):
         built: those are built.
     """
 
-    process: Run
+    job: Run
     plan: IndexPlan
     deferred: DeferredIndexes = field(init=False)
     built: bool = field(default=False, init=False)
@@ -70,7 +70,7 @@ class CopiedPair(Pair):
 
     def copy(self) -> None:
         """Copy every row that no earlier run has copied, while changes are applied."""
-        run = self.process
+        run = self.job
         if self.before.finished:
             before = self.before
             run.note(TableCopiedBefore(self.source_name, before.rows, before.chunks))
@@ -156,14 +156,14 @@ class CopiedPair(Pair):
         """Renew the optimizer's statistics of the new table, with the source's histograms."""
         super().analyze()
         carry = partial(carry_histograms, mapping=self.mapping)
-        for trouble in self.process.step("histograms", carry):
-            self.process.warn(f"a histogram of {self.name} does not come along: {trouble}")
+        for trouble in self.job.step("histograms", carry):
+            self.job.warn(f"a histogram of {self.name} does not come along: {trouble}")
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
         """Do nothing: the run's figures read the progress of the comparison themselves."""
 
     def _run(self, checker: Checker) -> ChecksumResult:
-        self.process.figures.checking(checker, self.mapping.source)
+        self.job.figures.checking(checker, self.mapping.source)
         return checker.run()
 
     def _compared_before(self) -> KeyBound | None:
@@ -191,11 +191,11 @@ class CopiedPair(Pair):
                 f"{target} was written to after the checkpoint of the earlier run's checksum"
             )
             return None
-        self.process.tell(ChecksumResumed(table=self.name, target=target))
+        self.job.tell(ChecksumResumed(table=self.name, target=target))
         return self.checked_to
 
     def _begin_anew(self, why: str) -> None:
-        self.process.tell(ChecksumRestarted(table=self.name, reason=why))
+        self.job.tell(ChecksumRestarted(table=self.name, reason=why))
 
 
 def follow(
@@ -214,7 +214,7 @@ def follow(
     """
     pair = partial(
         CopiedPair,
-        process=run,
+        job=run,
         mapping=mapping,
         feed=feed,
         applier=applier,

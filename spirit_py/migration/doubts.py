@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import RowDifference
     from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.feed.doubts import DoubtfulKeys
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.mysql.deadlocks import Deadlocks
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -85,7 +85,7 @@ class Doubts:
         must_compare: why the whole table must be compared once more; empty for not.
     """
 
-    process: Process
+    job: Job
     mapping: TableMapping
     feed: ChangeSource
     stop: StopSwitch
@@ -127,7 +127,7 @@ class Doubts:
         base, number = self._quiet_from, self.keys.number
         if base.deadlocks is None or not self.keys.since(base.number):
             return
-        with contextlib.suppress(ServerFault), self.process.session("deadlocks") as session:
+        with contextlib.suppress(ServerFault), self.job.session("deadlocks") as session:
             if count_deadlocks(session) == base.deadlocks:
                 self.keys.forget(number, after=base.number)
 
@@ -158,20 +158,20 @@ class Doubts:
         return now is not None and now == self._base.deadlocks
 
     def _count(self) -> Deadlocks | None:
-        return self.process.step("deadlocks", count_deadlocks, stop=self.stop)
+        return self.job.step("deadlocks", count_deadlocks, stop=self.stop)
 
     def _differing(self, literals: list[str]) -> int:
         """Return how many of these rows differ in every reading."""
         left = literals
         for _ in range(_READINGS):
             # Everything that has put these rows in doubt is applied before they are read.
-            self.feed.catch_up(self.process.show)
+            self.feed.catch_up(self.job.show)
             found = retrying(self.stop)(self._read, left)
             left = [difference.key for difference in found]
             if not left:
                 break
         examples = [str(difference) for difference in found[:10]]
-        self.process.tell(
+        self.job.tell(
             DoubtsCompared(
                 table=self.name, rows=len(literals), differences=len(left), examples=examples
             )
@@ -179,7 +179,7 @@ class Doubts:
         return len(left)
 
     def _read(self, keys: list[str]) -> list[RowDifference]:
-        connection = self.process.config.connection
+        connection = self.job.config.connection
         return rows_that_differ(connection, self.mapping, keys, between=self.stop.check)
 
     @property

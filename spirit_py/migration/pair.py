@@ -21,7 +21,7 @@ from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration.doubts import Doubts
-from spirit_py.migration.process import quietly
+from spirit_py.migration.job import quietly
 from spirit_py.migration.swap.same_tables import FORWARD, Direction, SameTables
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.sql import quote_table
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier
     from spirit_py.feed.subscription import TableSubscription
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.stop import StopSwitch
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
 
 
 def open_feed(
-    process: Process, stop: StopSwitch, stack: contextlib.ExitStack, *, judge_first: bool = False
+    job: Job, stop: StopSwitch, stack: contextlib.ExitStack, *, judge_first: bool = False
 ) -> tuple[ChangeFeed, Applier]:
     """Make a change feed and its applier, which ``stack`` closes; nothing is followed yet.
 
@@ -48,7 +48,7 @@ def open_feed(
         stop: gets the fault that ends the feed.
         judge_first: commit no write before its warnings were examined.
     """
-    connection, options = process.config.connection, process.config.feed
+    connection, options = job.config.connection, job.config.feed
     applier = SqlApplier(
         connection,
         sessions=options.apply_threads,
@@ -57,8 +57,8 @@ def open_feed(
         judge_first=judge_first,
     )
     stack.callback(quietly, "the applier", applier.close)
-    source = BinlogSource(connection, options, tell=process.tell)
-    feed = ChangeFeed(source, applier, options=options, stop=stop, tell=process.tell)
+    source = BinlogSource(connection, options, tell=job.tell)
+    feed = ChangeFeed(source, applier, options=options, stop=stop, tell=job.tell)
     stack.callback(quietly, "the change feed", feed.close)
     return feed, applier
 
@@ -76,7 +76,7 @@ class Pair:
         max_passes: passes that a comparison may take; 1 repairs nothing.
     """
 
-    process: Process
+    job: Job
     mapping: TableMapping
     feed: ChangeFeed
     subscription: TableSubscription
@@ -93,14 +93,14 @@ class Pair:
     def __post_init__(self) -> None:
         """Begin without a comparison."""
         self.tables = SameTables(
-            process=self.process,
+            job=self.job,
             mapping=self.mapping,
             feed=self.feed,
             stop=self.stop,
             direction=self.direction,
         )
         self.doubts = Doubts(
-            process=self.process,
+            job=self.job,
             mapping=self.mapping,
             feed=self.feed,
             stop=self.stop,
@@ -125,7 +125,7 @@ class Pair:
     def analyze(self) -> None:
         """Renew the optimizer's statistics of the target before the application uses it."""
         sql = f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quote_table(*self.target_name)}"
-        self.process.step("analyze", lambda session: session.query(sql), stop=self.stop)
+        self.job.step("analyze", lambda session: session.query(sql), stop=self.stop)
 
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed.
@@ -137,17 +137,17 @@ class Pair:
         self.tables.look()
         taken_over = self.tables.taken_over
         self._tell_begun(why)
-        config = self.process.config
+        config = self.job.config
         if may_be_null(self.mapping):
             look = partial(refuse_null_keys, mapping=self.mapping)
-            self.process.step("null keys", look, stop=stop or self.stop)
+            self.job.step("null keys", look, stop=stop or self.stop)
         above = self._compared_before()
         base = self.doubts.begin_comparison(whole=above is None, optional=stop is not None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         comparison = Comparison(
             mapping=self.mapping,
             source=config.connection,
-            engine=self.process.engines.for_comparison(size, self.process.show),
+            engine=self.job.engines.for_comparison(size, self.job.show),
             stop=stop or self.stop,
             feed=self.feed,
             options=ChecksumOptions(
@@ -155,8 +155,8 @@ class Pair:
                 yield_seconds=config.checksum_yield_timeout,
                 max_passes=self.max_passes,
             ),
-            pace=self.process.pace,
-            tell=self.process.tell,
+            pace=self.job.pace,
+            tell=self.job.tell,
         )
         checker = self._checker = Checker(
             comparison,
@@ -169,7 +169,7 @@ class Pair:
         self.doubts.compared(base, whole=above is None)
         if above is None:
             self.tables.compared(taken_over)
-        self.process.tell(
+        self.job.tell(
             ChecksumDone(
                 table=self.name,
                 rows=result.rows,
@@ -185,7 +185,7 @@ class Pair:
     def _tell_begun(self, why: str) -> None:
         target = ".".join(self.target_name)
         how = f"again: {why}" if why else f"with {target}"
-        self.process.tell(
+        self.job.tell(
             ChecksumBegun(
                 table=self.name,
                 target=target,
@@ -199,7 +199,7 @@ class Pair:
     def _show_progress(self, seen: ChecksumProgress) -> None:
         part = fraction_of(seen.rows, seen.total(self.mapping.source.estimated_rows))
         how = f"the comparison of {self.name}: {human_percent(part)}"
-        self.process.show(f"{seen.waiting_for}, in {how}" if seen.waiting_for else how)
+        self.job.show(f"{seen.waiting_for}, in {how}" if seen.waiting_for else how)
 
     def _run(self, checker: Checker) -> ChecksumResult:
         return checker.run()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.figures import Figures
+from spirit_py.migration.job import Job
 from spirit_py.migration.journal import Journal
-from spirit_py.migration.process import Process
 from spirit_py.migration.state import Broken, Counted, Fact, State, WaitsFor
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
@@ -47,7 +47,7 @@ class SwapsBack(Protocol):
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
 
 
-class Run(Process):
+class Run(Job):
     """One run of ``migrate``.
 
     One class because it is a process with a state: what it adds is what happens, and what may

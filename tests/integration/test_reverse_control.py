@@ -152,8 +152,8 @@ def test_a_pause_under_the_lock_of_the_swap_back_still_holds_it_back(changed, mo
 
     def paused(self, session) -> None:
         if not pace:
-            pace.append(self.process.pace)
-            self.process.pace.paused = "paused by a test"
+            pace.append(self.job.pace)
+            self.job.pace.paused = "paused by a test"
         under_lock(self, session)
 
     monkeypatch.setattr(PairSwap, "_under_lock", paused)

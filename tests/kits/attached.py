@@ -84,7 +84,7 @@ class Swapping:
 
     def attachments(self) -> SwapAttachments:
         """Return what is attached to the tables, for one swap."""
-        return SwapAttachments(process=self.process, swaps=self.swaps, carried=self.carried)
+        return SwapAttachments(job=self.process, swaps=self.swaps, carried=self.carried)
 
 
 def definitions(db: Any, tables: Iterable[str], *, added: str = "extra") -> dict[str, str]:

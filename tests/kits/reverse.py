@@ -20,7 +20,7 @@ from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, Session
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.locks.named import AdvisoryLock
-from spirit_py.migration.process import Process
+from spirit_py.migration.job import Job
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, begin
 from spirit_py.migration.reverse.revert import Revert
@@ -124,10 +124,10 @@ class SwappedTable:
             feed=QUICK,
         )
 
-    def process(self, **changes: Any) -> Process:
+    def process(self, **changes: Any) -> Job:
         """Return the process that runs reverse replication."""
         engine: Any = SharedEngine(self.engine)
-        return Process(
+        return Job(
             replace(self.config, **changes),
             self.notes,
             engine_factory=lambda _: engine,

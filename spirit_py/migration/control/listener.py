@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.migration.control.subject import Carrier, Effect, Shows
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -53,10 +53,10 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
     listen(ControlListener(run, record.home, verbs=verbs, shows=RunFigures(run)), run)
 
 
-def listen(listener: ControlListener, process: Process) -> None:
-    """Listen until the end of a process's work."""
-    process.closing("control", listener.close)
-    process.answered_by(listener.settle)
+def listen(listener: ControlListener, job: Job) -> None:
+    """Listen until the end of the work."""
+    job.closing("control", listener.close)
+    job.answered_by(listener.settle)
     listener.start()
 
 
@@ -69,16 +69,14 @@ class ControlListener:
         home: the table whose checkpoint table has the record.
     """
 
-    def __init__(self, process: Process, home: Name, *, verbs: Carrier, shows: Shows) -> None:
-        self._process = process
+    def __init__(self, job: Job, home: Name, *, verbs: Carrier, shows: Shows) -> None:
+        self._job = job
         self._checkpoint = CheckpointTable(*home)
         self._queue = RequestQueue(*home)
         self._created = False
         self._verbs = verbs
         self._shows = shows
-        self._session = RenewedSession(
-            partial(process.session, "control", read_timeout=_ANSWER_WITHIN)
-        )
+        self._session = RenewedSession(partial(job.session, "control", read_timeout=_ANSWER_WITHIN))
         self._written_at = float("-inf")
         self._shown: object = None
         #: Requests whose answers were not read yet, and one that is carried out.
@@ -155,7 +153,7 @@ class ControlListener:
         """Carry one request out, if it is for this thread and somebody waits for the answer."""
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
-                self._process.tell(
+                self._job.tell(
                     ControlRefused(
                         said=f"refused a request that cannot be read: {asked.why}",
                         reason=asked.why,
@@ -186,7 +184,7 @@ class ControlListener:
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
             who = asked.who or "nobody"
-            self._process.tell(
+            self._job.tell(
                 ControlRefused(
                     said=f"ctl {request} refused: {error.message}; asked by {who}",
                     reason=error.message,
@@ -197,10 +195,10 @@ class ControlListener:
             self._queue.answer(session, asked.number, answer)
         finally:
             if then is not None:
-                self._process.stop.request(then)
+                self._job.stop.request(then)
 
     def _log(self, asked: Asked, effect: Effect) -> None:
-        self._process.tell(
+        self._job.tell(
             ControlObeyed(said=effect.said, request=str(asked.request), **_described(asked))
         )
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.requests import Request
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
@@ -77,8 +77,8 @@ class RevertPace(Unhindered):
 class RevertVerbs:
     """Carries out what operators ask of a revert; used by one thread."""
 
-    def __init__(self, process: Process, keeper: Keeper, pace: RevertPace) -> None:
-        self._process = process
+    def __init__(self, job: Job, keeper: Keeper, pace: RevertPace) -> None:
+        self._job = job
         self._keeper = keeper
         self._pace = pace
         self._verbs: dict[str, Callable[[Asked], Effect]] = {
@@ -111,7 +111,7 @@ class RevertVerbs:
         keeper = self._keeper
         # From now on no RENAME is sent; of one that was, the outcome is told.
         self._pace.paused = f"paused by {asked.who}"
-        await_outcome(lambda: keeper.renaming, self._process.stop)
+        await_outcome(lambda: keeper.renaming, self._job.stop)
         if keeper.may_be_back():
             self._pace.paused = ""
             if keeper.renaming:
@@ -127,18 +127,18 @@ class RevertVerbs:
         return Effect(said=f"resumed; it was {earlier}" if earlier else "it was not paused")
 
     def _abort(self, asked: Asked) -> Effect:
-        require_running(self._process.stop, "see spirit-py status")
+        require_running(self._job.stop, "see spirit-py status")
         keeper = self._keeper
         # From now on no RENAME is sent; of one that was, the outcome is told.
-        self._process.give_up(f"aborted by {asked.who}")
-        await_outcome(lambda: keeper.renaming, self._process.stop)
+        self._job.give_up(f"aborted by {asked.who}")
+        await_outcome(lambda: keeper.renaming, self._job.stop)
         said = "the old table stays, and spirit-py revert still swaps back"
         if keeper.renaming:
             said = f"{NOT_KNOWN}: spirit-py revert looks at the tables"
         elif keeper.may_be_back():
             said = "the old definition is in place, and spirit-py revert drops what is left"
         if CLEANUP in asked.request.arguments:
-            self._process.give_up("")
+            self._job.give_up("")
             raise refused(
                 f"a revert has copied nothing that could be dropped; {said}",
                 "abort without --cleanup ends it; spirit-py cleanup --drop-old gives the old table"
@@ -155,9 +155,9 @@ class RevertFigures:
     """
 
     def __init__(
-        self, process: Process, pace: RevertPace, progress: Callable[[], MigrationProgress]
+        self, job: Job, pace: RevertPace, progress: Callable[[], MigrationProgress]
     ) -> None:
-        self._process = process
+        self._job = job
         self._pace = pace
         self._progress = progress
 
@@ -168,7 +168,7 @@ class RevertFigures:
     def now(self, session: Session) -> LiveFigures:  # noqa: ARG002 - the protocol's
         """Return the figures of now. No I/O."""
         return live_figures(
-            self._process.config.connection.label,
+            self._job.config.connection.label,
             self._progress(),
             phase=live.REVERT,
             paused=self._pace.paused,
@@ -176,7 +176,7 @@ class RevertFigures:
 
 
 def begin_revert_control(
-    process: Process, keeper: Keeper, home: Name, progress: Callable[[], MigrationProgress]
+    job: Job, keeper: Keeper, home: Name, progress: Callable[[], MigrationProgress]
 ) -> None:
     """Listen to operators until the end of the revert.
 
@@ -185,7 +185,7 @@ def begin_revert_control(
         progress: returns the figures of now, without I/O.
     """
     pace = RevertPace()
-    process.work_at(pace)
-    verbs = RevertVerbs(process, keeper, pace)
-    shows = RevertFigures(process, pace, progress)
-    listen(ControlListener(process, home, verbs=verbs, shows=shows), process)
+    job.work_at(pace)
+    verbs = RevertVerbs(job, keeper, pace)
+    shows = RevertFigures(job, pace, progress)
+    listen(ControlListener(job, home, verbs=verbs, shows=shows), job)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.stop import StopSwitch
     from spirit_py.table.build import ColumnChanges
     from spirit_py.table.mapping import TableMapping
@@ -101,7 +101,7 @@ def _shape(session: SqlSession, schema: str, name: str) -> str:
 
 
 def open_reverse_feed(
-    process: Process,
+    job: Job,
     record: ReverseRecord,
     stop: StopSwitch,
     stack: contextlib.ExitStack,
@@ -116,17 +116,17 @@ def open_reverse_feed(
         PositionNotFound: the binlog no longer reaches the position.
         Refusal: the old table cannot follow, with the reason.
     """
-    with process.session("keep") as session:
+    with job.session("keep") as session:
         require_definitions(session, record.tables)
         time_zone = read_facts(session).time_zone
         mappings = [_mapping(session, table, time_zone) for table in record.tables]
         age = CheckpointTable(*record.home).age(session, ReverseRecord)
-    if why := why_unreachable(process.config.connection, record.position, age=age):
+    if why := why_unreachable(job.config.connection, record.position, age=age):
         raise PositionNotFound(f"the change feed cannot go on: {why}")
-    feed, applier = open_feed(process, stop, stack, judge_first=True)
+    feed, applier = open_feed(job, stop, stack, judge_first=True)
     pairs = [
         Pair(
-            process=process,
+            job=job,
             mapping=mapping,
             feed=feed,
             subscription=feed.add_subscription(mapping, rests=()),

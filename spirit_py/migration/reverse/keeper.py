@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.config import SessionModes
     from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.process import Process
     from spirit_py.mysql.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -130,12 +130,12 @@ class Keeper:
         back: a process before has swapped the tables back already.
     """
 
-    def __init__(self, process: Process, record: ReverseRecord, *, back: bool = False) -> None:
-        self._process = process
+    def __init__(self, job: Job, record: ReverseRecord, *, back: bool = False) -> None:
+        self._job = job
         self._back = back
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
-        self._stop = process.stop.linked()
-        self._mailbox = RevertMailbox(process, record)
+        self._stop = job.stop.linked()
+        self._mailbox = RevertMailbox(job, record)
         self._pairs: list[Pair] = []
         self._swap: SwapBack | None = None
 
@@ -185,7 +185,7 @@ class Keeper:
             except SpiritError as error:
                 # Duplicates are the same to the operator when the change feed has met them first.
                 duplicates = isinstance(error, DuplicateForUnique)
-                if not duplicates or self._process.stop.reason is not None:
+                if not duplicates or self._job.stop.reason is not None:
                     self._check()
                 self._mailbox.save(self._position())
                 raise
@@ -202,9 +202,7 @@ class Keeper:
         """Follow from where the record says, while the context is open."""
         with contextlib.ExitStack() as stack:
             try:
-                self._pairs = open_reverse_feed(
-                    self._process, self._mailbox.record, self._stop, stack
-                )
+                self._pairs = open_reverse_feed(self._job, self._mailbox.record, self._stop, stack)
             except SpiritError as error:
                 if _is_final(error):
                     raise self._lost(error) from error
@@ -213,13 +211,13 @@ class Keeper:
 
     def _keep(self) -> bool:
         """Look each second for a request, a stop, and the end of the time."""
-        mailbox, process = self._mailbox, self._process
+        mailbox, job = self._mailbox, self._job
         names = mailbox.record.names
         until = time.monotonic() + mailbox.seconds_left()
         for line in mailbox.record.losses:
-            process.tell(RevertLoses(said=line))
+            job.tell(RevertLoses(said=line))
         seconds = max(0.0, until - time.monotonic())
-        process.tell(ReverseBegun(tables=names, seconds=round(seconds, 1)))
+        job.tell(ReverseBegun(tables=names, seconds=round(seconds, 1)))
         while True:
             self._check()
             left = until - time.monotonic()
@@ -230,9 +228,9 @@ class Keeper:
             if asked is not None and self._answer(asked):
                 return True
             if left <= 0:
-                process.tell(ReverseEnded(tables=names, reason="its time is over"))
+                job.tell(ReverseEnded(tables=names, reason="its time is over"))
                 return False
-            process.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
+            job.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
             self._stop.wait(min(_LOOK_SECONDS, left))
 
     def _position(self) -> str:
@@ -248,7 +246,7 @@ class Keeper:
 
     def _check(self) -> None:
         """End where a signal or a fault asks for it."""
-        asked = self._process.stop.reason
+        asked = self._job.stop.reason
         fault = asked or self._stop.reason
         if fault is None:
             return
@@ -280,7 +278,7 @@ class Keeper:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""
         mailbox, skip_drop = self._mailbox, SKIP_DROP in asked.request.arguments
         mailbox.accept(asked)
-        self._process.tell(RevertRequested(session=None))
+        self._job.tell(RevertRequested(session=None))
         try:
             self._swap_back(skip_drop=skip_drop)
         except SpiritError as error:
@@ -296,11 +294,11 @@ class Keeper:
         cause = error
         if not isinstance(error, OutcomeUnknown):
             # What the parts report after a stop request only follows from it.
-            cause = self._process.stop.reason or self._stop.reason or error
+            cause = self._job.stop.reason or self._stop.reason or error
         if isinstance(cause, Interrupted):
             # The revert that asked sees this process end, and takes its place.
             why = "the process that runs reverse replication was told to end"
-            self._process.tell(RevertFailed(said=why, reason=why))
+            self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
@@ -309,7 +307,7 @@ class Keeper:
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
-        self._process.tell(
+        self._job.tell(
             RevertFailed(
                 said=f"the revert failed: {error.message}; reverse replication still runs",
                 reason=error.message,
@@ -317,7 +315,7 @@ class Keeper:
         )
 
     def _swap_back(self, *, skip_drop: bool) -> None:
-        self._swap = SwapBack(self._process, self._pairs, self._mailbox)
+        self._swap = SwapBack(self._job, self._pairs, self._mailbox)
         self._swap.run(skip_drop=skip_drop)
 
     def _drop_undone(self, *, skip_drop: bool) -> bool:
@@ -333,8 +331,8 @@ class Keeper:
             text = f"{text}; what was swapped out is {undone}, until spirit-py cleanup drops it"
         else:
             tables = [table.source for table in record.tables]
-            stays = bool(drop_swapped_out(self._process, tables, BACK))
-        self._process.tell(RevertDone(said=text, tables=record.names))
+            stays = bool(drop_swapped_out(self._job, tables, BACK))
+        self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
 
     def _forget(self, *, keep: bool) -> None:

@@ -29,7 +29,7 @@ from spirit_py.mysql.retry import retrying
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.mysql.session import Session
 
 T = TypeVar("T")
@@ -53,12 +53,12 @@ class RevertMailbox:
         record: what stands in the table, but for the position.
     """
 
-    def __init__(self, process: Process, record: ReverseRecord) -> None:
-        self._process = process
+    def __init__(self, job: Job, record: ReverseRecord) -> None:
+        self._job = job
         self._checkpoint = CheckpointTable(*record.home)
         self._queue = RequestQueue(*record.home)
         self.record = record
-        self._session = RenewedSession(lambda: process.session("keep", read_timeout=_READ_SECONDS))
+        self._session = RenewedSession(lambda: job.session("keep", read_timeout=_READ_SECONDS))
         self._written_at = time.monotonic()
         self._asked: Asked
         self._answer: Answer
@@ -87,7 +87,7 @@ class RevertMailbox:
         self._try(
             lambda _: self.write(position=position),
             "the position of reverse replication stays an older one",
-            self._process.warn,
+            self._job.warn,
         )
 
     def note_end(self, reason: str) -> None:
@@ -95,7 +95,7 @@ class RevertMailbox:
         self._try(
             lambda _: self.write(state=ENDED, reason=reason),
             "the end of reverse replication could not be noted",
-            self._process.warn,
+            self._job.warn,
         )
 
     def drop_checkpoints(self) -> None:
@@ -104,12 +104,12 @@ class RevertMailbox:
         Raises:
             SpiritError: a stop, between two tries.
         """
-        self._process.await_readers()
+        self._job.await_readers()
         for table in self.record.tables:
             self._try(
                 partial(drop_checkpoint, table=table.source),
                 f"the checkpoint table of {table.name} could not be dropped; drop it by hand",
-                self._process.warn,
+                self._job.warn,
                 tries=_LAST_TRIES,
             )
 
@@ -132,7 +132,7 @@ class RevertMailbox:
         self._try(
             note,
             "what proves the tables that were swapped out is not noted",
-            self._process.warn,
+            self._job.warn,
             tries=_LAST_TRIES,
         )
 
@@ -169,7 +169,7 @@ class RevertMailbox:
                 yield asked
                 continue
             text = "a request of a spirit-py revert that no longer waits is not carried out"
-            self._process.tell(
+            self._job.tell(
                 ControlRefused(
                     said=text,
                     verb=REVERT,
@@ -184,7 +184,7 @@ class RevertMailbox:
         """Begin to answer: from now on the asking process gets every message of this one."""
         self._asked = asked
         self._answer = Answer(token=asked.request.token, state=WORKING, said=())
-        self._process.follow(self._relay)
+        self._job.follow(self._relay)
 
     def _relay(self, happened: object) -> None:
         if isinstance(happened, Event) and happened.has_line:
@@ -197,15 +197,15 @@ class RevertMailbox:
 
     def fail(self, error: SpiritError) -> None:
         """Answer that the revert failed."""
-        self._process.unfollow(self._relay)
+        self._job.unfollow(self._relay)
         self._put(Answer.of_error(self._answer.token, error))
 
     def done(self) -> None:
         """Answer that the revert was made; wait for a while until the answers were read."""
-        self._process.unfollow(self._relay)
+        self._job.unfollow(self._relay)
         self._put(replace(self._answer, state=DONE))
         answered = [self._asked]
-        until, stop = time.monotonic() + _ANSWER_SECONDS, self._process.stop
+        until, stop = time.monotonic() + _ANSWER_SECONDS, self._job.stop
         while time.monotonic() < until and not stop.requested:
             if self._try(lambda session: self._all_read(session, answered), "no look at requests"):
                 return
@@ -237,7 +237,7 @@ class RevertMailbox:
         try:
             if tries == 1:
                 return self._session.ask(work)
-            again = retrying(self._process.stop, attempts=tries, passing=takes_no_writes)
+            again = retrying(self._job.stop, attempts=tries, passing=takes_no_writes)
             done: T = again(self._session.ask, work)
             return done
         except ServerFault as fault:
@@ -246,5 +246,5 @@ class RevertMailbox:
 
     def close(self) -> None:
         """End relaying and the session."""
-        self._process.unfollow(self._relay)
+        self._job.unfollow(self._relay)
         self._session.close()

@@ -24,7 +24,7 @@ from spirit_py.events.reverse import (
 )
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.control.client import LOOK_SECONDS, follow_answer
-from spirit_py.migration.process import Process
+from spirit_py.migration.job import Job
 from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.state import Wait
@@ -100,7 +100,7 @@ def revert(
         )
 
 
-class Revert(Process):
+class Revert(Job):
     """One ``spirit-py revert``; :meth:`run` once."""
 
     config: RevertConfig

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.cutover.cutover import Cutover
+    from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.process import Process
     from spirit_py.migration.reverse.mailbox import RevertMailbox
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.reverse import ReverseChanges
@@ -57,8 +57,8 @@ class SwapBack:
         mailbox: holds the record, by which a later process knows that the swap may be under way.
     """
 
-    def __init__(self, process: Process, pairs: Sequence[Pair], mailbox: RevertMailbox) -> None:
-        self._process = process
+    def __init__(self, job: Job, pairs: Sequence[Pair], mailbox: RevertMailbox) -> None:
+        self._job = job
         self._pairs = pairs
         self._feed = pairs[0].feed
         self._mailbox = mailbox
@@ -102,15 +102,15 @@ class SwapBack:
         Raises:
             SpiritError: what makes the swap back impossible now; nothing was changed.
         """
-        process, record = self._process, self._mailbox.record
+        job, record = self._job, self._mailbox.record
         for line in record.losses:
-            process.tell(RevertLoses(said=line))
+            job.tell(RevertLoses(said=line))
         swaps = swaps_of(self._pairs, BACK)
-        with process.session("revert") as session:
+        with job.session("revert") as session:
             check_names(session, swaps)
             require_definitions(session, record.tables)
-            require_guard(session, swaps, process.config.snapshot_guard)
-        process.tell(RevertStepBegun(step="drain", said="bringing the old table up to date"))
+            require_guard(session, swaps, job.config.snapshot_guard)
+        job.tell(RevertStepBegun(step="drain", said="bringing the old table up to date"))
         self._feed.block_wait()
         self._feed.flush()
         self._tell_comparison()
@@ -122,7 +122,7 @@ class SwapBack:
     def _tell_comparison(self) -> None:
         """Report how much is compared, and about how long that takes: nothing holds it back."""
         sizes = [pair.mapping.source for pair in self._pairs]
-        self._process.tell(
+        self._job.tell(
             RevertStepBegun(
                 step="compare",
                 said=f"comparing every row of {self._mailbox.record.names} before the swap back:"
@@ -134,14 +134,14 @@ class SwapBack:
 
     def _time(self) -> str:
         """Return the time of the comparison in words, from a sample of half a second a table."""
-        process, seconds = self._process, 0.0
+        job, seconds = self._job, 0.0
         for pair in self._pairs:
             try:
                 sample = take_sample(
-                    process.config.connection,
+                    job.config.connection,
                     pair.mapping,
                     "",
-                    sessions=local_slots(process.config),
+                    sessions=local_slots(job.config),
                     stop=pair.stop,
                 )
             except ServerFault as fault:
@@ -154,30 +154,30 @@ class SwapBack:
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
-        process, tables = self._process, self._mailbox.record.tables
-        held_back = partial(process.pace.reason, Work.SWAP)
+        job, tables = self._job, self._mailbox.record.tables
+        held_back = partial(job.pace.reason, Work.SWAP)
         check = partial(require_definitions, tables=tables)
         changes = {table.source: table.changes for table in tables}
         swap = PairSwap(
-            process=process,
+            job=job,
             pairs=self._pairs,
             direction=BACK,
             final_check=check,
             held_back=held_back,
-            last_word=lambda: process.giving_up or held_back(),
+            last_word=lambda: job.giving_up or held_back(),
             carried=partial(_carried_back, changes=changes),
         )
         self._cutover = swap.cutover
         while not self.swapped:
-            await_turn(process.pace, Work.SWAP, pause=self._pairs[0].stop.pause, show=process.show)
+            await_turn(job.pace, Work.SWAP, pause=self._pairs[0].stop.pause, show=job.show)
             for pair in self._pairs:
                 if why := pair.prove():
                     pair.check(why=why)
-            process.tell(RevertStepBegun(step="swap", said="swapping back"))
+            job.tell(RevertStepBegun(step="swap", said="swapping back"))
             try:
                 swap.run()
             except HeldBack as held:
-                process.tell(CutoverHeldBack(reason=held.message))
+                job.tell(CutoverHeldBack(reason=held.message))
 
     def _go_on(self) -> None:
         """Let the old tables follow: until the next try, rows may be written over others again."""

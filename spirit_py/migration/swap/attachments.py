@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.stop import StopSwitch
@@ -71,7 +71,7 @@ class SwapAttachments:
         implied: what LOCK TABLES locks by itself besides.
     """
 
-    process: Process
+    job: Job
     swaps: tuple[Swap, ...]
     carried: Callable[[ForeignKey], ForeignKey | None]
     changed: Callable[[Name], Mapping[str, str]] = lambda _: {}
@@ -110,7 +110,7 @@ class SwapAttachments:
             SpiritError: it cannot be read, or not be settled.
         """
         with self._session() as session:
-            settle_left(self.process, session, self._names)
+            settle_left(self.job, session, self._names)
             self._keys = concerned(session, self._names)
             self._triggers = read_state(session, self._incoming_and_outgoing)
             token = secrets.token_hex(_TOKEN_BYTES)
@@ -128,7 +128,7 @@ class SwapAttachments:
                     CheckpointTable(*name).write(session, self._noted.note)
 
     def _require_keepable(self) -> None:
-        config = self.process.config
+        config = self.job.config
         if self._noted.triggers and getattr(config, "triggers", "keep") == "refuse":
             raise MigrationFailure(
                 f"{self._noted.triggers[0].trigger.label} was created meanwhile, and --triggers"
@@ -145,7 +145,7 @@ class SwapAttachments:
         implied = implied_locks(session, [*swapped, *tables])
         also = [*implied.written, *implied.read]
         if (tables, implied) != (self._tables, self.implied) and (tables or also):
-            self.process.tell(
+            self.job.tell(
                 CutoverLocksMore(
                     tables=[".".join(name) for name in tables],
                     implied=[".".join(name) for name in also],
@@ -182,9 +182,9 @@ class SwapAttachments:
             return
         try:
             with self._session() as session:
-                settle_left(self.process, session, self._names, seconds=_AT_ONCE_SECONDS)
+                settle_left(self.job, session, self._names, seconds=_AT_ONCE_SECONDS)
         except SpiritError as error:
-            self.process.tell(AttachmentsLeft(reason=error.message))
+            self.job.tell(AttachmentsLeft(reason=error.message))
 
     def finish(self) -> None:
         """Settle what is left after the swap, and forget what was noted.
@@ -198,10 +198,10 @@ class SwapAttachments:
 
         def settle() -> None:
             with self._session() as session:
-                settle_left(self.process, session, self._names)
+                settle_left(self.job, session, self._names)
 
         try:
-            again = retrying(self.process.stop, attempts=_ATTEMPTS, passing=takes_no_writes)
+            again = retrying(self.job.stop, attempts=_ATTEMPTS, passing=takes_no_writes)
             again(settle)
         except Interrupted as stopped:
             stopped.hint = _SETTLES
@@ -223,7 +223,7 @@ class SwapAttachments:
         return [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
 
     def _session(self) -> Session:
-        return connect(self.process.config.connection, role="attached", read_timeout=60)
+        return connect(self.job.config.connection, role="attached", read_timeout=60)
 
 
 def _listed(tables: Iterable[Name]) -> str:
@@ -231,7 +231,7 @@ def _listed(tables: Iterable[Name]) -> str:
 
 
 class Settler(Protocol):
-    """What settling needs of a process."""
+    """What settling needs of a job."""
 
     @property
     def config(self) -> RunConfig:
@@ -249,7 +249,7 @@ class Settler(Protocol):
         """Reports what happens."""
 
 
-def try_triggers(process: Process, swap: Swap) -> None:
+def try_triggers(job: Job, swap: Swap) -> None:
     """Create the triggers of a table on its empty new table, and drop them again (R24).
 
     So whatever the server refuses, for its version, settings and this account, is known before any
@@ -258,7 +258,7 @@ def try_triggers(process: Process, swap: Swap) -> None:
     Raises:
         Refusal: naming the trigger.
     """
-    with connect(process.config.connection, role="attached", read_timeout=60) as session:
+    with connect(job.config.connection, role="attached", read_timeout=60) as session:
         moves = trigger_moves(session, (swap,), f"{secrets.token_hex(_TOKEN_BYTES)}_t")
         if not moves:
             return
@@ -276,7 +276,7 @@ def try_triggers(process: Process, swap: Swap) -> None:
 
 
 def settle_left(
-    process: Settler, session: SqlSession, tables: Iterable[Name], *, seconds: float = 0.0
+    job: Settler, session: SqlSession, tables: Iterable[Name], *, seconds: float = 0.0
 ) -> None:
     """Settle what is noted beside some tables, if anything is, and forget it.
 
@@ -287,23 +287,23 @@ def settle_left(
     Raises:
         SpiritError: it is not settled, and stays noted.
     """
-    policy = LockPolicy.of(process.config)
+    policy = LockPolicy.of(job.config)
     for table in tables:
         noted = _read(session, table)
         if noted is None:
             _forget_unsent(session, table)
             continue
         settling = Settling(
-            connection=process.config.connection,
+            connection=job.config.connection,
             noted=noted,
             policy=replace(policy, timeout=seconds) if seconds else policy,
-            stop=process.stop,
-            show=process.show,
-            tell=process.tell,
+            stop=job.stop,
+            show=job.show,
+            tell=job.tell,
         )
         settling.run(session)
         for key in lost_keys(session, noted):
-            process.tell(Warned(said=f"another session has dropped {key} since the swap"))
+            job.tell(Warned(said=f"another session has dropped {key} since the swap"))
         for swap in noted.swaps:
             beside = CheckpointTable(*swap.name)
             if beside.is_ours(session):

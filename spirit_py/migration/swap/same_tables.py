@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.feed import ChangeFeed
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
@@ -83,7 +83,7 @@ class SameTables:
         taken_over: how often rebuilds were taken over.
     """
 
-    process: Process
+    job: Job
     mapping: TableMapping
     feed: ChangeFeed
     stop: StopSwitch
@@ -121,7 +121,7 @@ class SameTables:
         Args:
             afresh: the source counts as it is now; otherwise as an earlier run has noted it.
         """
-        self.process.step("tables", lambda session: self._begin(session, afresh=afresh))
+        self.job.step("tables", lambda session: self._begin(session, afresh=afresh))
 
     def _begin(self, session: SqlSession, *, afresh: bool) -> None:
         proofs = read_proofs(session, *self.source)
@@ -156,19 +156,19 @@ class SameTables:
         """
         deadline: float | None = None
         self.take_over()
-        while changed := self.process.step("tables", self._changed, stop=self.stop):
+        while changed := self.job.step("tables", self._changed, stop=self.stop):
             # In this order: what is no longer executed is in the binlog.
-            executed = self.process.step("tables", optimizes_now, stop=self.stop)
+            executed = self.job.step("tables", optimizes_now, stop=self.stop)
             self.feed.block_wait()
             if not self.take_over():
                 if executed:
-                    self.process.show("OPTIMIZE TABLE of another session")
+                    self.job.show("OPTIMIZE TABLE of another session")
                 elif deadline is None:
                     deadline = time.monotonic() + _LOGGED_WITHIN
                 elif time.monotonic() > deadline:
                     raise _another(changed)
                 self.stop.wait(_POLL)
-                self.process.show("")
+                self.job.show("")
             self.stop.check()
 
     def take_over(self) -> bool:
@@ -187,13 +187,13 @@ class SameTables:
             rebuilt = [name for name in self._names if counted[name] > self._seen.get(name, 0)]
             if not rebuilt:
                 return False
-            with self.process.session("tables") as session:
+            with self.job.session("tables") as session:
                 for name in rebuilt:
                     self._note(session, name, identity(session, *name))
             self._seen |= counted
             self.taken_over += 1
             self.must_compare = f"{_named(rebuilt)} was rebuilt"
-        self.process.tell(
+        self.job.tell(
             Warned(said=f"{self.must_compare} by another session: all rows are compared after that")
         )
         return True

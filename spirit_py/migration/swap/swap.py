@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied_pair import CopiedPair
+    from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.process import Process
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.tables.identity import Name
@@ -95,7 +95,7 @@ class PairSwap:
         cutover: the swap itself.
     """
 
-    process: Process
+    job: Job
     pairs: Sequence[Pair]
     direction: Direction
     prepare: Callable[[SqlSession], None] = _nothing
@@ -113,10 +113,10 @@ class PairSwap:
 
     def __post_init__(self) -> None:
         """Make the swap; nothing is done yet."""
-        config = self.process.config
+        config = self.job.config
         swaps = swaps_of(self.pairs, self.direction)
         self._attached = SwapAttachments(
-            process=self.process,
+            job=self.job,
             swaps=tuple(swaps),
             carried=self.carried,
             changed=self._changed,
@@ -129,8 +129,8 @@ class PairSwap:
             limits=limits_of(config),
             before_lock=self._before_lock,
             final_checks=self._under_lock,
-            tell=self.process.tell,
-            show=self.process.show,
+            tell=self.job.tell,
+            show=self.job.show,
             guard=config.snapshot_guard,
             held_back=self.held_back,
             try_ended=self.try_ended,
@@ -157,7 +157,7 @@ class PairSwap:
                 self._attached.undo_later()
             raise
         self._attached.finish()
-        self.process.tell(
+        self.job.tell(
             SwapDone(
                 tries=result.attempts,
                 lock_wait_ms=round(result.lock_wait_ms, 3),
@@ -249,7 +249,7 @@ def plan_swap(
             pair.plan.deferred.require_whole(session)
 
     swap = PairSwap(
-        process=run,
+        job=run,
         pairs=pairs,
         direction=FORWARD,
         prepare=renew_histograms,

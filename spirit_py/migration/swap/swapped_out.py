@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.tables.identity import Identity, Name
     from spirit_py.stop import StopSwitch
@@ -32,7 +32,7 @@ _PACE_SECONDS: Final = 0.2
 _REST_SECONDS: Final = 1.0
 
 
-def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direction) -> list[str]:
+def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> list[str]:
     """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
 
     Each waits until nothing holds the drop back.
@@ -49,45 +49,45 @@ def drop_swapped_out(process: Process, tables: Iterable[Name], direction: Direct
     left = []
     for source in tables:
         name = direction.swapped_out(source[1])
-        await_pace(process, f"drop of {name}")
+        await_pace(job, f"drop of {name}")
         noted = partial(noted_proof, table=source, proof=direction.outgoing)
         try:
             why = drop_old_table(
-                process.config.connection,
+                job.config.connection,
                 source[0],
                 name,
-                proof=process.step("cleanup", noted),
-                stop=process.stop,
-                before_each=partial(_between_partitions, process, name),
+                proof=job.step("cleanup", noted),
+                stop=job.stop,
+                before_each=partial(_between_partitions, job, name),
             )
         except SpiritError as error:
             why = error.message
         if why:
             left.append(name)
-            process.remark(f"table {name}", why)
+            job.remark(f"table {name}", why)
         else:
             dropped = f"{source[0]}.{name}"
-            process.tell(OldTableDropped(dropped=dropped))
+            job.tell(OldTableDropped(dropped=dropped))
     return left
 
 
-def await_pace(process: Process, what: str) -> None:
+def await_pace(job: Job, what: str) -> None:
     """Wait until nothing holds back a drop.
 
     Raises:
         SpiritError: a stop.
     """
-    while reason := process.pace.reason(Work.DROP):
-        process.show(f"{reason} ({what})")
-        process.stop.wait(_PACE_SECONDS)
-        process.stop.check()
-    process.show("")
+    while reason := job.pace.reason(Work.DROP):
+        job.show(f"{reason} ({what})")
+        job.stop.wait(_PACE_SECONDS)
+        job.stop.check()
+    job.show("")
 
 
-def _between_partitions(process: Process, name: str) -> None:
+def _between_partitions(job: Job, name: str) -> None:
     """Leave the disk to others for a moment, and longer where something holds back the drop."""
-    process.stop.wait(_REST_SECONDS)
-    await_pace(process, f"drop of {name}")
+    job.stop.wait(_REST_SECONDS)
+    await_pace(job, f"drop of {name}")
 
 
 def drop_old_table(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Gate
-    from spirit_py.migration.process import Process
+    from spirit_py.migration.job import Job
 
 _GOOD_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 5.0
@@ -46,14 +46,14 @@ class Veto:
 
     def __init__(
         self,
-        process: Process,
+        job: Job,
         gate: Gate | None,
         unpaused: Callable[[], float],
         tables: Callable[[], list[str]],
         *,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._process = process
+        self._job = job
         self._unpaused = unpaused
         self._tables = tables
         self._gate = gate
@@ -121,11 +121,11 @@ class Veto:
         """
         asked = self._asked
         while why := self.held_back():
-            self._process.show(f"the hook to agree: {why}")
-            self._process.stop.pause(_LOOK_SECONDS)
+            self._job.show(f"the hook to agree: {why}")
+            self._job.stop.pause(_LOOK_SECONDS)
             if hindered():
                 break
-        self._process.show("")
+        self._job.show("")
         return self._asked != asked
 
     def _answer_of(self, gate: Gate) -> str:
@@ -135,21 +135,21 @@ class Veto:
             _Overruled: an operator decided meanwhile.
             SpiritError: the reason of a stop request.
         """
-        process, tables = self._process, self._tables()
+        job, tables = self._job, self._tables()
         self._asked += 1
-        ready = CutoverReady(table=process.table, tables=tables, number=self._asked)
-        process.tell(ready)
-        process.show("the answer of the hook")
+        ready = CutoverReady(table=job.table, tables=tables, number=self._asked)
+        job.tell(ready)
+        job.show("the answer of the hook")
         try:
             answer = gate(ready, self._check)
             self._check()
             return answer
         finally:
-            process.show("")
+            job.show("")
 
     def _check(self) -> None:
         """Raise where the answer is not needed any more."""
-        self._process.stop.check()
+        self._job.stop.check()
         if self._overruled:
             raise _Overruled
 
@@ -162,12 +162,12 @@ class Veto:
             return
         if self._since is None:
             self._since = self._unpaused()
-        self._process.tell(CutoverVetoed(reason=why, number=self._asked, seconds=self._pause))
+        self._job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=self._pause))
         self._again_at = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _require_time(self) -> None:
-        limit = self._process.config.cutover_timeout
+        limit = self._job.config.cutover_timeout
         if self._since is None or self._unpaused() - self._since < limit:
             return
         raise MigrationFailure(

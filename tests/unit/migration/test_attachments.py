@@ -26,7 +26,7 @@ def test_what_is_left_after_the_swap_is_settled_on_a_server_that_was_read_only(m
     monkeypatch.setattr(attachments, "settle_left", settle)
     monkeypatch.setattr(attachments, "connect", lambda *_, **__: nullcontext())
     process: Any = SimpleNamespace(stop=StopSwitch(), config=SimpleNamespace(connection=None))
-    left = SwapAttachments(process=process, swaps=(), carried=lambda key: key)
+    left = SwapAttachments(job=process, swaps=(), carried=lambda key: key)
     noted: Any = True
     monkeypatch.setattr(left, "_noted", noted)
     left.finish()

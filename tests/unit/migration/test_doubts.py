@@ -38,7 +38,7 @@ class Table:
         )
         feed: Any = SimpleNamespace(catch_up=lambda _: None)
         self.doubts = Doubts(
-            process=process, mapping=mapping(), feed=feed, stop=StopSwitch(), keys=self.keys
+            job=process, mapping=mapping(), feed=feed, stop=StopSwitch(), keys=self.keys
         )
         monkeypatch.setattr(doubts, "count_deadlocks", lambda _: self.count)
         monkeypatch.setattr(doubts, "rows_that_differ", self._look)
@@ -254,7 +254,7 @@ def test_a_comparison_with_a_switch_of_its_own_may_be_given_up(stop: StopSwitch 
         tables=SimpleNamespace(look=lambda: None, taken_over=0),
         _tell_begun=lambda _: None,
         _compared_before=lambda: None,
-        process=SimpleNamespace(config=None),
+        job=SimpleNamespace(config=None),
         mapping=mapping(),
         doubts=SimpleNamespace(begin_comparison=begin),
     )

@@ -39,7 +39,7 @@ def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch
         config=SimpleNamespace(connection=None, snapshot_guard="off"), tell=None, show=None
     )
     pairs: Any = [SimpleNamespace(feed=None, stop=None)]
-    swapping = PairSwap(process=process, pairs=pairs, direction=FORWARD, carried=lambda key: key)
+    swapping = PairSwap(job=process, pairs=pairs, direction=FORWARD, carried=lambda key: key)
     monkeypatch.setattr(swapping._tried, "_clock", lambda: now)
     for _ in range(3):
         with pytest.raises(HeldBack):

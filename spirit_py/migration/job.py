@@ -52,7 +52,7 @@ def quietly(what: str, close: Callable[[], object]) -> None:
         _log.exception("could not close %s", what)
 
 
-class Process:
+class Job:
     """Configuration, sessions, Spark, messages and teardown of one command.
 
     One class because each part of a command gets it, and needs several of these at a time: a step
