@@ -3,7 +3,7 @@
 ::
 
     [all]
-    max-lag = "5s"
+    lock-wait-timeout = 1.5
     [migrate]
     max-load = "Threads_running=25"
     replica = ["db2", "db3:3307"]

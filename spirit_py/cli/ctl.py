@@ -12,13 +12,15 @@ from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document, tell_d
 from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
-from spirit_py.options.commands import CtlCommand
+from spirit_py.options.commands import CtlCommand, MigrationArguments
+from spirit_py.options.declaring import declared
 
-CTL_EXIT_CODES = """\b
+_LIVE: Final = ", ".join(one.live for one in declared(MigrationArguments) if one.live)
+CTL_EXIT_CODES = f"""\b
 Verbs:
   pause            begin nothing new; changes are applied, the checkpoint goes on
   resume           go on
-  set NAME=VALUE   threads, chunk-time, nice, aggressive, max-lag, max-load, critical-load
+  set NAME=VALUE   {_LIVE}
   throttle RATIO   rest so many seconds for each second of work: set nice=RATIO
   cutover          let the swap happen: drop the sentinel
   postpone         do not swap before "cutover": create the sentinel

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from spirit_py.cli.sections import in_sections
+from spirit_py.cli.sections import EXAMPLE, in_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _FILES: Final = (
     ("~/.cache/spirit-py", "an archive of Spark's classes, which may be deleted"),
 )
 _ENVIRONMENT: Final = (
-    ("SPIRIT_PY_OPTION", "any option: --max-lag as SPIRIT_PY_MAX_LAG"),
+    ("SPIRIT_PY_OPTION", f"any option: {EXAMPLE}"),
     ("SPIRIT_PY_PASSWORD, MYSQL_PWD", "the password"),
     ("SPIRIT_PY_CONFIG", "a file of defaults beside the usual ones"),
     ("JAVA_HOME", "the Java that Spark runs on"),

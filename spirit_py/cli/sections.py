@@ -9,7 +9,8 @@ import click
 OUTPUT: Final = "Output"
 """The section with ``--help`` itself."""
 _OTHERS: Final = "General"
-_ENVIRONMENT: Final = "Options can also be set in the environment: --max-lag as SPIRIT_PY_MAX_LAG."
+EXAMPLE: Final = "--max-lag as SPIRIT_PY_MAX_LAG"
+"""How an option is written in the environment."""
 
 
 class SectionedOption(click.Option):
@@ -36,7 +37,7 @@ class SectionedCommand(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what holds for all options, then the epilog."""
         formatter.write_paragraph()
-        formatter.write_text(_ENVIRONMENT)
+        formatter.write_text(f"Options can also be set in the environment: {EXAMPLE}.")
         super().format_epilog(ctx, formatter)
 
 

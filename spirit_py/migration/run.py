@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import PhaseEntered
+from spirit_py.migration.control.settings import SETTINGS
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.job import Job
 from spirit_py.migration.journal import Journal
@@ -210,12 +211,4 @@ class Run(Job):
 
 def _pace_settings(config: MigrationConfig) -> PaceSettings:
     """Return what the operator asked for at the beginning."""
-    return PaceSettings(
-        threads=config.threads,
-        chunk_seconds=config.target_chunk_time,
-        nice=config.nice,
-        adaptive=not config.aggressive,
-        max_load=config.max_load,
-        critical_load=config.critical_load,
-        max_lag=config.max_lag,
-    )
+    return PaceSettings(**{one.field: getattr(config, one.field) for one in SETTINGS.values()})

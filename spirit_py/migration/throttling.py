@@ -25,7 +25,7 @@ from spirit_py.throttle.lag.replicas import Replicas
 from spirit_py.throttle.lag.throttler import LagThrottler
 from spirit_py.throttle.latency import CommitLatency
 from spirit_py.throttle.load import ServerLoad
-from spirit_py.throttle.option_checks import is_strict
+from spirit_py.throttle.option_checks import is_strict, watches_replicas
 from spirit_py.throttle.query import QueryThrottler
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles
@@ -56,7 +56,7 @@ def surroundings(
     connection = config.connection
     if config.allow:
         yield WindowThrottler(config.allow, now=lambda: datetime.now(UTC)), True
-    if config.max_lag is not None and not LagThrottler.holds.isdisjoint(work):
+    if watches_replicas(config) and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
     if not FreeDiskThrottler.holds.isdisjoint(work):
         yield from ((one, config.relies_on("min_free_disk")) for one in _disk(run))
@@ -158,7 +158,7 @@ def end_throttling(run: Run) -> None:
 
     Throttlers that no longer look would be reasons to wait for ever, for a revert too.
     """
-    run.work_at(Unhindered(run.settings.current.chunk_seconds))
+    run.work_at(Unhindered(run.settings.current.target_chunk_time))
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 

@@ -102,17 +102,17 @@ class _BatchOptions(TypedDict, total=False):
 class _WaitOptions(TypedDict, total=False):
     max_load: Annotated[
         Limits,
-        WAIT(metavar="NAME=VALUE,..."),
+        WAIT(metavar="NAME=VALUE,...", live="max-load"),
         "Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
     ]
     critical_load: Annotated[
         Limits,
-        WAIT(metavar="NAME=VALUE,..."),
+        WAIT(metavar="NAME=VALUE,...", live="critical-load"),
         "End the run above such a value, seen twice in half a second; the same command carries on.",
     ]
     max_lag: Annotated[
         Seconds,
-        WAIT(),
+        WAIT(live="max-lag"),
         "Wait while a replica is further behind. A replica that cannot be read then holds the"
         " migration back; 0 looks at none. [default: 1.5s, for the replicas that can be read]",
     ]
@@ -174,19 +174,23 @@ class _EachOptions(
         BEGIN(),
         "Do everything but the swap, under the real load; report, and leave nothing behind.",
     ]
-    threads: Annotated[int, SPEED(least=1, most=256), "Chunks copied at once. [default: 4 at most]"]
+    threads: Annotated[
+        int, SPEED(least=1, most=256, live="threads"), "Chunks copied at once. [default: 4 at most]"
+    ]
     target_chunk_time: Annotated[
-        Seconds, SPEED(least=0.01, most=60, default=0.5), "Seconds that one chunk should take."
+        Seconds,
+        SPEED(least=0.01, most=60, default=0.5, live="chunk-time"),
+        "Seconds that one chunk should take.",
     ]
     aggressive: Annotated[
         bool,
-        SPEED(),
+        SPEED(live="aggressive"),
         "Use all threads and large transactions, whoever else uses the server; by default the"
         " work slows down where the commits of others take twice as long as without it.",
     ]
     nice: Annotated[
         float,
-        SPEED(metavar="RATIO", least=0, most=100, default=0.0),
+        SPEED(metavar="RATIO", least=0, most=100, default=0.0, live="nice"),
         "Seconds of rest for each second of the copy's work: 1 halves its speed.",
     ]
     defer_indexes: Annotated[

@@ -1,7 +1,7 @@
 """How options are declared: the Python types of values, and what a command line needs beside these.
 
-An option is an item of a TypedDict: ``max_lag: Annotated[Seconds, WAIT(), "Wait while ..."]``. Its
-name is the flag's, its type is what a program may give, and the text is that of ``--help``.
+An option is an item of a TypedDict: ``nice: Annotated[float, SPEED(least=0), "Seconds of ..."]``.
+Its name is the flag's, its type is what a program may give, and the text is that of ``--help``.
 """
 
 import enum
@@ -59,6 +59,7 @@ class Option:
         parameter: name of the value in the program; empty for the option's own.
         variables: of the environment, beside ``SPIRIT_PY_NAME``.
         environment: whether it may be set there, or in a configuration file, at all.
+        live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
     """
 
     section: str
@@ -74,6 +75,7 @@ class Option:
     parameter: str = ""
     variables: tuple[str, ...] = ()
     environment: bool = True
+    live: str = ""
 
     @property
     def flag(self) -> str:

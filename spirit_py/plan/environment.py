@@ -12,7 +12,7 @@ from spirit_py.mysql.replication import in_replication_group, known_replicas, re
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.throttle.lag.replicas import address_of, unnamed
-from spirit_py.throttle.option_checks import is_strict
+from spirit_py.throttle.option_checks import said_of_lag
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -79,16 +79,7 @@ def _replicas(
     if not copied:
         yield "each repeats the ALTER, which takes it as short a time"
         return
-    if config.max_lag is None:
-        yield "their lag is not looked at (--max-lag 0)"
-    else:
-        limit = human_seconds(config.max_lag)
-        unseen = (
-            "one that cannot be read holds it back"
-            if is_strict(config)
-            else ("one that cannot be read is left out")
-        )
-        yield f"the work waits while one of them is more than {limit} behind; {unseen}"
+    yield said_of_lag(config)
     if deferred:
         yield "each applies the build of the deferred indexes as one statement"
 

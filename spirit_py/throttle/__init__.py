@@ -8,7 +8,7 @@ throttles       all throttlers together: the pace that the work asks for
 backlog         the change feed has no room: it goes before the copy (R19)
 adaptive        how much the work may take of a server that others use
 latency         the probe: how long a commit takes, and what the others do
-lag             replicas: ``--max-lag``
+lag             how far replicas are behind
 windows         times of the day: ``--allow``
 http, query     what other systems say: ``--throttle-http``, ``--throttle-query``
 disk, innodb    disk space, the history, the redo log

@@ -84,13 +84,13 @@ class CommitLatency:
         """Seconds between two probes."""
         if self._adaptive.begun and not self._working():
             return _QUIET_SECONDS
-        if not (self._settings.current.adaptive and self._adaptive.spares):
+        if self._settings.current.aggressive or not self._adaptive.spares:
             return _BEAT_SECONDS
         return _MEASURE_SECONDS if self._adaptive.measuring else _PROBE_SECONDS
 
     def look(self) -> str:
         """Probe, and step the pace; return what is waited for while commits are measured."""
-        if not self._settings.current.adaptive:
+        if self._settings.current.aggressive:
             self._session.ask(self._beat)
             return ""
         self._session.ask(self._probe)

@@ -11,6 +11,7 @@ from spirit_py.mysql.replication import known_replicas
 from spirit_py.throttle.lag.replicas import address_of, unnamed
 from spirit_py.throttle.lag.throttler import NAME_OR_PROVE
 from spirit_py.throttle.query import QueryThrottler
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
@@ -56,3 +57,20 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
 def is_strict(config: MigrationConfig) -> bool:
     """Return whether a replica that cannot be looked at holds the migration back."""
     return bool(config.replicas) or config.relies_on("max_lag")
+
+
+def watches_replicas(config: MigrationConfig) -> bool:
+    """Return whether the lag of replicas is looked at."""
+    return config.max_lag is not None
+
+
+def said_of_lag(config: MigrationConfig) -> str:
+    """Return what a plan says of it."""
+    if config.max_lag is None:
+        return "their lag is not looked at (--max-lag 0)"
+    limit = human_seconds(config.max_lag)
+    unseen = "holds it back" if is_strict(config) else "is left out"
+    return (
+        f"the work waits while one of them is more than {limit} behind; one that cannot be read"
+        f" {unseen}"
+    )

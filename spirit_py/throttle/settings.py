@@ -18,13 +18,13 @@ LoadLimits: TypeAlias = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class PaceSettings:
-    """The settings of the pace. Seconds for times.
+    """The settings of the pace, named as in the configuration. Seconds for times.
 
     Attributes:
         threads: tasks that may work at a time, at most.
-        chunk_seconds: how long a chunk should take.
+        target_chunk_time: how long a chunk should take.
         nice: seconds of rest for each second of work.
-        adaptive: spare the other users of the server; False for ``--aggressive``.
+        aggressive: spare no other user of the server.
         max_lag: how far a replica may be behind; None for no limit.
         max_load: above one of these values the work waits.
         critical_load: above one of these values the run ends; it can be resumed.
@@ -32,9 +32,9 @@ class PaceSettings:
     """
 
     threads: int
-    chunk_seconds: float = 0.5
+    target_chunk_time: float = 0.5
     nice: float = 0.0
-    adaptive: bool = True
+    aggressive: bool = False
     max_lag: float | None = None
     max_load: LoadLimits = ()
     critical_load: LoadLimits = ()
@@ -48,8 +48,8 @@ class PaceSettings:
         """
         if self.threads < 1:
             raise UsageFault(f"threads cannot be {self.threads}", hint="use 1 or more")
-        if self.chunk_seconds <= 0:
-            raise UsageFault(f"a chunk cannot take {self.chunk_seconds:g} s")
+        if self.target_chunk_time <= 0:
+            raise UsageFault(f"a chunk cannot take {self.target_chunk_time:g} s")
         if self.nice < 0:
             raise UsageFault(f"nice cannot be {self.nice:g}", hint="use 0 or more")
         if self.max_lag is not None and self.max_lag <= 0:

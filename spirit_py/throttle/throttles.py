@@ -245,7 +245,7 @@ class Throttles:
 
     def chunk_seconds(self) -> float:
         """Return how long a chunk should take."""
-        usual = self._settings.current.chunk_seconds
+        usual = self._settings.current.target_chunk_time
         return usual if self._slow_part() is None else min(usual, _SLOW_CHUNK_SECONDS)
 
     def rest_after(self, seconds: float) -> float:
@@ -256,7 +256,7 @@ class Throttles:
     @property
     def _moving(self) -> Adaptive | None:
         """What decides how much the work may take; None where nothing does."""
-        return self._adaptive if self._settings.current.adaptive else None
+        return None if self._settings.current.aggressive else self._adaptive
 
     # -- what is shown
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import UsageFault
+from spirit_py.options.commands import MigrationArguments
+from spirit_py.options.declaring import Form, declared
 from spirit_py.units import read_duration, read_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spirit_py.options.declaring import Option
     from spirit_py.throttle.settings import PaceSettings
 
 OFF: Final = "off"
@@ -35,44 +38,15 @@ class Setting:
     show: Callable[[Any], str]
 
 
-def _threads(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 256:
-        raise ValueError(text)
-    return number
-
-
-def _chunk_seconds(text: str) -> float:
-    seconds = read_duration(text)
-    if not 0.01 <= seconds <= 60:
-        raise ValueError(text)
-    return seconds
-
-
-def _ratio(text: str) -> float:
-    number = float(text)
-    if not (math.isfinite(number) and 0 <= number <= 100):
-        raise ValueError(text)
-    return number
-
-
 def _seconds(value: float) -> str:
     """Return a duration as it may be given again."""
     return f"{value:g}s" if value >= 1 else f"{1000 * value:g}ms"
 
 
-def _lag(text: str) -> float | None:
-    return None if text == OFF else _above_zero(read_duration(text))
-
-
-def _above_zero(value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(value)
-    return value
-
-
-def _load(text: str) -> tuple[tuple[str, float], ...]:
-    return () if text == OFF else _some(read_limits(text))
+def _above_zero(seconds: float) -> float:
+    if not 0 < seconds < math.inf:
+        raise ValueError(seconds)
+    return seconds
 
 
 def _some(limits: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
@@ -85,39 +59,45 @@ def _shown_load(limits: tuple[tuple[str, float], ...]) -> str:
     return ",".join(f"{name}={value:g}" for name, value in limits) or OFF
 
 
-SETTINGS: Final[dict[str, Setting]] = {
-    "threads": Setting(field="threads", form="from 1 to 256", read=_threads, show=str),
-    "chunk-time": Setting(
-        field="chunk_seconds", form="10ms to 60s", read=_chunk_seconds, show=_seconds
-    ),
-    "nice": Setting(field="nice", form="from 0 to 100", read=_ratio, show=lambda one: f"{one:g}"),
-    "aggressive": Setting(
-        field="adaptive",
-        form="on or off",
-        read=lambda text: not {"on": True, "off": False}[text],
-        show=lambda adaptive: OFF if adaptive else "on",
-    ),
-    "max-lag": Setting(
-        field="max_lag",
-        form="such as 1.5s or 500ms, or off",
-        read=_lag,
-        show=lambda one: OFF if one is None else _seconds(one),
-    ),
-    "max-load": Setting(
-        field="max_load",
-        form="such as Threads_running=25,Threads_connected=500, or off",
-        read=_load,
-        show=_shown_load,
-    ),
-    "critical-load": Setting(
-        field="critical_load",
-        form="such as Threads_running=100, or off",
-        read=_load,
-        show=_shown_load,
-    ),
-}
-"""Every setting by its name."""
-LOAD_FIELDS: Final = (SETTINGS["max-load"].field, SETTINGS["critical-load"].field)
+def _setting(one: Option) -> Setting:
+    """Return the setting of an option."""
+    if one.type is bool:
+        return Setting(
+            field=one.name,
+            form="on or off",
+            read={"on": True, OFF: False}.__getitem__,
+            show=lambda on: "on" if on else OFF,
+        )
+    if one.form is Form.LIMITS:
+        return Setting(
+            field=one.name,
+            form="such as Threads_running=25,Threads_connected=500, or off",
+            read=lambda text: () if text == OFF else _some(read_limits(text)),
+            show=_shown_load,
+        )
+    if one.most is None:
+        return Setting(
+            field=one.name,
+            form="such as 1.5s or 500ms, or off",
+            read=lambda text: None if text == OFF else _above_zero(read_duration(text)),
+            show=lambda value: OFF if value is None else _seconds(value),
+        )
+    read, show = (read_duration, _seconds) if one.form else (one.type, "{:g}".format)
+
+    def within(text: str) -> float:
+        number: float = read(text)
+        if not one.least <= number <= one.most:
+            raise ValueError(text)
+        return number
+
+    form = f"from {show(one.least)} to {show(one.most)}"
+    return Setting(field=one.name, form=form, read=within, show=show)
+
+
+_LIVE: Final = [one for one in declared(MigrationArguments) if one.live]
+SETTINGS: Final = {one.live: _setting(one) for one in _LIVE}
+"""Every setting by its name: an option that says so, with its bounds."""
+LOAD_FIELDS: Final = tuple(one.name for one in _LIVE if one.form is Form.LIMITS)
 """Those that name counters of the server."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.requests import REVERT
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
-from spirit_py.migration.control.settings import LOAD_FIELDS, read_changes, shown
+from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
 from spirit_py.migration.control.subject import (
     ABORT,
     CLEANUP,
@@ -115,11 +115,12 @@ class Verbs:
                 f"the process was started with {most} threads: {given['threads']} are too many",
                 "abort it, and run the same command with --threads",
             )
-        if config.max_lag is None and "max-lag" in given:
-            raise refused(
-                "the process was started with --max-lag 0, and watches no replica",
-                "abort it, and run the same command with another --max-lag",
-            )
+        for name in given:
+            if getattr(config, SETTINGS[name].field) is None:
+                raise refused(
+                    f"the process was started with --{name} 0, and watches no replica",
+                    f"abort it, and run the same command with another --{name}",
+                )
         self._orders.change(session, given)
         now = shown(self._run.settings.current)
         return Effect(said=", ".join(f"{name} is {now[name]}" for name in now if name in given))

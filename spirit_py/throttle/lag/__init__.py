@@ -5,7 +5,7 @@ unapplied   what one replica has not applied: seconds, bytes, and when to wait (
 source      where the source is, a few times a second: the marks
 replica     one replica, looked at in a thread of its own
 replicas    which replicas there are: named, or discovered
-throttler   the throttler: ``--max-lag``
+throttler   the throttler
 ==========  ===========================================================================
 
 How a replica is compared with the source's marks, the first of these that can be used:

@@ -17,6 +17,7 @@ from spirit_py.pace import Work
 from spirit_py.throttle.lag.replica import LOOK_SECONDS, NO_REPLICA
 from spirit_py.throttle.lag.unapplied import part_bytes, pressure, why_behind
 from spirit_py.throttle.throttler import WRITES
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +131,8 @@ class LagThrottler:
             return "was not reached yet" if self._strict else ""
         self._told.discard(one.address)
         self._known.add(one.address)
-        return why_behind(state.behind, limit)
+        why = why_behind(state.behind, limit)
+        return f"{why} (--max-lag {human_seconds(limit)})" if why else ""
 
     def _trouble(self, state: ReplicaState) -> tuple[str, float]:
         """Return what is wrong with a replica, and for how long."""

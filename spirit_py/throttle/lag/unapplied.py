@@ -186,13 +186,10 @@ def why_behind(behind: Behind, limit: float) -> str:
         limit: seconds that the replica may be behind.
     """
     if behind.lag > limit:
-        return f"is {human_seconds(behind.lag)} behind (--max-lag {human_seconds(limit)})"
+        return f"is {human_seconds(behind.lag)} behind"
     if behind.unapplied > room(behind, limit):
         needs = ""
         if behind.speed:
             needs = f", for which it needs {human_seconds(behind.unapplied / behind.speed)}"
-        return (
-            f"has {human_bytes(behind.unapplied)} to apply{needs}"
-            f" (--max-lag {human_seconds(limit)})"
-        )
+        return f"has {human_bytes(behind.unapplied)} to apply{needs}"
     return ""

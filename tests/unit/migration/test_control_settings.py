@@ -15,11 +15,11 @@ from spirit_py.throttle.settings import PaceSettings
     ("name", "text", "field", "value"),
     [
         ("threads", "2", "threads", 2),
-        ("chunk-time", "200ms", "chunk_seconds", 0.2),
-        ("chunk-time", "1.5", "chunk_seconds", 1.5),
+        ("chunk-time", "200ms", "target_chunk_time", 0.2),
+        ("chunk-time", "1.5", "target_chunk_time", 1.5),
         ("nice", "0.5", "nice", 0.5),
-        ("aggressive", "on", "adaptive", False),
-        ("aggressive", "off", "adaptive", True),
+        ("aggressive", "on", "aggressive", True),
+        ("aggressive", "off", "aggressive", False),
         ("max-lag", "5s", "max_lag", 5.0),
         ("max-lag", "500ms", "max_lag", 0.5),
         ("max-lag", "off", "max_lag", None),
@@ -73,7 +73,7 @@ def test_what_is_shown_can_be_given_again():
     """A command line is compared with what an operator had set over it in this form."""
     settings = PaceSettings(
         threads=3,
-        chunk_seconds=0.25,
+        target_chunk_time=0.25,
         nice=1.5,
         max_lag=90.0,
         max_load=(("Threads_running", 25.0),),

@@ -111,7 +111,7 @@ def test_nobody_makes_nobody_wait(scene):
 
 def test_aggressive_only_beats(scene):
     """The heartbeat is written for replicas; the pace does not move, and nothing is measured."""
-    scene.settings.change(adaptive=False)
+    scene.settings.change(aggressive=True)
     scene.run(5, writes=500)
     assert scene.beats > 3
     assert not scene.pace.measuring

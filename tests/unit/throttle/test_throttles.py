@@ -244,12 +244,12 @@ def test_settings_take_effect_at_once():
     settings = LiveSettings(PaceSettings(threads=4))
     pace = Throttles(settings, tell=Told())
     assert (pace.tasks(8), pace.tasks(2), pace.rest_after(1.0)) == (4, 2, 0.0)
-    settings.change(threads=1, chunk_seconds=0.2, nice=0.5)
+    settings.change(threads=1, target_chunk_time=0.2, nice=0.5)
     assert (pace.tasks(8), pace.chunk_seconds(), pace.rest_after(2.0)) == (1, 0.2, 1.0)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"threads": 0}, {"chunk_seconds": 0}, {"nice": -1}, {"max_lag": 0}]
+    "wrong", [{"threads": 0}, {"target_chunk_time": 0}, {"nice": -1}, {"max_lag": 0}]
 )
 def test_a_setting_that_cannot_be_changes_nothing(wrong):
     """It is refused, and what held before holds."""
@@ -262,7 +262,7 @@ def test_a_setting_that_cannot_be_changes_nothing(wrong):
 def test_a_slow_replica_gets_little_at_a_time():
     """One task, short chunks and small transactions: what has begun when it is held is sent."""
     slow: list[float | None] = [None]
-    settings = LiveSettings(PaceSettings(threads=4, chunk_seconds=0.5))
+    settings = LiveSettings(PaceSettings(threads=4, target_chunk_time=0.5))
     pace = Throttles(settings, slow_part=lambda: slow[0], tell=Told(), clock=Clock())
     usual = (pace.tasks(8), pace.part_bytes(), pace.chunk_seconds())
     assert usual == (4, PART_BYTES, 0.5)
