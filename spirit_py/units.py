@@ -8,6 +8,7 @@ from typing import Final
 
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhd]?)\s*")
 _LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -21,6 +22,18 @@ def read_duration(text: str) -> float:
     if found is None:
         raise ValueError(f"{text!r} is no duration; write for instance 90s, 200ms, 30m, 2h or 7d.")
     return float(found[1]) * _UNITS[found[2]]
+
+
+def read_size(text: str) -> int:
+    """Return bytes, from a number or one with a binary unit: ``500M``, ``20G``, ``1T``.
+
+    Raises:
+        ValueError: it is no size.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no size; write for instance 500M or 20G.")
+    return int(float(found[1]) * (1 << 10 * " KMGT".index(found[2].upper() or " ")))
 
 
 def read_limits(text: str) -> tuple[tuple[str, float], ...]:

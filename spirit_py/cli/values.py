@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.config import MAX_PORT, host_and_port
+from spirit_py.config import MAX_PORT, SparkConfig, host_and_port
 from spirit_py.errors import UsageFault
-from spirit_py.units import read_duration, read_limits
+from spirit_py.units import read_duration, read_limits, read_size
 from spirit_py.windows import Window, parse_windows
 
 if TYPE_CHECKING:
@@ -78,18 +77,15 @@ class Size(click.ParamType[int]):
     """Bytes, as a number or with a binary unit: ``500M``, ``20G``, ``1T``."""
 
     name = "size"
-    _UNITS = MappingProxyType({"": 0, "K": 10, "M": 20, "G": 30, "T": 40})
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the bytes."""
         if isinstance(value, int):
             return value
-        found = re.fullmatch(
-            r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(value), re.IGNORECASE
-        )
-        if found is None:
-            self.fail(f"{value!r} is no size; write for instance 500M or 20G.", param, ctx)
-        return int(float(found[1]) * (1 << self._UNITS[found[2].upper()]))
+        try:
+            return read_size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Windows(click.ParamType[tuple[Window, ...]]):
@@ -298,8 +294,8 @@ def _threads(asked: int | None, master: str) -> int:
 
     cores = len(os.sched_getaffinity(0))
     if master and not master.startswith("local["):
-        return asked or 4
-    return min(asked or 4, cores)
+        return asked or SparkConfig.threads
+    return min(asked or SparkConfig.threads, cores)
 
 
 def _key_value(text: str) -> tuple[str, str]:

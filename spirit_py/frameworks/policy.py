@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import UsageFault
+from spirit_py.units import read_size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_UNITS: Final = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _NAMES: Final = ("min_rows", "min_size", "tables")
 
 
@@ -60,15 +60,16 @@ def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]
 def _count(name: str, value: object) -> int | None:
     if value is None:
         return None
-    text = str(value).strip().replace("_", "")
-    unit = text[-1:].upper() if name == "min_size" and not text[-1:].isdigit() else ""
-    number = text[:-1] if unit else text
-    if not number.isdecimal() or unit not in _UNITS:
+    text = str(value).replace("_", "")
+    try:
+        if name == "min_rows" and not text.strip().isdecimal():
+            raise ValueError(text)
+        return read_size(text)
+    except ValueError:
         raise UsageFault(
             f"{name} is {value!r}, which is no number",
             hint="write for instance min_rows 1000000, or min_size 20G",
-        )
-    return int(number) << _UNITS[unit]
+        ) from None
 
 
 def _names(value: str | Collection[str] | None) -> list[str]:
