@@ -105,14 +105,12 @@ def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
     from spirit_py.cli.batch import batch_config
     from spirit_py.cli.migrate import migrate as command
     from spirit_py.cli.migrate import settings
-    from spirit_py.cli.values import complete
 
     given: dict[str, Any] = dict(options)
     listed = _listed(given.get("statements"))
     if listed is not None:
         del given["statements"]
     values = option_values(command, BatchArguments, given)
-    complete(values)
     return batch_config(values, settings(values), listed=listed or "")
 
 

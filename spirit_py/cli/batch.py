@@ -11,7 +11,6 @@ from click.core import ParameterSource
 
 from spirit_py.cli.display import reporters_of
 from spirit_py.cli.outcome import can_ask, confirmed, leave_with, say, say_more
-from spirit_py.cli.values import refuse_undecodable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import BatchConfig
 from spirit_py.errors import Refusal, UsageFault
@@ -63,7 +62,6 @@ def batch_config(
     Raises:
         UsageFault: options are missing or contradict each other.
     """
-    refuse_undecodable(options)
     _require_one_way(options | {"statements": listed or options["statements"]})
     _refuse_what_waits(each)
     if options["parallel"] > each.threads:

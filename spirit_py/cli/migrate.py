@@ -86,7 +86,6 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    complete(options)
     if bool(options["statement"]) == bool(options["table"] or options["alter"]):
         raise UsageFault(
             "the change is not clear: give either --statement, or --table with --alter",
@@ -94,9 +93,10 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         )
     if not options["statement"] and not (options["table"] and options["alter"]):
         raise UsageFault("--table and --alter go together", hint="add the missing one")
-    if options["table"] and not options["database"]:
-        raise _no_schema(options["table"])
-    return settings(options)
+    config = settings(options)
+    if config.table and not config.database:
+        raise _no_schema(config.table)
+    return config
 
 
 def settings(options: dict[str, Any]) -> MigrationConfig:
@@ -105,6 +105,7 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
     Raises:
         UsageFault: when options contradict each other.
     """
+    complete(options)
     if options["dry_run"] and (options["defer_cutover"] or options["keep_old_current"]):
         raise UsageFault(
             "--dry-run swaps nothing: --defer-cutover and --keep-old-current do not go with it",

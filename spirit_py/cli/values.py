@@ -200,9 +200,9 @@ def complete(options: dict[str, Any]) -> None:
     """Check the options as texts, and enter the URL's schema where none is named.
 
     Raises:
-        UsageFault: as :func:`refuse_undecodable`; or two schemas are named.
+        UsageFault: one is no text; or two schemas are named.
     """
-    refuse_undecodable(options)
+    _refuse_undecodable(options)
     named, of_url = options["database"], options["dsn"].get("database", "")
     if named and of_url and named != of_url:
         raise UsageFault(
@@ -212,7 +212,7 @@ def complete(options: dict[str, Any]) -> None:
     options["database"] = named or of_url
 
 
-def refuse_undecodable(options: dict[str, Any]) -> None:
+def _refuse_undecodable(options: dict[str, Any]) -> None:
     """Refuse bytes that are no text here: Python hands them over as lone surrogates.
 
     Raises:

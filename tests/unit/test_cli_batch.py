@@ -57,6 +57,13 @@ def run(*arguments, answers=None):
     return CliRunner().invoke(main, list(arguments), input=answers)
 
 
+def test_the_schema_of_a_url_holds_for_many_tables(asked):
+    """A name without a schema is one of its tables, as for a single migration."""
+    result = run("migrate", "--dsn", "mysql://u@db1/shop", *PATTERN[-4:], "--yes")
+    assert result.exit_code == 0, result.output
+    assert asked["config"].each.database == "shop"
+
+
 def test_patterns_become_a_configuration(asked, tmp_path):
     """Every other option holds for each table; the report is the batch's."""
     file = str(tmp_path / "r.json")
