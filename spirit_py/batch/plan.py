@@ -21,7 +21,6 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
-from spirit_py.migration.resuming import statement_of
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.facts import read_facts, require_mysql
@@ -30,6 +29,7 @@ from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.trial import refused_in_trial, trial_session
+from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.copy_certain import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare

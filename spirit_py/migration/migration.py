@@ -46,7 +46,6 @@ from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
 from spirit_py.migration.opening import open_migration
 from spirit_py.migration.pair import open_feed
-from spirit_py.migration.resuming import statement_of
 from spirit_py.migration.reverse.phase import (
     begin_reverse,
     carry_on_reverse,
@@ -62,6 +61,7 @@ from spirit_py.migration.throttling import begin_throttling, end_throttling, tra
 from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
+from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.copy_certain import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.examination import look
-from spirit_py.checkpoint.first_record import normal_form
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
@@ -15,21 +13,17 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged, UnfinishedWork
 from spirit_py.events.run import ResumeDecided
 from spirit_py.migration.auxiliary import clear_abandoned
+from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
-
-
-def statement_of(contexts: Iterable[PreflightContext]) -> str:
-    """Return the normal form of a run's statements, which a checkpoint must have to be resumed."""
-    return normal_form({(context.schema, context.table): context.statement for context in contexts})
 
 
 def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> Resume | Afresh:
@@ -42,13 +36,7 @@ def choose(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) 
         ServerFault: what is there could not be examined; everything is kept.
     """
     tables = [(context.schema, context.table) for context in contexts]
-    found = look(session, run.config.connection, tables)
-    wanted = Wanted(
-        statement=statement_of(contexts),
-        max_age=run.config.checkpoint_max_age,
-        modes=run.config.modes,
-    )
-    decision = decide(found, wanted)
+    found, decision = examine_and_decide(session, run.config, contexts)
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if run.config.dry_run:

@@ -1,4 +1,4 @@
-"""What an earlier run left, and what this command would do with it; as ``migrate`` decides it."""
+"""What an earlier run left, and what a command does with it: decided, and said in a plan."""
 
 from __future__ import annotations
 
@@ -10,29 +10,34 @@ from spirit_py.checkpoint.first_record import normal_form
 from spirit_py.plan.model import EarlierRun, Note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from spirit_py.checkpoint.decision import Decision
+    from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import PreflightContext
 
 
-def decision_for(
+def statement_of(contexts: Iterable[PreflightContext]) -> str:
+    """Return the normal form of a run's statements, which a checkpoint must have to be resumed."""
+    return normal_form({(context.schema, context.table): context.statement for context in contexts})
+
+
+def examine_and_decide(
     session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
-) -> Decision:
-    """Decide as a migration would.
+) -> tuple[Found, Decision]:
+    """Examine what an earlier run left, and decide what is done with it. Nothing is written.
 
     Raises:
         ServerFault: what is there could not be examined.
     """
-    names = {(context.schema, context.table): context.statement for context in contexts}
-    found = look(session, config.connection, list(names))
+    found = look(session, config.connection, [(one.schema, one.table) for one in contexts])
     wanted = Wanted(
-        statement=normal_form(names), max_age=config.checkpoint_max_age, modes=config.modes
+        statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
     )
-    return decide(found, wanted)
+    return found, decide(found, wanted)
 
 
 def earlier_run(decision: Decision, *, start_afresh: bool) -> EarlierRun:

@@ -18,7 +18,7 @@ from spirit_py.mysql.values.duplicates import search_room
 from spirit_py.plan.columns import columns_of, key_of
 from spirit_py.plan.competitors import kept_by_others, note_of, running_run, working
 from spirit_py.plan.definition import Tried, try_definition
-from spirit_py.plan.earlier_run import decision_for, earlier_run, goes_on, refusals_of
+from spirit_py.plan.earlier_run import earlier_run, examine_and_decide, goes_on, refusals_of
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, TooLong
@@ -135,7 +135,7 @@ def _decided(
     there = [context for context in contexts if context.found is not None]
     with noted.refusing():
         if there:
-            decision = decision_for(session, config, there)
+            _, decision = examine_and_decide(session, config, there)
     return decision
 
 
