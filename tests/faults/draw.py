@@ -93,7 +93,8 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
     if random.Random(f"attached {seed}").random() < share:
         shape = replace(shape, attached=True)
     # Nor is there an account of such rows; and a full disk may leave no room for the guard.
-    share = 0.0 if fault.expects_repairs or fault.needs_disk else _READER_SHARE
+    unread = fault.expects_repairs or fault.needs_disk or fault.loses_rows
+    share = 0.0 if unread else _READER_SHARE
     reader = random.Random(f"reader {seed}").random() < share
     point = source.choice(fault.points)
     if repair is None:

@@ -62,6 +62,7 @@ class Fault:
         needs_gtid: without GTIDs the program refuses to carry on after it.
         bare: the table has no triggers and no keys, and the checksum may repair: rows become others
             behind the feed, and what the triggers count with them.
+        loses_rows: rows go, and what a reader compares them with stays.
         before: what the server is given before the run begins.
         between: what happens after the run that it struck, before the next.
     """
@@ -76,5 +77,6 @@ class Fault:
     needs_disk: bool = False
     needs_gtid: bool = False
     bare: bool = False
+    loses_rows: bool = False
     before: Callable[[Scene], None] | None = None
     between: Callable[[Scene], None] | None = None

@@ -345,6 +345,7 @@ SERVER_FAULTS = (
         points=(*COPY, "drain.begun", "checksum.lock", "cutover.lock"),
         codes=frozenset({1}),
         bare=True,
+        loses_rows=True,
     ),
     Fault(name="disk-full", strike=full_disk, codes=frozenset({0, 1, 2, 3}), needs_disk=True),
     Fault(name="lock-rows", strike=lock_rows, points=(*COPY, *DRAIN), codes=DONE),
