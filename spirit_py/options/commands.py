@@ -7,17 +7,10 @@ a text as on the command line (``"90s"``, ``"2h"``); sizes are bytes or a text (
 
 from typing import Annotated, Literal, TypedDict
 
-from spirit_py.config import IndexMode, OnFailure, TriggerMode
+from spirit_py.config import IndexMode, LineFormat, TriggerMode
 from spirit_py.options.declaring import (
-    Limits,
-    Names,
-    Pairs,
     Seconds,
     SecondsOrNever,
-    Size,
-    Statements,
-    Url,
-    Windows,
 )
 from spirit_py.options.shared import (
     BEGIN,
@@ -29,14 +22,13 @@ from spirit_py.options.shared import (
     OUTPUT,
     SPEED,
     UNFINISHED,
-    WAIT,
     WRITERS,
+    BatchOptions,
+    ComparedOptions,
     ConnectionArguments,
     DocsOption,
-    FormatOption,
     LogOption,
     PassableOption,
-    PlanFormatOption,
     ReportOptions,
     RunOutput,
     SampleOption,
@@ -46,6 +38,7 @@ from spirit_py.options.shared import (
     TracebackOption,
     VerboseOption,
     VetoOption,
+    WaitOptions,
 )
 
 
@@ -70,96 +63,10 @@ class _Statement(TypedDict, total=False):
     ]
 
 
-class _BatchOptions(TypedDict, total=False):
-    tables: Annotated[
-        Names,
-        MANY(metavar="SCHEMA.TABLE"),
-        "Change every table that matches, each by a migration of its own; both parts are patterns"
-        " of LIKE, a part in backquotes is a name; repeatable, goes with --alter.",
-    ]
-    exclude: Annotated[
-        Names,
-        MANY(metavar="SCHEMA.TABLE"),
-        "With --tables: leave out the tables that match; repeatable.",
-    ]
-    statements: Annotated[
-        Statements,
-        MANY(),
-        "Carry out a file of ALTER TABLE and CREATE INDEX, each by a migration of its own.",
-    ]
-    parallel: Annotated[
-        int,
-        MANY(least=1, most=64, default=1),
-        "With --tables or --statements: migrations side by side; they share --threads.",
-    ]
-    on_failure: Annotated[
-        OnFailure,
-        MANY(default="stop"),
-        "With --tables or --statements: whether further tables are begun after one has failed.",
-    ]
-
-
-class _WaitOptions(TypedDict, total=False):
-    max_load: Annotated[
-        Limits,
-        WAIT(metavar="NAME=VALUE,...", live="max-load"),
-        "Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
-    ]
-    critical_load: Annotated[
-        Limits,
-        WAIT(metavar="NAME=VALUE,...", live="critical-load"),
-        "End the run above such a value, seen twice in half a second; the same command carries on.",
-    ]
-    max_lag: Annotated[
-        Seconds,
-        WAIT(live="max-lag"),
-        "Wait while a replica is further behind. A replica that cannot be read then holds the"
-        " migration back; 0 looks at none. [default: 1.5s, for the replicas that can be read]",
-    ]
-    replica: Annotated[
-        Names,
-        WAIT(parameter="replicas", metavar="HOST[:PORT]"),
-        "Replica whose lag is watched; repeatable. [default: those that the server knows]",
-    ]
-    throttle_http: Annotated[
-        Url,
-        WAIT(metavar="URL"),
-        "Wait while a HEAD request to this endpoint is answered by anything but 200.",
-    ]
-    throttle_query: Annotated[
-        str,
-        WAIT(metavar="SELECT"),
-        "Wait while the first value of this query is not 0; a text is shown as the reason.",
-    ]
-    allow: Annotated[
-        Windows,
-        WAIT(metavar="HH:MM-HH:MM[,...]"),
-        "Work and swap at these times of the day alone, by this machine's clock or at an offset:"
-        " 22:00-06:00+01:00; repeatable.",
-    ]
-    min_free_disk: Annotated[
-        Size,
-        WAIT(),
-        "Wait while less is free where a server on this machine writes; 0 for no limit. [default:"
-        " 256M, where that can be seen]",
-    ]
-    max_binlog_space: Annotated[
-        Size, WAIT(), "Wait while the server's binary logs are larger than this together."
-    ]
-    max_history_length: Annotated[
-        int, WAIT(least=0), "Wait while InnoDB's history is longer than this."
-    ]
-    max_checkpoint_age: Annotated[
-        float,
-        WAIT(least=0, most=100, metavar="PERCENT"),
-        "Wait while more of the redo log is in use than this.",
-    ]
-
-
 class _EachOptions(
     ConnectionArguments,
     _Alter,
-    _WaitOptions,
+    WaitOptions,
     SwapOptions,
     PassableOption,
     SparkOptions,
@@ -289,25 +196,6 @@ class _EachOptions(
     ]
 
 
-class _Compared(TypedDict, total=False):
-    map: Annotated[
-        Pairs,
-        COMPARISON(metavar="OLD=NEW"),
-        "Compare the source's column OLD with the target's NEW; repeatable.",
-    ]
-    ignore_column: Annotated[
-        Names,
-        COMPARISON(parameter="ignored", metavar="NAME"),
-        "Do not compare a column; repeatable.",
-    ]
-    repair: Annotated[
-        bool,
-        COMPARISON(),
-        "Make the target equal: its differing rows are deleted, and written as the source has"
-        " them. Refused where triggers or foreign keys of the target would act.",
-    ]
-
-
 class _Yield(TypedDict, total=False):
     checksum_yield_timeout: Annotated[
         Seconds,
@@ -320,7 +208,7 @@ class MigrationArguments(_EachOptions, _Yield, _Schema, _Table, _Statement, tota
     """The options of ``spirit-py migrate``, but those of a batch and of its output."""
 
 
-class BatchArguments(_EachOptions, _Yield, _Schema, _BatchOptions, total=False):
+class BatchArguments(_EachOptions, _Yield, _Schema, BatchOptions, total=False):
     """The options of ``spirit-py migrate`` for many tables, but those of its output.
 
     ``statements`` is the name of a file, or the statements themselves in a list.
@@ -331,7 +219,7 @@ class PlanArguments(MigrationArguments, SampleOption, total=False):
     """The options of ``spirit-py plan``, but those of a batch and of its output."""
 
 
-class MigrateCommand(MigrationArguments, _BatchOptions, RunOutput, VetoOption, total=False):
+class MigrateCommand(MigrationArguments, BatchOptions, RunOutput, VetoOption, total=False):
     """The options of ``spirit-py migrate``."""
 
     # Not by the environment, where it would answer a question that nobody has seen.
@@ -342,16 +230,20 @@ class MigrateCommand(MigrationArguments, _BatchOptions, RunOutput, VetoOption, t
     ]
 
 
-class PlanCommand(
-    PlanArguments, _BatchOptions, RunOutput, VetoOption, PlanFormatOption, total=False
-):
+class PlanCommand(PlanArguments, BatchOptions, RunOutput, VetoOption, total=False):
     """The options of ``spirit-py plan``: those behind ``migrate`` are those behind ``plan``."""
+
+    format: Annotated[
+        Literal["text", "json"],
+        OUTPUT(first=True, default="text"),
+        "json: one document for programs.",
+    ]
 
 
 class ChecksumArguments(
     ConnectionArguments,
     TargetOptions,
-    _Compared,
+    ComparedOptions,
     _Yield,
     SparkOptions,
     ReportOptions,
@@ -462,7 +354,6 @@ class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, tota
 class WatchCommand(
     ConnectionArguments,
     PassableOption,
-    FormatOption,
     LogOption,
     DocsOption,
     VerboseOption,
@@ -476,3 +367,11 @@ class WatchCommand(
         str, BEGIN(parameter="position"), "Position that an earlier run ended at, or now."
     ]
     until: Annotated[Literal["now"], BEGIN(), "End where the server is when this starts."]
+    format: Annotated[
+        LineFormat, OUTPUT(first=True, default="json"), "JSON for programs, text for people."
+    ]
+    heartbeat: Annotated[
+        float,
+        OUTPUT(first=True, least=0, most=86400),
+        "Seconds of quiet after which to print a heartbeat. [default: never]",
+    ]

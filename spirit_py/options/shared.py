@@ -1,21 +1,27 @@
 """The options that several commands have, in the groups in which they have them."""
 
-from typing import Annotated, Final, Literal, TypedDict
+from typing import Annotated, Final, TypedDict
 
-from spirit_py.config import DEFAULT_PORT, GuardMode, KillMode, LineFormat
+from spirit_py.config import DEFAULT_PORT, GuardMode, KillMode, OnFailure
 from spirit_py.options.declaring import (
     Address,
     AnyPath,
     Dsn,
     FileRead,
     FileWritten,
+    Limits,
+    Names,
+    Pairs,
     Password,
     Seconds,
     Section,
+    Size,
     SparkSettings,
     SslMode,
+    Statements,
     TableNames,
     Url,
+    Windows,
 )
 from spirit_py.records import LogFormat
 
@@ -106,6 +112,117 @@ class TargetOptions(TypedDict, total=False):
     target_ssl_key: Annotated[AnyPath, TARGET(), f"Its private key, PEM.{_SOURCES_TLS}"]
 
 
+class BatchOptions(TypedDict, total=False):
+    """Which tables a batch changes, and how many at a time."""
+
+    tables: Annotated[
+        Names,
+        MANY(metavar="SCHEMA.TABLE"),
+        "Change every table that matches, each by a migration of its own; both parts are patterns"
+        " of LIKE, a part in backquotes is a name; repeatable, goes with --alter.",
+    ]
+    exclude: Annotated[
+        Names,
+        MANY(metavar="SCHEMA.TABLE"),
+        "With --tables: leave out the tables that match; repeatable.",
+    ]
+    statements: Annotated[
+        Statements,
+        MANY(),
+        "Carry out a file of ALTER TABLE and CREATE INDEX, each by a migration of its own.",
+    ]
+    parallel: Annotated[
+        int,
+        MANY(least=1, most=64, default=1),
+        "With --tables or --statements: migrations side by side; they share --threads.",
+    ]
+    on_failure: Annotated[
+        OnFailure,
+        MANY(default="stop"),
+        "With --tables or --statements: whether further tables are begun after one has failed.",
+    ]
+
+
+class WaitOptions(TypedDict, total=False):
+    """What the work of a migration waits for."""
+
+    max_load: Annotated[
+        Limits,
+        WAIT(metavar="NAME=VALUE,...", live="max-load"),
+        "Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
+    ]
+    critical_load: Annotated[
+        Limits,
+        WAIT(metavar="NAME=VALUE,...", live="critical-load"),
+        "End the run above such a value, seen twice in half a second; the same command carries on.",
+    ]
+    max_lag: Annotated[
+        Seconds,
+        WAIT(live="max-lag"),
+        "Wait while a replica is further behind. A replica that cannot be read then holds the"
+        " migration back; 0 looks at none. [default: 1.5s, for the replicas that can be read]",
+    ]
+    replica: Annotated[
+        Names,
+        WAIT(parameter="replicas", metavar="HOST[:PORT]"),
+        "Replica whose lag is watched; repeatable. [default: those that the server knows]",
+    ]
+    throttle_http: Annotated[
+        Url,
+        WAIT(metavar="URL"),
+        "Wait while a HEAD request to this endpoint is answered by anything but 200.",
+    ]
+    throttle_query: Annotated[
+        str,
+        WAIT(metavar="SELECT"),
+        "Wait while the first value of this query is not 0; a text is shown as the reason.",
+    ]
+    allow: Annotated[
+        Windows,
+        WAIT(metavar="HH:MM-HH:MM[,...]"),
+        "Work and swap at these times of the day alone, by this machine's clock or at an offset:"
+        " 22:00-06:00+01:00; repeatable.",
+    ]
+    min_free_disk: Annotated[
+        Size,
+        WAIT(),
+        "Wait while less is free where a server on this machine writes; 0 for no limit. [default:"
+        " 256M, where that can be seen]",
+    ]
+    max_binlog_space: Annotated[
+        Size, WAIT(), "Wait while the server's binary logs are larger than this together."
+    ]
+    max_history_length: Annotated[
+        int, WAIT(least=0), "Wait while InnoDB's history is longer than this."
+    ]
+    max_checkpoint_age: Annotated[
+        float,
+        WAIT(least=0, most=100, metavar="PERCENT"),
+        "Wait while more of the redo log is in use than this.",
+    ]
+
+
+class ComparedOptions(TypedDict, total=False):
+    """What is compared, and what becomes of differences."""
+
+    map: Annotated[
+        Pairs,
+        COMPARISON(metavar="OLD=NEW"),
+        "Compare the source's column OLD with the target's NEW; repeatable.",
+    ]
+    ignore_column: Annotated[
+        Names,
+        COMPARISON(parameter="ignored", metavar="NAME"),
+        "Do not compare a column; repeatable.",
+    ]
+    repair: Annotated[
+        bool,
+        COMPARISON(),
+        "Make the target equal: its differing rows are deleted, and written as the source has"
+        " them. Refused where triggers or foreign keys of the target would act.",
+    ]
+
+
 class SwapOptions(TypedDict, total=False):
     """Locks on the table: how they are requested, and whom they may end."""
 
@@ -163,25 +280,6 @@ class SparkOptions(TypedDict, total=False):
     ]
     spark_conf: Annotated[SparkSettings, SPARK(metavar="KEY=VALUE"), "Passed to Spark; repeatable."]
     spark_ui: Annotated[bool, SPARK(), "Open Spark's web interface, on the loopback address."]
-
-
-class FormatOption(TypedDict, total=False):
-    """What ``watch`` prints; of the command line alone."""
-
-    format: Annotated[LineFormat, OUTPUT(default="json"), "JSON for programs, text for people."]
-    heartbeat: Annotated[
-        float,
-        OUTPUT(least=0, most=86400),
-        "Seconds of quiet after which to print a heartbeat. [default: never]",
-    ]
-
-
-class PlanFormatOption(TypedDict, total=False):
-    """What ``plan`` prints; of the command line alone."""
-
-    format: Annotated[
-        Literal["text", "json"], OUTPUT(default="text"), "json: one document for programs."
-    ]
 
 
 class SampleOption(TypedDict, total=False):
