@@ -15,6 +15,7 @@ from spirit_py.batch.definitions import UsualDefinitions
 from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.resume import Step, step_for
 from spirit_py.batch.store import find_batch, refuse_others
+from spirit_py.batch.trial import refused_in_trial, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
 from spirit_py.checkpoint.examination import look
 from spirit_py.checkpoint.table import CheckpointTable
@@ -28,7 +29,6 @@ from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
-from spirit_py.mysql.tables.trial import refused_in_trial, trial_session
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.copy_certain import copy_is_certain

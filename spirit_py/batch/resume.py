@@ -6,10 +6,10 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.record import TableState, form_of
+from spirit_py.batch.trial import made_of, trial_session
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.mysql.tables.trial import made_of, trial_session
 
 if TYPE_CHECKING:
     from spirit_py.batch.changes import TableChange

@@ -40,11 +40,10 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
 from spirit_py.migration.doubts import relieved
-from spirit_py.migration.first_screen import show_plan
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
-from spirit_py.migration.opening import open_migration
+from spirit_py.migration.opening import open_migration, show_plan
 from spirit_py.migration.pair import open_feed
 from spirit_py.migration.reverse.phase import (
     begin_reverse,

@@ -1,19 +1,28 @@
-"""Before anything is written: read everything, lock out other runs, decide, run the checks."""
+"""Before anything is written: read everything, lock out other runs, decide, run the checks.
+
+The first screen of a migration is its plan in short, as far as it costs next to nothing. A terminal
+shows a dozen lines or two, with the new definition as a diff; a log gets one line. No row is read
+for it: no sample, no search for duplicates. Whether the server changes the table in place is
+decided after it, and reported then.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.live_look import runs_seen
 from spirit_py.errors import ServerFault
-from spirit_py.events.run import SessionsEnded, StatementRead
+from spirit_py.events.run import PlanMade, SessionsEnded, StatementRead
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.resuming import choose
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied
+from spirit_py.plan import brief_plan, brief_text, screen_of
+from spirit_py.plan.text import STYLES
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.preflight.relatives import require_free_relatives
 from spirit_py.throttle.option_checks import require_throttlers
@@ -107,3 +116,25 @@ def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) 
         if access_denied(fault):
             check_before_create(contexts)
         raise
+
+
+_log = logging.getLogger(__name__)
+
+
+def show_plan(
+    run: Run,
+    contexts: tuple[PreflightContext, ...],
+    decision: Resume | Afresh,
+) -> None:
+    """Report what will happen; a plan that cannot be made hinders nothing."""
+    try:
+        plan = brief_plan(run.config, contexts, decision, run.report.warnings)
+    except Exception:
+        # Whatever it is: the plan is for reading, and the migration does not need it.
+        _log.debug("the plan could not be made", exc_info=True)
+        return
+    deferred = any(table.indexes is not None and table.indexes.deferred for table in plan.tables)
+    screen = [(line.text, STYLES[line.style]) for line in screen_of(plan)]
+    run.tell(
+        PlanMade(plan=plan.to_dict(), said=brief_text(plan), shown=screen, builds_indexes=deferred)
+    )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.contracts import FeedStatistics
 from spirit_py.mysql.local_disk import written_folders
-from spirit_py.mysql.traffic import read_traffic
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.backlog import Backlog
@@ -29,6 +28,7 @@ from spirit_py.throttle.option_checks import is_strict, watches_replicas
 from spirit_py.throttle.query import QueryThrottler
 from spirit_py.throttle.throttler import ALL_WORK, WRITES
 from spirit_py.throttle.throttles import Throttles
+from spirit_py.throttle.traffic import read_traffic
 from spirit_py.throttle.windows import WindowThrottler
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
-    from spirit_py.mysql.traffic import Traffic
     from spirit_py.throttle.throttler import Throttler
+    from spirit_py.throttle.traffic import Traffic
 
 
 def surroundings(

@@ -24,9 +24,9 @@ from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.values.clock_defaults import at_one_moment
 from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
 from spirit_py.preflight.checks.syntax import read_intent
+from spirit_py.preflight.clock_defaults import at_one_moment
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.table.build import build_mapping
 from spirit_py.table.computed import without_computed

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.mysql.traffic import Traffic, read_traffic
 from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive, Others
 from spirit_py.throttle.own_session import own_session
 from spirit_py.throttle.throttler import ALL_WORK
+from spirit_py.throttle.traffic import Traffic, read_traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

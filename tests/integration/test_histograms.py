@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from spirit_py.migration.histograms import carry_histograms
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.histograms import carry_histograms
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
 from tests.kits.connection import connection_options

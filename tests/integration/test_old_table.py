@@ -20,8 +20,8 @@ from spirit_py.migration import cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.swap import old_tables, swapped_out
+from spirit_py.migration.swap.swapped_out import free_partitions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.tables.gentle_drop import free_partitions
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
 from tests.kits.cleanup import clean

@@ -19,7 +19,7 @@ from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.feed import subscription
 from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.migration import doubts
-from spirit_py.mysql.deadlocks import count_deadlocks
+from spirit_py.migration.doubts import count_deadlocks
 from tests.integration.test_foreign_key_feed import logged
 from tests.integration.test_foreign_key_migrations import await_sentinel
 from tests.kits.migrate import Migrating, config_for

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from spirit_py.config import ConnectionOptions
-from spirit_py.mysql.traffic import Traffic
 from spirit_py.pace import Work
 from spirit_py.throttle import latency
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.latency import CommitLatency
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
+from spirit_py.throttle.traffic import Traffic
 
 
 class Scene:
