@@ -2,17 +2,18 @@
 
 Parts report what happened. Most of it is an event, which people and programs see
 (:mod:`spirit_py.events`); what only the run itself needs is a :class:`Fact`. :func:`apply` returns
-the state after either, and is the only place where a state is made of another one. The owner is a
-:class:`spirit_py.migration.journal.Journal`. Report, display, ``status`` and the decisions of
-operators' requests are functions of the state, and of the figures that parts count themselves.
+the state after either, and is the only place where a state is made of another one. It goes by two
+tables: :data:`ENTERS` has what is entered into the report, :data:`KEEPS` what the state keeps.
+
+The owner is a :class:`spirit_py.migration.journal.Journal`. Report, display, ``status`` and the
+decisions of operators' requests are functions of the state, and of what parts count themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import singledispatch
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.events.checksum import ChecksumDone
 from spirit_py.events.copy import (
@@ -31,9 +32,10 @@ from spirit_py.events.run import (
     Warned,
 )
 from spirit_py.phases import AFTER_SWAP, TRANSITIONS, Phase, PhaseLog, with_index_build
+from spirit_py.status.report import failure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.events.event import Event
@@ -282,250 +284,143 @@ class Broken(Fact):
     error: BaseException
 
 
+Enters: TypeAlias = "Callable[[Any, MigrationReport], dict[str, Any]]"
+Keeps: TypeAlias = "Callable[[Any, State, float], dict[str, Any]]"
+
+
+def _resumed(decided: ResumeDecided, _report: MigrationReport) -> dict[str, Any]:
+    changes: dict[str, Any] = {
+        "runs": decided.number,
+        "rows_copied_before": decided.rows_copied,
+        "resumed": decided.said,
+    }
+    if decided.decision == "resume":
+        changes |= {"resumed": f"carrying on: {decided.reason}", "algorithm": "copy"}
+    return changes
+
+
+def _warned(warned: Warned | BinlogExpires, report: MigrationReport) -> dict[str, Any]:
+    """Enter a warning once: throttlers are made again for the swap, and warn again."""
+    known = warned.text in report.warnings
+    return {} if known else {"warnings": [*report.warnings, warned.text]}
+
+
+def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
+    result = swapped.result
+    return {
+        "cutover_attempts": result.attempts,
+        "lock_wait_ms": round(result.lock_wait_ms, 3),
+        "lock_held_ms": round(result.lock_held_ms, 3),
+        "cutover_steps_ms": {name: round(ms, 3) for name, ms in result.steps_ms.items()},
+        "attached": list(result.attached),
+        "sessions_killed": list(result.killed),
+        "snapshot_guard": result.guard,
+        "snapshots_before_swap": list(result.snapshots),
+        "final_position": result.position,
+    }
+
+
+ENTERS: Final[Mapping[type, Enters]] = {
+    StatementRead: lambda read, report: {
+        "schema": read.names[0][0],
+        "table": read.names[0][1],
+        "tables": list(read.tables),
+        "statement": read.statement,
+        "versions": {**report.versions, "mysql": read.mysql},
+    },
+    ResumeDecided: _resumed,
+    AlgorithmChosen: lambda chosen, _: {"algorithm": chosen.algorithm, "reason": chosen.reason},
+    IndexesLaidDown: lambda laid, report: {"indexes_plan": [*report.indexes_plan, laid.said]},
+    FeedBegun: lambda begun, _: {"start_position": begun.position},
+    IndexesTried: lambda tried, report: {
+        "index_build_seconds": report.index_build_seconds + round(tried.seconds, 3),
+        "index_build_tries": report.index_build_tries + tried.tries,
+    },
+    IndexesBuilt: lambda built, report: {
+        "indexes_deferred": [
+            *report.indexes_deferred,
+            *(f"{built.table}.{name}" for name in built.indexes),
+        ]
+    },
+    Swapped: _swapped,
+    OldTablesLeft: lambda left, _: {"old_table": ", ".join(left.tables)},
+    Reverted: lambda _, __: {"reverted": True},
+    Warned: _warned,
+    BinlogExpires: _warned,
+    Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
+    StaysResumable: lambda _, __: {"resumable": True},
+    Counted: lambda counted, _: counted.figures,
+    Concluded: lambda concluded, _: {"outcome": concluded.outcome},
+    Broken: lambda broken, _: failure_of(broken.error),
+}
+"""What is entered into the report when something happens: its fields, with their new values."""
+
+
+def _phase_entered(entered: PhaseEntered, state: State, now: float) -> dict[str, Any]:
+    return {
+        "phases": state.phases.entered(Phase(entered.phase), now),
+        "waits": replace(state.waits, what="", ended=float("-inf")),
+        "built": None,
+    }
+
+
+def _counted(_counted: Counted, state: State, now: float) -> dict[str, Any]:
+    phases = {name: round(spent, 3) for name, spent in state.phases.seconds(now).items()}
+    seconds = round(now - state.began, 3)
+    return {"report": replace(state.report, phases=phases, seconds=seconds)}
+
+
+def _aged(_swapped: Swapped, state: State, now: float) -> dict[str, Any]:
+    age = round(now - min(state.clean_at.values()), 3)
+    return {"report": replace(state.report, checksum_age_seconds=age)}
+
+
+KEEPS: Final[Mapping[type, Keeps]] = {
+    StatementRead: lambda read, _, __: {"estimates": dict(read.estimates)},
+    # What the new tables show in the end may differ; it is the phase's line of steps until then.
+    PlanMade: lambda made, state, _: {
+        "planned": with_index_build(state.planned, built=made.builds_indexes)
+    },
+    ResumeDecided: lambda decided, _, __: {"swapped_before": decided.swapped},
+    IndexBuildPlanned: lambda planned, state, _: {
+        "planned": with_index_build(state.planned, built=planned.built)
+    },
+    IndexesDropped: lambda _, state, __: {"planned": with_index_build(state.planned)},
+    PhaseEntered: _phase_entered,
+    WaitsFor: lambda waits, state, now: {"waits": state.waits.then(waits.what, now)},
+    BinlogReaches: lambda reaches, _, __: {"binlog_left": reaches.seconds},
+    TableCopiedBefore: lambda copied, state, _: {
+        "copied_before": {**state.copied_before, copied.table: (copied.rows, copied.chunks)}
+    },
+    IndexesUnderWay: lambda under_way, _, __: {"built": under_way.built},
+    ChecksumDone: lambda done, state, now: {"clean_at": {**state.clean_at, done.table: now}},
+    CheckpointWritten: lambda _, __, now: {"checkpoint_at": now, "resumable": True},
+    RecordStays: lambda _, __, ___: {"resumable": True},
+    AlterSent: lambda _, __, ___: {"altering": True},
+    AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
+    SwapPostponed: lambda _, state, __: {"postponements": state.postponements + 1},
+    SwapWanted: lambda wanted, _, __: {"undeferred": wanted.wanted},
+    Swapped: _aged,
+    TablesChanged: lambda _, __, ___: {"changed": True},
+    TeardownBegun: lambda _, __, ___: {"leaving": True},
+    Counted: _counted,
+}
+"""What the state keeps when something happens: its fields, with their new values."""
+
+
 def apply(state: State, happened: Event | Fact, now: float) -> State:
     """Return the state after something happened; the same where it changes nothing.
 
     Raises:
         IllegalTransition: a phase is entered that may not follow.
     """
-    return _after(happened, state, now)
-
-
-@singledispatch
-def _after(_happened: Event | Fact, state: State, _now: float) -> State:
+    kind = type(happened)
+    if enters := ENTERS.get(kind):
+        changes = enters(happened, state.report)
+        state = replace(state, report=replace(state.report, **changes))
+    if keeps := KEEPS.get(kind):
+        state = replace(state, **keeps(happened, state, now))
     return state
-
-
-def _reported(state: State, **changes: Any) -> State:
-    return replace(state, report=replace(state.report, **changes))
-
-
-# -- what is to be done
-
-
-@_after.register
-def _(read: StatementRead, state: State, _now: float) -> State:
-    schema, table = read.names[0]
-    versions = {**state.report.versions, "mysql": read.mysql}
-    return replace(
-        _reported(
-            state,
-            schema=schema,
-            table=table,
-            tables=list(read.tables),
-            statement=read.statement,
-            versions=versions,
-        ),
-        estimates=dict(read.estimates),
-    )
-
-
-@_after.register
-def _(made: PlanMade, state: State, _now: float) -> State:
-    # What the new tables show in the end may differ; it is the phase's line of steps until then.
-    return replace(state, planned=with_index_build(state.planned, built=made.builds_indexes))
-
-
-@_after.register
-def _(decided: ResumeDecided, state: State, _now: float) -> State:
-    resumes = decided.decision == "resume"
-    said = f"carrying on: {decided.reason}" if resumes else decided.said
-    reported = _reported(
-        state, runs=decided.number, rows_copied_before=decided.rows_copied, resumed=said
-    )
-    if not resumes:
-        return reported
-    return replace(_reported(reported, algorithm="copy"), swapped_before=decided.swapped)
-
-
-@_after.register
-def _(chosen: AlgorithmChosen, state: State, _now: float) -> State:
-    return _reported(state, algorithm=chosen.algorithm, reason=chosen.reason)
-
-
-@_after.register
-def _(planned: IndexBuildPlanned, state: State, _now: float) -> State:
-    return replace(state, planned=with_index_build(state.planned, built=planned.built))
-
-
-@_after.register
-def _(laid: IndexesLaidDown, state: State, _now: float) -> State:
-    return _reported(state, indexes_plan=[*state.report.indexes_plan, laid.said])
-
-
-# -- its course
-
-
-@_after.register
-def _(entered: PhaseEntered, state: State, now: float) -> State:
-    waits = replace(state.waits, what="", ended=float("-inf"))
-    phases = state.phases.entered(Phase(entered.phase), now)
-    return replace(state, phases=phases, waits=waits, built=None)
-
-
-@_after.register
-def _(waits: WaitsFor, state: State, now: float) -> State:
-    return replace(state, waits=state.waits.then(waits.what, now))
-
-
-@_after.register
-def _(begun: FeedBegun, state: State, _now: float) -> State:
-    return _reported(state, start_position=begun.position)
-
-
-@_after.register
-def _(reaches: BinlogReaches, state: State, _now: float) -> State:
-    return replace(state, binlog_left=reaches.seconds)
-
-
-@_after.register
-def _(copied: TableCopiedBefore, state: State, _now: float) -> State:
-    before = {**state.copied_before, copied.table: (copied.rows, copied.chunks)}
-    return replace(state, copied_before=before)
-
-
-@_after.register
-def _(_dropped: IndexesDropped, state: State, _now: float) -> State:
-    return replace(state, planned=with_index_build(state.planned))
-
-
-@_after.register
-def _(tried: IndexesTried, state: State, _now: float) -> State:
-    report = state.report
-    return _reported(
-        state,
-        index_build_seconds=report.index_build_seconds + round(tried.seconds, 3),
-        index_build_tries=report.index_build_tries + tried.tries,
-    )
-
-
-@_after.register
-def _(under_way: IndexesUnderWay, state: State, _now: float) -> State:
-    return replace(state, built=under_way.built)
-
-
-@_after.register
-def _(built: IndexesBuilt, state: State, _now: float) -> State:
-    names = [f"{built.table}.{name}" for name in built.indexes]
-    return _reported(state, indexes_deferred=[*state.report.indexes_deferred, *names])
-
-
-@_after.register
-def _(done: ChecksumDone, state: State, now: float) -> State:
-    return replace(state, clean_at={**state.clean_at, done.table: now})
-
-
-@_after.register
-def _(_written: CheckpointWritten, state: State, now: float) -> State:
-    return replace(state, checkpoint_at=now, resumable=True)
-
-
-@_after.register
-def _(_stays: RecordStays, state: State, _now: float) -> State:
-    return replace(state, resumable=True)
-
-
-# -- the change of the tables
-
-
-@_after.register
-def _(_sent: AlterSent, state: State, _now: float) -> State:
-    return replace(state, altering=True)
-
-
-@_after.register
-def _(answered: AlterAnswered, state: State, _now: float) -> State:
-    return replace(state, altering=False, altered=answered.made)
-
-
-@_after.register
-def _(_postponed: SwapPostponed, state: State, _now: float) -> State:
-    return replace(state, postponements=state.postponements + 1)
-
-
-@_after.register
-def _(wanted: SwapWanted, state: State, _now: float) -> State:
-    return replace(state, undeferred=wanted.wanted)
-
-
-@_after.register
-def _(swapped: Swapped, state: State, now: float) -> State:
-    result = swapped.result
-    return _reported(
-        state,
-        cutover_attempts=result.attempts,
-        checksum_age_seconds=round(now - min(state.clean_at.values()), 3),
-        lock_wait_ms=round(result.lock_wait_ms, 3),
-        lock_held_ms=round(result.lock_held_ms, 3),
-        cutover_steps_ms={name: round(ms, 3) for name, ms in result.steps_ms.items()},
-        attached=list(result.attached),
-        sessions_killed=list(result.killed),
-        snapshot_guard=result.guard,
-        snapshots_before_swap=list(result.snapshots),
-        final_position=result.position,
-    )
-
-
-@_after.register
-def _(_changed: TablesChanged, state: State, _now: float) -> State:
-    return replace(state, changed=True)
-
-
-@_after.register
-def _(left: OldTablesLeft, state: State, _now: float) -> State:
-    return _reported(state, old_table=", ".join(left.tables))
-
-
-@_after.register
-def _(_reverted: Reverted, state: State, _now: float) -> State:
-    return _reported(state, reverted=True)
-
-
-# -- its end
-
-
-@_after.register(Warned)
-@_after.register(BinlogExpires)
-def _(warned: Warned | BinlogExpires, state: State, _now: float) -> State:
-    """Note a warning; throttlers are made again for the swap, and warn again: once is enough."""
-    warnings = state.report.warnings
-    if warned.text in warnings:
-        return state
-    return _reported(state, warnings=[*warnings, warned.text])
-
-
-@_after.register
-def _(rehearsed: Rehearsed, state: State, _now: float) -> State:
-    return _reported(state, rehearsal=rehearsed.figures, rehearsal_lines=rehearsed.lines)
-
-
-@_after.register
-def _(_begun: TeardownBegun, state: State, _now: float) -> State:
-    return replace(state, leaving=True)
-
-
-@_after.register
-def _(_stays: StaysResumable, state: State, _now: float) -> State:
-    return _reported(state, resumable=True)
-
-
-@_after.register
-def _(counted: Counted, state: State, now: float) -> State:
-    phases = {name: round(spent, 3) for name, spent in state.phases.seconds(now).items()}
-    spent = round(now - state.began, 3)
-    return _reported(state, **counted.figures, phases=phases, seconds=spent)
-
-
-@_after.register
-def _(concluded: Concluded, state: State, _now: float) -> State:
-    return _reported(state, outcome=concluded.outcome)
-
-
-@_after.register
-def _(broken: Broken, state: State, _now: float) -> State:
-    report = replace(state.report)
-    report.note_failure(broken.error)
-    return replace(state, report=report)
 
 
 def validate(state: State) -> list[str]:

@@ -57,15 +57,8 @@ class OutcomeReport:
 
     def note_failure(self, error: BaseException) -> None:
         """Keep outcome, exit code, cause and remedy."""
-        error = broken_library(error)
-        if isinstance(error, SpiritError):
-            self.outcome, self.exit_code, self.error = error.outcome, error.exit_code, error.message
-            self.error_code = error.error_code
-            self.hint, self.details = error.hint, list(error.details)
-        else:
-            self.outcome, self.exit_code = SpiritError.outcome, SpiritError.exit_code
-            self.error_code = ErrorCode.DEFECT
-            self.error = f"{type(error).__name__}: {error}"
+        for name, value in failure_of(error).items():
+            setattr(self, name, value)
 
     def ended(self, kind: type[End], **aside: Any) -> End:
         """Return the event of the end of a run, or of one table of a batch.
@@ -262,6 +255,26 @@ class MigrationReport(OutcomeReport):
             f"{names} built after the copy in"
             f" {human_seconds(self.index_build_seconds)}, {self.index_build_tries} statement(s)"
         )
+
+
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """Return outcome, exit code, cause and remedy, by the names of a report."""
+    error = broken_library(error)
+    if isinstance(error, SpiritError):
+        return {
+            "outcome": error.outcome,
+            "exit_code": error.exit_code,
+            "error": error.message,
+            "error_code": error.error_code,
+            "hint": error.hint,
+            "details": list(error.details),
+        }
+    return {
+        "outcome": SpiritError.outcome,
+        "exit_code": SpiritError.exit_code,
+        "error": f"{type(error).__name__}: {error}",
+        "error_code": ErrorCode.DEFECT,
+    }
 
 
 @contextlib.contextmanager
