@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import random
+import select
 import signal
 import sys
-import termios
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -524,13 +523,12 @@ def test_a_reader_that_stands_still_loses_nothing_by_the_end(db: Database, watch
     for start in range(0, 45, 15):
         rows = ", ".join(f"({number}, REPEAT('x', 2000))" for number in range(start, start + 15))
         db.execute(f"INSERT INTO t VALUES {rows}")
-    waiting = bytearray(4)
-
-    def full() -> bool:
-        fcntl.ioctl(output, termios.FIONREAD, waiting)
-        return int.from_bytes(waiting, sys.byteorder) > 60_000
-
-    until(full)
+    # The other end of the pipe: it takes nothing more once the last line was cut off.
+    written = os.open(f"/proc/{found.process.pid}/fd/1", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        until(lambda: not select.select([], [written], [], 0)[1])
+    finally:
+        os.close(written)
     found.process.send_signal(signal.SIGINT)
     assert found.ended() == 130
     *whole, torn = (first + output.read()).split(b"\n")
