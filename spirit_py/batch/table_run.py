@@ -126,4 +126,4 @@ class TableRun:
 
     def snapshot(self) -> MigrationStatus:
         """Take a snapshot for the display."""
-        return self.run.figures.snapshot()
+        return self.run.snapshots.take()

@@ -71,7 +71,7 @@ def migrate(
             lambda: run_migration(run),
             stop=switch,
             reporter=reporter,
-            status=run.figures.snapshot,
+            status=run.snapshots.take,
             left_at_once=lambda: _left_at_once(run),
             hurry=run.hurry,
         )

@@ -1,11 +1,9 @@
-"""Gathers the parts' figures: into snapshots while it runs, into the report at the end."""
+"""The parts of a migration that have figures, and what they have counted."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spirit_py.migration.snapshots import Shown
 from spirit_py.status.snapshot import RunTotals
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.state import State
     from spirit_py.migration.time_left import TableShares
     from spirit_py.mysql.tables.identity import Name
-    from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.table.schema import TableSchema
     from spirit_py.throttle.throttles import Throttles
 
@@ -52,7 +49,6 @@ class Figures:
         self._pairs: Sequence[WithShares] = ()
         self.copiers: list[tuple[TableSchema, Copier]] = []
         self.checkers: list[tuple[TableSchema, Checker]] = []
-        self._shown = Shown(self, journal.clock)
 
     @property
     def state(self) -> State:
@@ -106,10 +102,6 @@ class Figures:
             return 0
         checker = self.checkers[-1][1]
         return max(checker.progress.differences, checker.result.differences)
-
-    def snapshot(self) -> MigrationStatus:
-        """Take a snapshot of all parts. No I/O; any thread may ask."""
-        return replace(self._shown.snapshot(), totals=totals_of(self))
 
     def counted(self) -> dict[str, Any]:
         """Return what the parts have counted, by the names of the report. No I/O."""

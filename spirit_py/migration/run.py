@@ -13,6 +13,7 @@ from spirit_py.migration.control.settings import SETTINGS
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.job import Job
 from spirit_py.migration.journal import Journal
+from spirit_py.migration.snapshots import Snapshots
 from spirit_py.migration.state import Broken, Counted, Fact, State, WaitsFor
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
@@ -62,6 +63,7 @@ class Run(Job):
     Attributes:
         journal: owns the state.
         figures: of the parts.
+        snapshots: of what it does now.
         veto: the hook that may hold the swap back.
         settings: those of the pace; a change takes effect at once.
     """
@@ -91,6 +93,7 @@ class Run(Job):
         )
         self.settings = LiveSettings(_pace_settings(config))
         self.figures = Figures(self.journal, paused=self._paused)
+        self.snapshots = Snapshots(self.figures)
         self.measures = measures
         self.veto = Veto(self, gate, unpaused=self.settings.unpaused, tables=self._tables)
         self._cutover: Cutover | None = None

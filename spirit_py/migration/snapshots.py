@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.estimates import (
     ChangeBacklog,
@@ -18,6 +18,7 @@ from spirit_py.estimates import (
     seconds_left,
     together,
 )
+from spirit_py.migration.figures import totals_of
 from spirit_py.migration.state import Wait
 from spirit_py.migration.time_left import Measured, rest_of_run, row_seconds, until
 from spirit_py.phases import Phase
@@ -25,17 +26,14 @@ from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from spirit_py.checksum.checker import Checker
-    from spirit_py.contracts import ChangeSource, Clock, FeedStatistics
-    from spirit_py.copier.copier import Copier
+    from spirit_py.contracts import FeedStatistics
     from spirit_py.copier.meter import CopyStatistics
-    from spirit_py.migration.state import State
-    from spirit_py.migration.time_left import TableShares
+    from spirit_py.migration.figures import Figures
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.schema import TableSchema
-    from spirit_py.throttle.throttles import Throttles
 
 #: Phases in which tasks work.
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
@@ -50,36 +48,12 @@ _STALE_TIMES: Final = 2
 _ENOUGH_BUILT: Final = 0.02
 
 
-class Parts(Protocol):
-    """What snapshots are taken of; :class:`spirit_py.migration.figures.Figures` describes it."""
-
-    copiers: list[tuple[TableSchema, Copier]]
-    checkers: list[tuple[TableSchema, Checker]]
-    paused: Callable[[], bool]
-
-    @property
-    def state(self) -> State:
-        """The state of the run."""
-
-    @property
-    def source(self) -> ChangeSource | None:
-        """The change feed, once there is one."""
-
-    @property
-    def throttles(self) -> Throttles | None:
-        """What holds the copy back, once it begins."""
-
-    @property
-    def shares(self) -> Mapping[Name, TableShares]:
-        """The work on each table that comes after its copy, by the time of that."""
-
-
-class Shown:
+class Snapshots:
     """Takes snapshots of a migration's parts."""
 
-    def __init__(self, figures: Parts, clock: Clock) -> None:
+    def __init__(self, figures: Figures) -> None:
         self._figures = figures
-        self._clock = clock
+        self._clock = figures.journal.clock
         self._lock = threading.Lock()
         self._backlog = ChangeBacklog()
         self._compared, self._built = Speed(), Speed()
@@ -89,8 +63,8 @@ class Shown:
         #: That of the snapshot which is taken now.
         self._state = figures.state
 
-    def snapshot(self) -> MigrationStatus:
-        """Take one."""
+    def take(self) -> MigrationStatus:
+        """Take one. No I/O; any thread may ask."""
         with self._lock:
             return self._snapshot(self._clock())
 
@@ -113,7 +87,7 @@ class Shown:
             shown["eta"] = None
         shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
-        return MigrationStatus(**shown)
+        return MigrationStatus(**shown, totals=totals_of(self._figures))
 
     @property
     def _paused(self) -> bool:

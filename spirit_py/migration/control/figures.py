@@ -97,7 +97,7 @@ class RunFigures:
         """
         self._reach.look(session)
         self._run.note(BinlogReaches(self._reach.left))
-        seen, settings = self._run.figures.snapshot(), self._run.settings.current
+        seen, settings = self._run.snapshots.take(), self._run.settings.current
         return live_figures(
             self._run.config.connection.label,
             seen,

@@ -166,7 +166,7 @@ class Verbs:
 
     def _now(self, *, waits_for_hook: bool) -> str:
         """Return the phase, and what it waits for now that no hook is asked any more."""
-        seen = self._run.figures.snapshot()
+        seen = self._run.snapshots.take()
         if paused := self._run.settings.current.paused:
             return f"{seen.phase.value}, {paused}"
         waits = "" if waits_for_hook and seen.phase is Phase.SENTINEL else seen.waiting_for

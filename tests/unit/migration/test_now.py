@@ -11,6 +11,7 @@ from spirit_py.copier.meter import CopyStatistics
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.journal import Journal
+from spirit_py.migration.snapshots import Snapshots
 from spirit_py.migration.state import IndexesUnderWay
 from spirit_py.phases import Phase
 from spirit_py.status.report import MigrationReport
@@ -30,12 +31,13 @@ class Copying:
             clock=lambda: self.time,
             estimates=estimates,
         )
-        self.figures = Figures(self.journal, paused=lambda: self._paused)
+        figures = Figures(self.journal, paused=lambda: self._paused)
+        self.snapshots = Snapshots(figures)
         for phase in (Phase.SHORTCUT, Phase.CREATE, Phase.COPY):
             self.enter(phase)
         seen = CopyStatistics(rows=1000, rows_total=3000, seconds=10.0, steady_rows_per_second=100)
         copier: Any = SimpleNamespace(statistics=lambda: seen)
-        self.figures.copying(copier, TABLE)
+        figures.copying(copier, TABLE)
 
     def enter(self, phase: Phase) -> None:
         """Go to a phase."""
@@ -49,13 +51,13 @@ class Copying:
 def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
     """The speed of the last minute says nothing of when the operator ends the pause."""
     copying = Copying()
-    assert copying.figures.snapshot().eta == pytest.approx(20.0)
-    assert copying.figures.snapshot().run_eta is not None
+    assert copying.snapshots.take().eta == pytest.approx(20.0)
+    assert copying.snapshots.take().run_eta is not None
     copying.pause()
-    seen = copying.figures.snapshot()
+    seen = copying.snapshots.take()
     assert (seen.eta, seen.run_eta) == (None, None)
     copying.pause(paused=False)
-    assert copying.figures.snapshot().eta == pytest.approx(20.0)
+    assert copying.snapshots.take().eta == pytest.approx(20.0)
 
 
 def test_what_the_server_does_in_a_pause_has_its_end() -> None:
@@ -66,5 +68,5 @@ def test_what_the_server_does_in_a_pause_has_its_end() -> None:
     for built in (0.2, 0.5):
         copying.journal.note(IndexesUnderWay(built))
         copying.time += 10.0
-        seen = copying.figures.snapshot()
+        seen = copying.snapshots.take()
     assert seen.eta == pytest.approx(0.5 / 0.03)
