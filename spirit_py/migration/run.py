@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.events.event import Event, Gate
+    from spirit_py.migration.control.subject import Conversation
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
@@ -39,7 +40,7 @@ _HURRY_SECONDS: Final = 3
 
 
 class SwapsBack(Protocol):
-    """The reverse replication, as far as an operator's request meets its RENAME."""
+    """The reverse replication, as far as an operator's request is about it."""
 
     @property
     def renaming(self) -> bool:
@@ -47,6 +48,13 @@ class SwapsBack(Protocol):
 
     def may_be_back(self) -> bool:
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
+
+    def ask(self, *, skip_drop: bool) -> Conversation:
+        """Have the tables swapped back; any thread may ask.
+
+        Raises:
+            Refusal: reverse replication is over.
+        """
 
 
 class Run(Job):

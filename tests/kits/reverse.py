@@ -12,20 +12,24 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
-from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
+from spirit_py.checkpoint.requests import REVERT, SKIP_DROP
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, SessionModes
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.locks.named import AdvisoryLock
+from spirit_py.migration.control.listener import ControlListener, listen
+from spirit_py.migration.control.subject import Effect
 from spirit_py.migration.job import Job
+from spirit_py.migration.reverse.control import RevertFigures, RevertPace
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, begin
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import identity
+from spirit_py.progress import MigrationProgress
 from spirit_py.statement.parse import alter_of
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -41,8 +45,13 @@ from tests.kits.waiting import DEADLINE, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.checkpoint.queue import Asked
+    from spirit_py.checkpoint.requests import Request
+    from spirit_py.mysql.session import Session
+
 _DEADLOCK = 1213
 QUICK = FeedOptions(flush_interval=0.2, wait_timeout=DEADLINE)
+NOTHING = MigrationProgress(table="", elapsed=0.0, phase_elapsed=0.0)
 LIMITS = CutoverLimits(lock=policy(longest_pause=0.2))
 
 
@@ -108,7 +117,6 @@ class SwappedTable:
                 phase="keep",
             )
             CheckpointTable(self.db.name, self.table).create(session, record)
-            RequestQueue(self.db.name, self.table).create(session)
             begin_proofs(session, self.db.name, self.table)
             new = identity(session, self.db.name, self.names.new)
             note_proofs(session, self.db.name, self.table, new=new)
@@ -142,8 +150,11 @@ class SwappedTable:
         def locked() -> Any:
             name = lock_name("migration", self.db.name, self.table)
             lock = AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration")
-            with process.stack, lock:
+            with lock, process.stack:
                 process.closing("Spark", process.engines.stop)
+                shows = RevertFigures(process, RevertPace(), lambda: NOTHING)
+                home = self.record.home
+                listen(ControlListener(process, home, verbs=Reverts(keeper), shows=shows), process)
                 return keeper.run()
 
         running = BackgroundCall(locked)
@@ -181,6 +192,21 @@ def reverse_config(db: Any, **more: Any) -> MigrationConfig:
         keep_old_current=600.0,
         **more,
     )
+
+
+class Reverts:
+    """Passes reverts on, as the verbs of a migration do; there are no others."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def can_answer(self, request: Request) -> bool:
+        """Return whether it is a revert."""
+        return request.verb == REVERT
+
+    def carry_out(self, session: Session, asked: Asked) -> Effect:
+        """Swap back."""
+        return Effect(by=self._keeper.ask(skip_drop=SKIP_DROP in asked.request.arguments))
 
 
 class Client:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,7 @@ from spirit_py.threads import Background
 if TYPE_CHECKING:
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.migration.control.subject import Carrier, Effect, Shows
+    from spirit_py.migration.control.subject import Carrier, Conversation, Effect, Shows
     from spirit_py.migration.job import Job
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
@@ -37,7 +38,7 @@ _LOOK_SECONDS: Final = 0.5
 _WRITE_SECONDS: Final = 1.0
 _ANSWER_WITHIN: Final = 10
 #: Seconds for which the end of a run waits until its last answers were read.
-_READ_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 15.0
 _SETTLING_SECONDS: Final = 0.05
 
 
@@ -60,6 +61,30 @@ def listen(listener: ControlListener, job: Job) -> None:
     listener.start()
 
 
+@dataclass
+class _Pending:
+    """A request that was claimed.
+
+    Attributes:
+        by: what another thread answers; None where this one has answered.
+        written: of that.
+    """
+
+    asked: Asked
+    by: Conversation | None = None
+    written: Answer | None = None
+
+    @property
+    def to_be_read(self) -> bool:
+        """Whether there is an answer, or is about to be: nobody waits for what may take hours."""
+        return self.by is None or self.by.ended
+
+    @property
+    def answered(self) -> bool:
+        """Whether its last answer is written."""
+        return self.by is None or (self.by.ended and self.written is self.by.answer)
+
+
 class ControlListener:
     """Answers requests in the order in which they came, one after the other.
 
@@ -79,8 +104,8 @@ class ControlListener:
         self._session = RenewedSession(partial(job.session, "control", read_timeout=_ANSWER_WITHIN))
         self._written_at = float("-inf")
         self._shown: object = None
-        #: Requests whose answers were not read yet, and one that is carried out.
-        self._unread: list[Asked] = []
+        #: Requests whose answers were not read yet, or that are carried out.
+        self._pending: list[_Pending] = []
         self._settled = threading.Condition()
         self._settling = False
         self._thread = Background("control", self._listen)
@@ -114,7 +139,9 @@ class ControlListener:
         if not self._thread.running:
             return
         with self._settled:
-            self._settled.wait_for(lambda: not self._unread, _READ_SECONDS)
+            self._settled.wait_for(
+                lambda: not any(one.to_be_read for one in self._pending), _READ_SECONDS
+            )
 
     def _listen(self, stopping: threading.Event) -> None:
         try:
@@ -137,16 +164,32 @@ class ControlListener:
         if waiting and self._queue.is_ours(session):
             for asked in waiting:
                 self._answer(session, asked)
+        self._write_answers(session)
         self._forget_read(session)
         self._show(session)
 
+    def _write_answers(self, session: Session) -> None:
+        """Write what other threads have answered since."""
+        for one in self._pending:
+            if one.by is not None and one.by.answer is not one.written:
+                answer = one.by.answer
+                asked = one.asked
+                self._queue.answer(
+                    session, asked.number, replace(answer, token=asked.request.token)
+                )
+                one.written = answer
+
     def _forget_read(self, session: Session) -> None:
         """Forget the answers for which nobody waits any more."""
-        if not self._unread:
+        if not self._pending:
             return
-        left = [one for one in self._unread if self._queue.who_waits(session, one.request)]
+        left = [
+            one
+            for one in self._pending
+            if not one.answered or self._queue.who_waits(session, one.asked.request)
+        ]
         with self._settled:
-            self._unread = left
+            self._pending = left
             self._settled.notify_all()
 
     def _answer(self, session: Session, asked: Asked | Malformed) -> None:
@@ -163,21 +206,24 @@ class ControlListener:
                 self._queue.answer(session, asked.number, Answer.of_error("", error))
             return
         request = asked.request
-        if not self._verbs.answers(request):
+        if not self._verbs.can_answer(request):
             return
-        again = request.lock in {one.request.lock for one in self._unread if one.who}
+        again = request.lock in {one.asked.request.lock for one in self._pending if one.asked.who}
         if not self._queue.claim(session, asked.number):
             return
-        then = None
+        then, pending = None, _Pending(asked)
         # Before it is carried out: the run may end by what it does.
         with self._settled:
-            self._unread = [*self._unread, asked]
+            self._pending = [*self._pending, pending]
         try:
             if not asked.who:
                 raise refused("the command that asked no longer waits for the answer")
             if again:
                 raise refused("this request was carried out already")
             effect = self._verbs.carry_out(session, asked)
+            if effect.by is not None:
+                pending.by = effect.by
+                return
             answer = Answer(token=request.token, state=DONE, said=(effect.said,))
             self._log(asked, effect)
             then = effect.then

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from spirit_py.checkpoint.requests import DONE, WORKING, Answer
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
+from spirit_py.events.event import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +36,39 @@ NOT_KNOWN: Final = "what changes the tables was sent, and its outcome is not kno
 _LOOK_SECONDS: Final = 0.02
 
 
+class Conversation:
+    """What another thread answers to a request that takes longer; the listener writes it.
+
+    Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        #: The answer so far, without a token: several commands may have asked for the same.
+        self.answer = Answer(token="", state=WORKING, said=())
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is said."""
+        return self.answer.state != WORKING
+
+    def hear(self, happened: object) -> None:
+        """Pass on the line of an event."""
+        with self._mutex:
+            if isinstance(happened, Event) and happened.has_line and not self.ended:
+                self.answer = replace(self.answer, said=(*self.answer.said, happened.line))
+
+    def done(self) -> None:
+        """Answer that it is done."""
+        with self._mutex:
+            self.answer = replace(self.answer, state=DONE)
+
+    def fail(self, error: SpiritError) -> None:
+        """Answer that it failed."""
+        with self._mutex:
+            self.answer = Answer.of_error("", error)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Effect:
     """What was done.
@@ -40,17 +76,19 @@ class Effect:
     Attributes:
         said: the answer.
         then: the reason to stop the run with, once the answer is written; None to let it run.
+        by: another thread does it, and answers.
     """
 
-    said: str
+    said: str = ""
     then: SpiritError | None = None
+    by: Conversation | None = None
 
 
 class Carrier(Protocol):
     """Carries requests out; used by one thread."""
 
-    def answers(self, request: Request) -> bool:
-        """Return whether this thread answers the request; another one does where it does not."""
+    def can_answer(self, request: Request) -> bool:
+        """Return whether it is time to answer; a request that it is not waits."""
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.requests import REVERT
+from spirit_py.checkpoint.requests import REVERT, SKIP_DROP
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
@@ -62,9 +62,10 @@ class Verbs:
             ABORT: self._abort,
         }
 
-    def answers(self, request: Request) -> bool:
-        """Return whether a request is not for the process's reverse replication."""
-        return not (request.verb == REVERT and self._run.state.phase is Phase.KEEP)
+    def can_answer(self, request: Request) -> bool:
+        """Return whether reverse replication, if it is to answer, has begun."""
+        begins = self._run.state.phase is Phase.KEEP and self._run.keeper is None
+        return not (request.verb == REVERT and begins)
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked.
@@ -75,15 +76,20 @@ class Verbs:
         """
         request = asked.request
         if request.verb == REVERT:
+            return self._revert(request)
+        verb = self._verbs.get(request.verb)
+        if verb is None:
+            raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
+        return verb(session, asked)
+
+    def _revert(self, request: Request) -> Effect:
+        if self._run.keeper is None:
             raise Refusal(
                 "no reverse replication runs in this process",
                 hint="spirit-py revert works while it does; see spirit-py status",
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
-        verb = self._verbs.get(request.verb)
-        if verb is None:
-            raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
-        return verb(session, asked)
+        return Effect(by=self._run.keeper.ask(skip_drop=SKIP_DROP in request.arguments))
 
     def _pause(self, session: Session, asked: Asked) -> Effect:
         self._require_unswapped("there is nothing left to pause")

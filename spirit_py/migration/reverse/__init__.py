@@ -12,7 +12,7 @@ and proof.
 ``feed.py``         the plan before the copy, the definitions, the reverse feed
 ``phase.py``        the migration's phase ``keep``: begin after the swap, or where a run stopped
 ``keeper.py``       follow until the time is over, a revert is asked for, or the feed breaks
-``mailbox.py``      the rows by which ``spirit-py revert`` asks the process that does this
+``record.py``        the record of it, as the process that runs it keeps it up to date
 ``swap_back.py``    the drain, the comparison and the swap of a revert
 ``revert.py``       the command: ask that process, or take its place where it has ended
 ==================  ==============================================================================

@@ -87,8 +87,8 @@ class RevertVerbs:
             ABORT: self._abort,
         }
 
-    def answers(self, request: Request) -> bool:  # noqa: ARG002 - the protocol's
-        """Return that no other thread answers."""
+    def can_answer(self, request: Request) -> bool:  # noqa: ARG002 - the protocol's
+        """Return that it is always time."""
         return True
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:  # noqa: ARG002 - likewise

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
-from spirit_py.checkpoint.requests import SKIP_DROP
+from spirit_py.checkpoint.requests import FAILED
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -29,6 +30,7 @@ from spirit_py.errors import (
     Interrupted,
     MigrationFailure,
     OutcomeUnknown,
+    Refusal,
     SchemaChanged,
     SpiritError,
     StatementWrite,
@@ -42,8 +44,9 @@ from spirit_py.events.reverse import (
     RevertLoses,
     RevertRequested,
 )
+from spirit_py.migration.control.subject import Conversation
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
-from spirit_py.migration.reverse.mailbox import RevertMailbox
+from spirit_py.migration.reverse.record import KeptRecord
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.migration.swap.swapped_out import drop_swapped_out
@@ -53,7 +56,6 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.checkpoint.queue import Asked
     from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.config import SessionModes
     from spirit_py.feed.feed import ChangeFeed
@@ -135,9 +137,13 @@ class Keeper:
         self._back = back
         #: Of the reverse feed: what breaks it must not end the process as if that had failed.
         self._stop = job.stop.linked()
-        self._mailbox = RevertMailbox(job, record)
+        self._record = KeptRecord(job, record)
         self._pairs: list[Pair] = []
         self._swap: SwapBack | None = None
+        self._asking = threading.Lock()
+        self._asked: Conversation | None = None
+        self._skip_drop = False
+        self._over = False
 
     @property
     def feed(self) -> ChangeFeed | None:
@@ -154,6 +160,29 @@ class Keeper:
         swap = self._swap
         return self._back or (swap is not None and (swap.renaming or swap.swapped))
 
+    def ask(self, *, skip_drop: bool) -> Conversation:
+        """Have the tables swapped back; any thread may ask. Who asks meanwhile is answered alike.
+
+        Raises:
+            Refusal: reverse replication is over.
+        """
+        with self._asking:
+            if self._over:
+                raise Refusal(
+                    "reverse replication is over",
+                    hint="see spirit-py status",
+                    error_code=ErrorCode.NO_REVERSE_REPLICATION,
+                )
+            if self._asked is None or self._asked.answer.state == FAILED:
+                self._asked, self._skip_drop = Conversation(), skip_drop
+            return self._asked
+
+    def _is_over(self, left: float) -> bool:
+        """Return whether the time is over, and no request came before that."""
+        with self._asking:
+            self._over = left <= 0 and (self._asked is None or self._asked.ended)
+            return self._over
+
     def run(self) -> bool:
         """Let the old tables follow until the end.
 
@@ -167,7 +196,7 @@ class Keeper:
             OutcomeUnknown: the answer to a swap back was lost.
             SpiritError: this process cannot go on; another one may.
         """
-        with contextlib.closing(self._mailbox), self._following():
+        with contextlib.closing(self._record), self._following():
             return self._keep()
 
     def revert(self, *, skip_drop: bool) -> None:
@@ -177,7 +206,7 @@ class Keeper:
             ReverseReplicationLost: it cannot be tried again.
             SpiritError: the swap back was not made; it may be tried again.
         """
-        with contextlib.closing(self._mailbox), self._following():
+        with contextlib.closing(self._record), self._following():
             try:
                 self._swap_back(skip_drop=skip_drop)
             except SchemaChanged as error:
@@ -187,14 +216,14 @@ class Keeper:
                 duplicates = isinstance(error, DuplicateForUnique)
                 if not duplicates or self._job.stop.reason is not None:
                     self._check()
-                self._mailbox.save(self._position())
+                self._record.save(self._position())
                 raise
             self.finish(skip_drop=skip_drop)
 
     def finish(self, *, skip_drop: bool) -> None:
         """Drop what was swapped out: also for a swap back that a process made and did not end."""
-        with contextlib.closing(self._mailbox):
-            keep = skip_drop or self._mailbox.record.skip_drop
+        with contextlib.closing(self._record):
+            keep = skip_drop or self._record.record.skip_drop
             self._forget(keep=self._drop_undone(skip_drop=keep))
 
     @contextlib.contextmanager
@@ -202,7 +231,7 @@ class Keeper:
         """Follow from where the record says, while the context is open."""
         with contextlib.ExitStack() as stack:
             try:
-                self._pairs = open_reverse_feed(self._job, self._mailbox.record, self._stop, stack)
+                self._pairs = open_reverse_feed(self._job, self._record.record, self._stop, stack)
             except SpiritError as error:
                 if _is_final(error):
                     raise self._lost(error) from error
@@ -211,10 +240,10 @@ class Keeper:
 
     def _keep(self) -> bool:
         """Look each second for a request, a stop, and the end of the time."""
-        mailbox, job = self._mailbox, self._job
-        names = mailbox.record.names
-        until = time.monotonic() + mailbox.seconds_left()
-        for line in mailbox.record.losses:
+        kept, job = self._record, self._job
+        names = kept.record.names
+        until = time.monotonic() + kept.seconds_left()
+        for line in kept.record.losses:
             job.tell(RevertLoses(said=line))
         seconds = max(0.0, until - time.monotonic())
         job.tell(ReverseBegun(tables=names, seconds=round(seconds, 1)))
@@ -222,16 +251,19 @@ class Keeper:
             self._check()
             left = until - time.monotonic()
             try:
-                asked = mailbox.requested(self._position)
+                kept.keep_up(self._position)
             except SchemaChanged as error:
                 raise self._lost(error) from error
-            if asked is not None and self._answer(asked):
+            asked = self._asked
+            if asked is not None and not asked.ended and self._answer(asked):
                 return True
-            if left <= 0:
+            if self._is_over(left):
                 job.tell(ReverseEnded(tables=names, reason="its time is over"))
                 return False
-            job.show(f"spirit-py revert; reverse replication ends in {human_seconds(left)}")
-            self._stop.wait(min(_LOOK_SECONDS, left))
+            job.show(
+                f"spirit-py revert; reverse replication ends in {human_seconds(max(0.0, left))}"
+            )
+            self._stop.wait(min(_LOOK_SECONDS, max(0.0, left)))
 
     def _position(self) -> str:
         """Return the place to go on from; empty where a rebuild before it could not be noted."""
@@ -252,7 +284,7 @@ class Keeper:
             return
         if asked is None and _is_final(fault):
             raise self._lost(fault)
-        self._mailbox.save(self._position())
+        self._record.save(self._position())
         if asked is not None:
             if isinstance(asked, Interrupted):
                 back = self._swap is not None and self._swap.swapped
@@ -268,28 +300,32 @@ class Keeper:
         explain_access(fault)
         says_more = isinstance(fault, StatementWrite) or fault.error_code in _OF_THE_ACCOUNT
         return MigrationFailure(
-            f"reverse replication of {self._mailbox.record.names} has stopped: {fault.message}",
+            f"reverse replication of {self._record.record.names} has stopped: {fault.message}",
             hint=f"{fault.hint}; {_STILL}" if says_more else _STILL,
             details=fault.details,
             error_code=fault.error_code,
         )
 
-    def _answer(self, asked: Asked) -> bool:
+    def _answer(self, asked: Conversation) -> bool:
         """Swap back for a revert that asked; False when it failed and the tables still follow."""
-        mailbox, skip_drop = self._mailbox, SKIP_DROP in asked.request.arguments
-        mailbox.accept(asked)
-        self._job.tell(RevertRequested(session=None))
+        skip_drop = self._skip_drop
+        self._job.follow(asked.hear)
         try:
-            self._swap_back(skip_drop=skip_drop)
-        except SpiritError as error:
-            self._answer_failure(error)
-            return False
-        keep = self._drop_undone(skip_drop=skip_drop)
-        mailbox.done()
+            self._job.tell(RevertRequested(session=None))
+            try:
+                self._swap_back(skip_drop=skip_drop)
+            except SpiritError as error:
+                self._answer_failure(asked, error)
+                return False
+            keep = self._drop_undone(skip_drop=skip_drop)
+            asked.done()
+        finally:
+            self._job.unfollow(asked.hear)
+        self._job.await_readers()
         self._forget(keep=keep)
         return True
 
-    def _answer_failure(self, error: SpiritError) -> None:
+    def _answer_failure(self, asked: Conversation, error: SpiritError) -> None:
         """Answer that the revert failed; return where the old tables still follow."""
         cause = error
         if not isinstance(error, OutcomeUnknown):
@@ -303,7 +339,7 @@ class Keeper:
         broken = cause is self._stop.reason and _is_final(cause)
         if broken or isinstance(cause, SchemaChanged):
             cause = self._lost(cause)
-        self._mailbox.fail(cause)
+        asked.fail(cause)
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
             raise cause from error
         self._check()
@@ -315,7 +351,7 @@ class Keeper:
         )
 
     def _swap_back(self, *, skip_drop: bool) -> None:
-        self._swap = SwapBack(self._job, self._pairs, self._mailbox)
+        self._swap = SwapBack(self._job, self._pairs, self._record)
         self._swap.run(skip_drop=skip_drop)
 
     def _drop_undone(self, *, skip_drop: bool) -> bool:
@@ -324,7 +360,7 @@ class Keeper:
         Returns:
             Whether one of them stays.
         """
-        record, stays = self._mailbox.record, skip_drop
+        record, stays = self._record.record, skip_drop
         text = f"{record.names} has its old definition again"
         if skip_drop:
             undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
@@ -338,14 +374,14 @@ class Keeper:
     def _forget(self, *, keep: bool) -> None:
         """Drop the checkpoints, unless they prove tables that are kept."""
         if keep:
-            self._mailbox.keep_proofs()
+            self._record.keep_proofs()
         else:
-            self._mailbox.drop_checkpoints()
+            self._record.drop_checkpoints()
 
     def _lost(self, error: SpiritError) -> ReverseReplicationLost:
         """Note that the old tables can follow no more, and why."""
-        self._mailbox.note_end(error.message)
-        return ReverseReplicationLost.of(self._mailbox.record, error.message, error.details)
+        self._record.note_end(error.message)
+        return ReverseReplicationLost.of(self._record.record, error.message, error.details)
 
 
 def _is_final(error: SpiritError) -> bool:

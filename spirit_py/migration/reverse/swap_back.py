@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.migration.job import Job
     from spirit_py.migration.pair import Pair
-    from spirit_py.migration.reverse.mailbox import RevertMailbox
+    from spirit_py.migration.reverse.record import KeptRecord
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.table.reverse import ReverseChanges
 
@@ -54,14 +54,14 @@ class SwapBack:
     """One try of a revert; after one that failed, reverse replication may go on.
 
     Args:
-        mailbox: holds the record, by which a later process knows that the swap may be under way.
+        kept: holds the record, by which a later process knows that the swap may be under way.
     """
 
-    def __init__(self, job: Job, pairs: Sequence[Pair], mailbox: RevertMailbox) -> None:
+    def __init__(self, job: Job, pairs: Sequence[Pair], kept: KeptRecord) -> None:
         self._job = job
         self._pairs = pairs
         self._feed = pairs[0].feed
-        self._mailbox = mailbox
+        self._kept = kept
         self._cutover: Cutover | None = None
 
     @property
@@ -83,9 +83,7 @@ class SwapBack:
         """
         try:
             self.prove()
-            self._mailbox.write(
-                position=self._feed.position(), state=REVERTING, skip_drop=skip_drop
-            )
+            self._kept.write(position=self._feed.position(), state=REVERTING, skip_drop=skip_drop)
             with self._feed.flushed_often():
                 self.swap()
         except BaseException as error:
@@ -102,7 +100,7 @@ class SwapBack:
         Raises:
             SpiritError: what makes the swap back impossible now; nothing was changed.
         """
-        job, record = self._job, self._mailbox.record
+        job, record = self._job, self._kept.record
         for line in record.losses:
             job.tell(RevertLoses(said=line))
         swaps = swaps_of(self._pairs, BACK)
@@ -125,7 +123,7 @@ class SwapBack:
         self._job.tell(
             RevertStepBegun(
                 step="compare",
-                said=f"comparing every row of {self._mailbox.record.names} before the swap back:"
+                said=f"comparing every row of {self._kept.record.names} before the swap back:"
                 f" {human_count(sum(size.estimated_rows for size in sizes))} rows,"
                 f" {human_bytes(sum(size.total_bytes for size in sizes))}, as the server estimates;"
                 f" {self._time()}; no throttler holds that back",
@@ -154,7 +152,7 @@ class SwapBack:
 
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
-        job, tables = self._job, self._mailbox.record.tables
+        job, tables = self._job, self._kept.record.tables
         held_back = partial(job.pace.reason, Work.SWAP)
         check = partial(require_definitions, tables=tables)
         changes = {table.source: table.changes for table in tables}
@@ -183,9 +181,9 @@ class SwapBack:
         """Let the old tables follow: until the next try, rows may be written over others again."""
         for pair in self._pairs:
             self._feed.write_over(pair.mapping)
-        if self._mailbox.record.state == REVERTING:
+        if self._kept.record.state == REVERTING:
             with contextlib.suppress(ServerFault):
-                self._mailbox.write(state=FOLLOWING)
+                self._kept.write(state=FOLLOWING)
 
 
 def _carried_back(key: ForeignKey, changes: Mapping[Name, ReverseChanges]) -> ForeignKey:

@@ -40,17 +40,16 @@ def test_a_signal_during_a_revert_is_not_answered_as_its_failure(monkeypatch):
     process: Any = SimpleNamespace(stop=_Late(), tell=untold)
     keeper = Keeper(process, RECORD)
     saved: list[str] = []
-    answered: list[object] = []
-    monkeypatch.setattr(keeper._mailbox, "save", saved.append)
-    monkeypatch.setattr(keeper._mailbox, "fail", lambda *answer: answered.append(answer))
+    asked = keeper.ask(skip_drop=False)
+    monkeypatch.setattr(keeper._record, "save", saved.append)
     feed = SimpleNamespace(position=lambda: "here")
     same = SimpleNamespace(take_over=lambda: False)
     monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed, tables=same)])
     process.stop.request(Interrupted(signal.SIGTERM, hint="run it again"))
     with pytest.raises(Interrupted) as raised:
-        keeper._answer_failure(ServerFault(2013, "lost", where="feed"))
+        keeper._answer_failure(asked, ServerFault(2013, "lost", where="feed"))
     assert "spirit-py revert still swaps back" in raised.value.hint
-    assert (saved, answered) == (["here"], [])
+    assert (saved, asked.ended) == (["here"], False)
 
 
 def test_nothing_is_held_back_where_the_tables_were_swapped_back_before():
@@ -114,7 +113,7 @@ def test_a_way_back_that_is_still_there_is_not_called_lost(monkeypatch, fault, c
     """The page of a lost one says that the old table may be dropped."""
     process: Any = SimpleNamespace(stop=StopSwitch(), tell=untold)
     keeper = Keeper(process, RECORD)
-    monkeypatch.setattr(keeper._mailbox, "save", lambda _position: None)
+    monkeypatch.setattr(keeper._record, "save", lambda _position: None)
     feed = SimpleNamespace(position=lambda: "here")
     same = SimpleNamespace(take_over=lambda: False)
     monkeypatch.setattr(keeper, "_pairs", [SimpleNamespace(feed=feed, tables=same)])

@@ -1,8 +1,4 @@
-"""The mailbox between the process that runs reverse replication and those that ask for a revert.
-
-The record is a row of the checkpoint table; requests and answers are in the table of the requests
-(:mod:`spirit_py.checkpoint.queue`).
-"""
+"""The record of reverse replication, as the process that runs it keeps it up to date."""
 
 from __future__ import annotations
 
@@ -14,20 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.old_table import OldTableRecord
-from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.requests import DONE, REVERT, WORKING, Answer
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
-from spirit_py.events.control import ControlRefused
-from spirit_py.events.event import Event
+from spirit_py.errors import ServerFault
 from spirit_py.migration.reverse.feed import require_definitions
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.renewed import RenewedSession
 from spirit_py.mysql.retry import retrying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from spirit_py.migration.job import Job
     from spirit_py.mysql.session import Session
@@ -38,14 +30,12 @@ _LOG = logging.getLogger(__name__)
 WRITE_SECONDS: Final = 50.0
 """Seconds between two writes of the position."""
 _READ_SECONDS: Final = 10
-_ANSWER_SECONDS: Final = 15.0
-"""How long a finished revert waits until its answer was read, before the table is dropped."""
 #: Tries of a step after the swap back.
 _LAST_TRIES: Final = 8
 
 
-class RevertMailbox:
-    """The side of the process that runs reverse replication; used by one thread.
+class KeptRecord:
+    """Writes the record, and what is left to do when reverse replication ends; for one thread.
 
     Its session is opened again when it was lost: only what must be written raises.
 
@@ -56,14 +46,9 @@ class RevertMailbox:
     def __init__(self, job: Job, record: ReverseRecord) -> None:
         self._job = job
         self._checkpoint = CheckpointTable(*record.home)
-        self._queue = RequestQueue(*record.home)
         self.record = record
         self._session = RenewedSession(lambda: job.session("keep", read_timeout=_READ_SECONDS))
         self._written_at = time.monotonic()
-        self._asked: Asked
-        self._answer: Answer
-
-    # -- the record
 
     def seconds_left(self) -> float:
         """Ask the server, by whose clock the end is noted; below 0 when it is over."""
@@ -136,90 +121,24 @@ class RevertMailbox:
             tries=_LAST_TRIES,
         )
 
-    # -- requests and answers
-
-    def requested(self, position: Callable[[], str]) -> Asked | None:
-        """Claim the request of a revert that waits; write the position when it is time.
+    def keep_up(self, position: Callable[[], str]) -> None:
+        """Write the position when it is time, and look at the definitions.
 
         A server that is away for a while is waited for by the feed, which gives up in its time.
 
         Raises:
             SchemaChanged: another session changed a definition.
         """
+        if time.monotonic() - self._written_at < WRITE_SECONDS:
+            return
         try:
-            if time.monotonic() - self._written_at >= WRITE_SECONDS:
-                self.write(position=position())
-                require_definitions(self._session.session(), self.record.tables)
-            return next(self._claimed(self._session.session()), None)
+            self.write(position=position())
+            require_definitions(self._session.session(), self.record.tables)
         except ServerFault as fault:
-            self._session.close()
+            self.close()
             if disposition(fault) is Disposition.FATAL:
                 raise
-            _LOG.info("could not look for a request: %s", fault.message)
-            return None
-
-    def _claimed(self, session: Session) -> Iterator[Asked]:
-        """Yield the requests of reverts that still wait, each claimed; answer the others."""
-        for asked in self._queue.waiting(session):
-            if not isinstance(asked, Asked) or asked.request.verb != REVERT:
-                continue
-            if not self._queue.claim(session, asked.number):
-                continue
-            if asked.who:
-                yield asked
-                continue
-            text = "a request of a spirit-py revert that no longer waits is not carried out"
-            self._job.tell(
-                ControlRefused(
-                    said=text,
-                    verb=REVERT,
-                    arguments=dict(asked.request.arguments),
-                    reason="it no longer waits",
-                )
-            )
-            error = MigrationFailure(text, hint="run spirit-py revert again")
-            self._queue.answer(session, asked.number, Answer.of_error(asked.request.token, error))
-
-    def accept(self, asked: Asked) -> None:
-        """Begin to answer: from now on the asking process gets every message of this one."""
-        self._asked = asked
-        self._answer = Answer(token=asked.request.token, state=WORKING, said=())
-        self._job.follow(self._relay)
-
-    def _relay(self, happened: object) -> None:
-        if isinstance(happened, Event) and happened.has_line:
-            self._put(replace(self._answer, said=(*self._answer.said, happened.line)))
-
-    def _put(self, answer: Answer) -> None:
-        self._answer = answer
-        number = self._asked.number
-        self._try(lambda session: self._queue.answer(session, number, answer), "no answer written")
-
-    def fail(self, error: SpiritError) -> None:
-        """Answer that the revert failed."""
-        self._job.unfollow(self._relay)
-        self._put(Answer.of_error(self._answer.token, error))
-
-    def done(self) -> None:
-        """Answer that the revert was made; wait for a while until the answers were read."""
-        self._job.unfollow(self._relay)
-        self._put(replace(self._answer, state=DONE))
-        answered = [self._asked]
-        until, stop = time.monotonic() + _ANSWER_SECONDS, self._job.stop
-        while time.monotonic() < until and not stop.requested:
-            if self._try(lambda session: self._all_read(session, answered), "no look at requests"):
-                return
-            stop.wait(0.1)
-
-    def _all_read(self, session: Session, answered: list[Asked]) -> bool:
-        """Whether nobody waits any more; answer each revert that asked meanwhile."""
-        for asked in self._claimed(session):
-            answered.append(asked)
-            answer = replace(self._answer, token=asked.request.token)
-            self._queue.answer(session, asked.number, answer)
-        return not any(self._queue.who_waits(session, asked.request) for asked in answered)
-
-    # -- the session
+            _LOG.info("the position of reverse replication is not written: %s", fault.message)
 
     def _try(
         self,
@@ -245,6 +164,5 @@ class RevertMailbox:
             return None
 
     def close(self) -> None:
-        """End relaying and the session."""
-        self._job.unfollow(self._relay)
+        """End the session; the next write has another one."""
         self._session.close()
