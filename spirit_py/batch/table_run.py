@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
+from spirit_py.migration.facts import TablesChanged
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
-from spirit_py.migration.state import TablesChanged
 from spirit_py.mysql.access import explain_access
 from spirit_py.mysql.faults import server_away
 from spirit_py.status.report import MigrationReport, versions

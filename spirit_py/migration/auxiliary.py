@@ -14,7 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritError
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
-from spirit_py.migration.state import RecordStays, StaysResumable, TeardownBegun
+from spirit_py.migration.facts import RecordStays, StaysResumable, TeardownBegun
 from spirit_py.migration.swap.attachments import try_triggers
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes

@@ -12,7 +12,7 @@ from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import HistoryLost, SpiritError
 from spirit_py.events.copy import CheckpointWritten
 from spirit_py.events.run import PhaseEntered
-from spirit_py.migration.state import RecordStays
+from spirit_py.migration.facts import RecordStays
 from spirit_py.mysql.connect import connect
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from spirit_py.copier.last_key import last_copied_key
 from spirit_py.errors import Refusal
 from spirit_py.events.checksum import ChecksumRestarted, ChecksumResumed
 from spirit_py.events.copy import CopyBegun, CopyDone
+from spirit_py.migration.facts import TableCopiedBefore
 from spirit_py.migration.histograms import carry_histograms
 from spirit_py.migration.pair import Pair
-from spirit_py.migration.state import TableCopiedBefore
 from spirit_py.migration.time_left import TableShares
 from spirit_py.mysql.retry import retrying
 from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share

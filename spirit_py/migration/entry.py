@@ -6,9 +6,9 @@ import signal
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
+from spirit_py.migration.facts import StaysResumable
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
-from spirit_py.migration.state import StaysResumable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import MigrationReport, run_begun, told

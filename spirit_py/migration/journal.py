@@ -12,7 +12,7 @@ from spirit_py.phases import PhaseLog
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Event
-    from spirit_py.migration.state import Fact
+    from spirit_py.migration.facts import Fact
     from spirit_py.status.report import MigrationReport
 
 

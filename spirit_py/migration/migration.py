@@ -40,6 +40,7 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
 from spirit_py.migration.doubts import relieved
+from spirit_py.migration.facts import Concluded, IndexBuildPlanned, Rehearsed, TablesChanged
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
@@ -52,7 +53,6 @@ from spirit_py.migration.reverse.phase import (
     run_reverse,
 )
 from spirit_py.migration.shortcuts import change_in_place
-from spirit_py.migration.state import Concluded, IndexBuildPlanned, Rehearsed, TablesChanged
 from spirit_py.migration.swap.deferral import Deferral
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.swap import plan_swap, swap_in_new_tables

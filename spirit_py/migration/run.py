@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.control.settings import SETTINGS
+from spirit_py.migration.facts import Broken, Counted, Fact, WaitsFor
 from spirit_py.migration.figures import Figures
 from spirit_py.migration.job import Job
 from spirit_py.migration.journal import Journal
 from spirit_py.migration.snapshots import Snapshots
-from spirit_py.migration.state import Broken, Counted, Fact, State, WaitsFor
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.earlier_runs import end_own_statements
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.events.event import Event, Gate
     from spirit_py.migration.control.subject import Conversation
+    from spirit_py.migration.state import State
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch

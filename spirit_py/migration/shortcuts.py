@@ -15,7 +15,7 @@ from spirit_py.locks.front import Front
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.policy import LockPolicy
 from spirit_py.locks.turns import LockTurns
-from spirit_py.migration.state import AlterAnswered, AlterSent
+from spirit_py.migration.facts import AlterAnswered, AlterSent
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table

@@ -31,14 +31,38 @@ from spirit_py.events.run import (
     StatementRead,
     Warned,
 )
+from spirit_py.migration.facts import (
+    AlterAnswered,
+    AlterSent,
+    BinlogReaches,
+    Broken,
+    Concluded,
+    Counted,
+    IndexBuildPlanned,
+    IndexesLaidDown,
+    IndexesTried,
+    IndexesUnderWay,
+    OldTablesLeft,
+    RecordStays,
+    Rehearsed,
+    Reverted,
+    StaysResumable,
+    Swapped,
+    SwapPostponed,
+    SwapWanted,
+    TableCopiedBefore,
+    TablesChanged,
+    TeardownBegun,
+    WaitsFor,
+)
 from spirit_py.phases import AFTER_SWAP, TRANSITIONS, Phase, PhaseLog, with_index_build
 from spirit_py.status.report import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spirit_py.cutover.plan import CutoverResult
     from spirit_py.events.event import Event
+    from spirit_py.migration.facts import Fact
     from spirit_py.mysql.tables.identity import Name
     from spirit_py.status.report import MigrationReport
 
@@ -134,154 +158,6 @@ class State:
     def checkpoint_age(self, now: float) -> float | None:
         """Return the seconds since the last checkpoint; None before the first."""
         return None if self.checkpoint_at is None else now - self.checkpoint_at
-
-
-class Fact:
-    """Something that happened, and that only the run itself needs to know."""
-
-
-@dataclass(frozen=True)
-class WaitsFor(Fact):
-    """What is waited for now; empty for nothing."""
-
-    what: str
-
-
-@dataclass(frozen=True)
-class IndexBuildPlanned(Fact):
-    """Whether indexes are built after the copy is decided."""
-
-    built: bool
-
-
-@dataclass(frozen=True)
-class IndexesLaidDown(Fact):
-    """What is done with the indexes of one table, as the report says it."""
-
-    said: str
-
-
-@dataclass(frozen=True)
-class IndexesTried(Fact):
-    """A build of indexes has ended, in whatever way."""
-
-    seconds: float
-    tries: int
-
-
-@dataclass(frozen=True)
-class IndexesUnderWay(Fact):
-    """The part that is built; None where the server does not show it."""
-
-    built: float | None
-
-
-@dataclass(frozen=True)
-class TableCopiedBefore(Fact):
-    """An earlier run has copied all rows of a table."""
-
-    table: Name
-    rows: int
-    chunks: int
-
-
-@dataclass(frozen=True)
-class RecordStays(Fact):
-    """A record that can be resumed from is in the checkpoint table."""
-
-
-@dataclass(frozen=True)
-class Rehearsed(Fact):
-    """What a migration costs was measured, while the new tables were there."""
-
-    figures: dict[str, Any]
-    lines: list[str]
-
-
-@dataclass(frozen=True)
-class Swapped(Fact):
-    """The cutover has ended with a swap."""
-
-    result: CutoverResult
-
-
-@dataclass(frozen=True)
-class TablesChanged(Fact):
-    """The tables are changed; told again by a run that carries on after that."""
-
-
-@dataclass(frozen=True)
-class OldTablesLeft(Fact):
-    """Old tables that stay, in the operator's hands."""
-
-    tables: list[str]
-
-
-@dataclass(frozen=True)
-class Reverted(Fact):
-    """A revert was made."""
-
-
-@dataclass(frozen=True)
-class BinlogReaches(Fact):
-    """For how long the server keeps what a stopped run would read first; None for ever."""
-
-    seconds: float | None
-
-
-@dataclass(frozen=True)
-class AlterSent(Fact):
-    """A change in place is sent, or about to be."""
-
-
-@dataclass(frozen=True)
-class AlterAnswered(Fact):
-    """The outcome of a change in place is known."""
-
-    made: bool
-
-
-@dataclass(frozen=True)
-class SwapPostponed(Fact):
-    """An operator has postponed the swap; its sentinel is there."""
-
-
-@dataclass(frozen=True)
-class SwapWanted(Fact):
-    """Whether an operator wants the swap not to wait for a sentinel of ours."""
-
-    wanted: bool
-
-
-@dataclass(frozen=True)
-class TeardownBegun(Fact):
-    """The run ends: what it keeps or drops is decided next."""
-
-
-@dataclass(frozen=True)
-class StaysResumable(Fact):
-    """The run ends, and the same command carries on."""
-
-
-@dataclass(frozen=True)
-class Counted(Fact):
-    """What parts have counted, by the names of the report."""
-
-    figures: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Concluded(Fact):
-    """The run has come to its end: ``done`` or ``rehearsed``."""
-
-    outcome: str
-
-
-@dataclass(frozen=True)
-class Broken(Fact):
-    """An error has ended the run."""
-
-    error: BaseException
 
 
 Enters: TypeAlias = "Callable[[Any, MigrationReport], dict[str, Any]]"

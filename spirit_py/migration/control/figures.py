@@ -12,7 +12,7 @@ from spirit_py import __version__
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.events.copy import BinlogExpires
 from spirit_py.migration.control.settings import shown
-from spirit_py.migration.state import BinlogReaches
+from spirit_py.migration.facts import BinlogReaches
 from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.run_label import token_of
 from spirit_py.phases import AFTER_SWAP

@@ -10,7 +10,7 @@ from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.errors import UsageFault
 from spirit_py.events.control import SettingsKept
 from spirit_py.migration.control.settings import SETTINGS, read_changes, shown
-from spirit_py.migration.state import SwapWanted
+from spirit_py.migration.facts import SwapWanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

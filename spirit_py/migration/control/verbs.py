@@ -22,7 +22,7 @@ from spirit_py.migration.control.subject import (
     refused,
     require_running,
 )
-from spirit_py.migration.state import SwapPostponed
+from spirit_py.migration.facts import SwapPostponed
 from spirit_py.mysql.global_status import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel

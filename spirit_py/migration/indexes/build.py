@@ -33,8 +33,8 @@ from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import take_from_lost_session
 from spirit_py.locks.policy import LockPolicy
 from spirit_py.locks.turns import LockTurns
+from spirit_py.migration.facts import IndexesTried, IndexesUnderWay
 from spirit_py.migration.indexes.deferred import build_lock
-from spirit_py.migration.state import IndexesTried, IndexesUnderWay
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT

@@ -15,8 +15,8 @@ from spirit_py.checkpoint.record import digest_of
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.events.copy import IndexesPlanned
+from spirit_py.migration.facts import IndexesLaidDown
 from spirit_py.migration.indexes.deferred import DeferredIndexes
-from spirit_py.migration.state import IndexesLaidDown
 from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.new_table import altered_definition, drop_building

@@ -10,9 +10,9 @@ from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
 from spirit_py.events.reverse import ReverseEnded
+from spirit_py.migration.facts import Reverted
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
-from spirit_py.migration.state import Reverted
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable

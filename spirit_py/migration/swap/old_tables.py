@@ -23,7 +23,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.swap import OldTableKept, OldTableWaits
 from spirit_py.migration.auxiliary import drop_checkpoints, drop_sentinels
-from spirit_py.migration.state import OldTablesLeft
+from spirit_py.migration.facts import OldTablesLeft
 from spirit_py.migration.swap.same_tables import FORWARD
 from spirit_py.migration.swap.swapped_out import drop_swapped_out
 from spirit_py.migration.throttling import throttled

@@ -22,8 +22,8 @@ from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.swap import SwapDone
 from spirit_py.locks.policy import LockPolicy
 from spirit_py.migration.doubts import require_settled
+from spirit_py.migration.facts import Swapped
 from spirit_py.migration.histograms import carry_histograms
-from spirit_py.migration.state import Swapped
 from spirit_py.migration.swap.attachments import SwapAttachments
 from spirit_py.migration.swap.same_tables import FORWARD, require_same
 from spirit_py.mysql.tables.identity import identity

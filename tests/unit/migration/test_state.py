@@ -22,8 +22,7 @@ from spirit_py.events.run import (
     Warned,
 )
 from spirit_py.migration import state as module
-from spirit_py.migration.journal import Journal
-from spirit_py.migration.state import (
+from spirit_py.migration.facts import (
     AlterAnswered,
     AlterSent,
     Broken,
@@ -33,15 +32,13 @@ from spirit_py.migration.state import (
     IndexesUnderWay,
     OldTablesLeft,
     Reverted,
-    State,
     StaysResumable,
     Swapped,
     TablesChanged,
-    Wait,
     WaitsFor,
-    apply,
-    validate,
 )
+from spirit_py.migration.journal import Journal
+from spirit_py.migration.state import State, Wait, apply, validate
 from spirit_py.phases import IllegalTransition, Phase
 from spirit_py.status.report import MigrationReport
 
