@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spirit_py.status.snapshot import RunTotals
+from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -176,3 +177,36 @@ def totals_of(figures: Figures) -> RunTotals:
     if throttles is not None:
         counted["throttled"] = throttles.seconds()
     return RunTotals(**counted)
+
+
+def feed_figures(seen: FeedStatistics) -> dict[str, Any]:
+    """Return the figures of a change feed, by the names of a snapshot."""
+    reach = seen.retention if seen.retention is not None and not seen.retention.gone else None
+    return {
+        "pending": seen.pending,
+        "received": seen.received,
+        "applied": seen.applied,
+        "deduplicated": seen.deduplicated,
+        "dropped": seen.dropped_above_high_watermark,
+        "buffered_bytes": seen.buffered_bytes,
+        "feed_lag": seen.lag_seconds,
+        "deduplicated_part": seen.deduplicated / seen.received if seen.received else None,
+        "parked": seen.parked,
+        "binlog_unread": reach.unread_bytes if reach is not None else None,
+        "binlog_older": reach.older_bytes if reach is not None else None,
+        "note": backpressure_note(seen) if seen.backpressure else "",
+    }
+
+
+def backpressure_note(seen: FeedStatistics) -> str:
+    """Return the message that the reader waits, and for how long the binlog is kept (R19)."""
+    text = "the reader waits: the buffers of changes are full"
+    reach = seen.retention
+    if reach is None:
+        return text
+    if reach.gone:
+        return f"{text}; the server has purged the binlog file that it reads"
+    unread = f"{human_bytes(reach.unread_bytes)} of binlog unread"
+    if reach.left is None:
+        return f"{text}; {unread}, which the server keeps"
+    return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
-from spirit_py.phases import Phase
-from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about
+from spirit_py.status.wording import rows_of
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
@@ -229,82 +229,14 @@ class MigrationShown:
 
 def live_lines(live: LiveFigures) -> list[str]:
     """Return the figures of a running process for people, a line each; the unknown is left out."""
+    spent, run = human_seconds(live.phase_elapsed), human_seconds(live.elapsed)
+    settings = ", ".join(f"{name}={text}" for name, text in live.settings.items())
     shown = {
-        "phase": _phase(live),
-        "rows": _rows(live),
-        "speed": _known(
-            live.rate, f"{human_count(live.rate)} rows/s, ETA {human_seconds(live.eta)}"
-        ),
-        "whole run": _rest(live),
-        "chunks": _chunks(live),
-        "changes": _changes(live),
-        "parked": live.parked,
-        "throttle": live.throttled,
+        "phase": f"{live.phase} of {live.table} for {spent}, run for {run}",
+        **{
+            row.label: ", ".join(one.text for one in row.facts) for row in rows_of(live, live.phase)
+        },
         "paused": live.paused,
-        "waiting": _waiting(live),
-        "note": live.note,
-        "settings": ", ".join(f"{name}={text}" for name, text in live.settings.items()),
-        "binlog": _known(
-            live.binlog_left,
-            f"kept for {human_seconds(live.binlog_left)} more from where a stopped run carries on",
-        ),
-        "checkpoint": _known(
-            live.checkpoint_age, f"written {human_seconds(live.checkpoint_age)} ago"
-        ),
+        "settings": settings,
     }
     return [f"  {name:<10} {text}" for name, text in shown.items() if text]
-
-
-def _known(value: float | None, text: str) -> str:
-    return "" if value is None else text
-
-
-def _phase(live: LiveFigures) -> str:
-    spent, run = human_seconds(live.phase_elapsed), human_seconds(live.elapsed)
-    return f"{live.phase} of {live.table} for {spent}, run for {run}"
-
-
-def _rows(live: LiveFigures) -> str:
-    total = of_about(live.rows_total)
-    part = _known(live.fraction, f" ({human_percent(live.fraction)})")
-    unknown = "" if live.fraction is not None else ", how many there are is not known"
-    return _known(live.rows, f"{human_count(live.rows)}{total}{part}{unknown}")
-
-
-def _rest(live: LiveFigures) -> str:
-    if not live.run_eta_parts:
-        return ""
-    whole = f"about {human_seconds(live.run_eta)}" if live.run_eta is not None else "unknown time"
-    # The checkpoint table holds names in their own order.
-    parts = (
-        f"{phase} {'unknown' if seconds is None else f'~{human_seconds(seconds)}'}"
-        for phase in Phase
-        for name, seconds in live.run_eta_parts.items()
-        if name == phase.value
-    )
-    return f"{whole} until {live.run_eta_until} ({', '.join(parts)})"
-
-
-def _chunks(live: LiveFigures) -> str:
-    most = _known(live.tasks_most, f" of {live.tasks_most}")
-    tasks = _known(live.tasks, f", {live.tasks}{most} at a time")
-    seconds = human_seconds(live.chunk_seconds)
-    return _known(live.chunk_rows, f"{human_count(live.chunk_rows)} rows in {seconds}{tasks}")
-
-
-def _waiting(live: LiveFigures) -> str:
-    since = _known(live.waited, f" (for {human_seconds(live.waited)})")
-    return f"{live.waiting_for}{since}" if live.waiting_for else "for nothing"
-
-
-def _changes(live: LiveFigures) -> str:
-    behind = _known(live.feed_lag, f", {human_seconds(live.feed_lag)} behind the server")
-    waiting = f"{human_count(live.pending)} pending ({human_bytes(live.buffered_bytes)})"
-    known = live.received_rate is not None and live.applied_rate is not None
-    rates = (
-        f", {human_count(live.received_rate)}/s in, {human_count(live.applied_rate)}/s applied"
-        if known
-        else ""
-    )
-    part = _known(live.deduplicated_part, f", {human_percent(live.deduplicated_part)} deduplicated")
-    return _known(live.pending, f"{waiting}{behind}{rates}{part}")

@@ -18,18 +18,16 @@ from spirit_py.estimates import (
     seconds_left,
     together,
 )
-from spirit_py.migration.figures import totals_of
+from spirit_py.migration.figures import feed_figures, totals_of
 from spirit_py.migration.state import Wait
 from spirit_py.migration.time_left import Measured, rest_of_run, row_seconds, until
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
-from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.checksum.checker import Checker
-    from spirit_py.contracts import FeedStatistics
     from spirit_py.copier.meter import CopyStatistics
     from spirit_py.migration.figures import Figures
     from spirit_py.mysql.tables.identity import Name
@@ -137,23 +135,9 @@ class Snapshots:
         seen = source.statistics()
         kept = seen.received - seen.deduplicated - seen.dropped_above_high_watermark
         self._backlog.note(now, ChangeCounts(wanted=kept, applied=seen.applied))
-        reach = seen.retention
-        known = reach is not None and not reach.gone
-        return {
-            "pending": seen.pending,
-            "received": seen.received,
-            "applied": seen.applied,
-            "deduplicated": seen.deduplicated,
-            "dropped": seen.dropped_above_high_watermark,
-            "buffered_bytes": seen.buffered_bytes,
-            "feed_lag": seen.lag_seconds,
+        return feed_figures(seen) | {
             "received_rate": self._backlog.received_rate(now),
             "applied_rate": self._backlog.applied_rate(now),
-            "deduplicated_part": seen.deduplicated / seen.received if seen.received else None,
-            "parked": seen.parked,
-            "binlog_unread": reach.unread_bytes if reach is not None and known else None,
-            "binlog_older": reach.older_bytes if reach is not None and known else None,
-            "note": backpressure_note(seen) if seen.backpressure else "",
         }
 
     def _with_backlog(self, now: float, seconds: float | None) -> float | None:
@@ -345,17 +329,3 @@ def _copied_total(seen: CopyStatistics | None) -> tuple[bool, int | None]:
 
 def _name(table: TableSchema) -> tuple[str, str]:
     return table.schema, table.name
-
-
-def backpressure_note(seen: FeedStatistics) -> str:
-    """Return the message that the reader waits, and for how long the binlog is kept (R19)."""
-    text = "the reader waits: the buffers of changes are full"
-    reach = seen.retention
-    if reach is None:
-        return text
-    if reach.gone:
-        return f"{text}; the server has purged the binlog file that it reads"
-    unread = f"{human_bytes(reach.unread_bytes)} of binlog unread"
-    if reach.left is None:
-        return f"{text}; {unread}, which the server keeps"
-    return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"

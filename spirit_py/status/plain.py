@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TextIO
 from spirit_py.events.run import LogLost, ProgressMade, Summary
 from spirit_py.status.event_lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
+from spirit_py.status.wording import in_one_line
 from spirit_py.status.writer import STANDARD_ERROR, LineWriter
-from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about
 
 if TYPE_CHECKING:
     from spirit_py.contracts import Clock
@@ -73,7 +73,8 @@ class PlainReporter:
         figures = {key: value for key, value in vars(snapshot).items() if key not in _NO_FIGURES}
         if snapshot.totals is not None:
             figures["totals"] = dataclasses.asdict(snapshot.totals)
-        self.event(ProgressMade(table=snapshot.table, figures=figures, said=describe(snapshot)))
+        said = in_one_line(snapshot)
+        self.event(ProgressMade(table=snapshot.table, figures=figures, said=said))
 
     def _write(self, line: str) -> None:
         self._writer.write(line, lost=self._lost)
@@ -81,35 +82,3 @@ class PlainReporter:
     def _lost(self, lines: int) -> str:
         event = LogLost(lines=lines)
         return json_line(event) if self._json else text_line(event)
-
-
-def describe(snapshot: MigrationStatus) -> str:
-    """Describe a snapshot in one line: phase, progress, time, and what it waits for."""
-    table = f" {snapshot.table}" if snapshot.table else ""
-    parts = [f"[{snapshot.phase.value}]{table} {human_seconds(snapshot.elapsed)}"]
-    if snapshot.rows is not None:
-        total = of_about(snapshot.rows_total)
-        parts.append(
-            f"{human_count(snapshot.rows)}{total} rows ({human_percent(snapshot.fraction)})"
-        )
-    if snapshot.rate is not None:
-        parts.append(f"{human_count(snapshot.rate)} rows/s, ETA {human_seconds(snapshot.eta)}")
-    if snapshot.run_eta is not None:
-        parts.append(f"about {human_seconds(snapshot.run_eta)} until {snapshot.run_eta_until}")
-    if snapshot.chunk_rows is not None:
-        parts.append(
-            f"chunk {human_count(snapshot.chunk_rows)} rows"
-            f" in {human_seconds(snapshot.chunk_seconds)}"
-        )
-    if snapshot.pending is not None:
-        parts.append(
-            f"{human_count(snapshot.pending)} changes pending"
-            f" ({human_bytes(snapshot.buffered_bytes)})"
-        )
-    if snapshot.pace:
-        parts.append(snapshot.pace)
-    if snapshot.waiting_for:
-        parts.append(f"waiting for {snapshot.waiting_for}")
-    if snapshot.note:
-        parts.append(snapshot.note)
-    return "; ".join(parts)

@@ -24,6 +24,7 @@ from spirit_py.events.reverse import (
 )
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.control.client import LOOK_SECONDS, follow_answer
+from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
 from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
@@ -133,17 +134,15 @@ class Revert(Job):
         """Return what is going on, for the display. No I/O."""
         spent = time.monotonic() - self._began
         feed = self._keeper.feed if self._keeper is not None else None
-        seen = feed.statistics() if feed is not None else None
+        figures = {} if feed is None else feed_figures(feed.statistics())
         return MigrationStatus(
             table=self._name,
             phase=Phase.KEEP,
             elapsed=spent,
             phase_elapsed=spent,
-            pending=seen.pending if seen else None,
-            buffered_bytes=seen.buffered_bytes if seen else None,
-            feed_lag=seen.lag_seconds if seen else None,
             waiting_for=self._waits.what,
             waited=self._waits.seconds(time.monotonic()),
+            **figures,
         )
 
     def completed(self, report: OutcomeReport) -> OutcomeReport:

@@ -17,13 +17,13 @@ from spirit_py.status.display.words import (
     UNICODE,
     Glyphs,
     bar,
-    duration,
     history,
     printable,
     shortened,
 )
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
-from spirit_py.units import human_bytes, human_count, human_percent, of_about
+from spirit_py.status.wording import duration, rows_of
+from spirit_py.units import human_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,21 +34,8 @@ _HISTORY_WIDTH: Final = 24
 _BAR_WIDTH: Final = 60
 #: Lines of one fact that is longer than a line.
 _MOST_LINES: Final = 3
-_WORKING: Final = {
-    Phase.PREFLIGHT: "checking the table and the server",
-    Phase.SHORTCUT: "trying INSTANT and INPLACE",
-    Phase.CREATE: "creating the new table",
-    Phase.COPY: "copying rows",
-    Phase.INDEX: "the server builds indexes",
-    Phase.DRAIN: "applying the changes that wait",
-    Phase.ANALYZE: "the server renews the statistics of the new table",
-    Phase.CHECKSUM: "comparing rows",
-    Phase.SENTINEL: "the cutover is deferred",
-    Phase.CUTOVER: "swapping the tables",
-    Phase.KEEP: "keeping the old table up to date",
-    Phase.GRACE: "the old table is kept for a while",
-    Phase.CLEANUP: "dropping what is not needed any more",
-}
+#: What a batch shows of a table, beside its bar.
+_COMPACT: Final = {"rows", "speed", "whole run", "changes", "waiting"}
 
 
 @dataclass(frozen=True)
@@ -129,135 +116,30 @@ def _steps(seen: MigrationStatus, page: Room) -> Text:
 
 
 def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
-    return [
-        *_work(seen, page),
-        *_rest(seen),
-        *_changes(seen),
-        *_binlog(seen),
-        *_throttle(seen),
-        *_checkpoint(seen),
-        _now(seen),
-        *([Block("note", [Text(printable(seen.note))], 6)] if seen.note else []),
-    ]
+    """Return the bar of the phase's own work, and what is said of the figures."""
+    drawn = seen.rows is not None or seen.fraction is not None
+    blocks = [_work(seen, page)] if drawn else []
+    for row in rows_of(seen, seen.phase.value, pace=seen.pace):
+        facts = [Text(printable(one.text), one.tone) for one in row.facts if not one.drawn]
+        curve = history(seen.history, _HISTORY_WIDTH, page.glyphs.levels)
+        if row.label == "speed" and curve:
+            facts.insert(2, Text(curve, "cyan"))
+        if facts:
+            label = "" if row.label in {"rows", "speed"} else row.label
+            blocks.append(Block(label, facts, row.weight))
+    return blocks
 
 
-def _work(seen: MigrationStatus, page: Room) -> list[Block]:
-    """Return the phase's own work: bar, rows, speed, chunks."""
-    if seen.rows is None and seen.fraction is None:
-        return []
+def _work(seen: MigrationStatus, page: Room) -> Block:
+    """Return the bar, the part that is done, and the end."""
     known = f" {human_percent(seen.fraction):>6}" if seen.fraction is not None else " unknown"
     end = f"  ETA {duration(seen.eta)}" if seen.eta is not None else "  ETA unknown"
     room = page.width - LABEL - 1 - len(known) - max(len(end), 13)
     full, empty = bar(seen.fraction, min(_BAR_WIDTH, room), page.glyphs)
     line = Text.assemble((full, "cyan"), (empty, "dim"), (known, "bold"), end)
-    label = {Phase.COPY: "copy", Phase.INDEX: "indexes"}.get(seen.phase, "checksum")
-    blocks = [Block(label, [line], 9)]
-    if seen.rows is not None:
-        total = of_about(seen.rows_total)
-        if seen.fraction == 1.0:
-            total = ""
-        rows = [Text(f"{human_count(seen.rows)}{total} rows")]
-        if seen.rows_total is None and seen.fraction is None:
-            rows.append(Text("how many there are is not known", "dim"))
-        blocks.append(Block("", rows, 8))
-    speed = []
-    if seen.rate is not None:
-        speed.append(Text(f"{human_count(seen.rate)} rows/s"))
-        if seen.byte_rate is not None:
-            speed.append(Text(f"{human_bytes(seen.byte_rate)}/s"))
-        if drawn := history(seen.history, _HISTORY_WIDTH, page.glyphs.levels):
-            speed.append(Text(drawn, "cyan"))
-    if seen.chunk_rows and seen.chunk_seconds is not None:
-        took = duration(seen.chunk_seconds)
-        speed.append(Text(f"chunks of {human_count(seen.chunk_rows)} in {took}"))
-    if seen.tasks is not None:
-        most = f" of {seen.tasks_most}" if seen.tasks_most is not None else ""
-        speed.append(Text(f"{seen.tasks}{most} tasks"))
-    if speed:
-        blocks.append(Block("", speed, 4))
-    return blocks
-
-
-def _rest(seen: MigrationStatus) -> list[Block]:
-    """Return how long it takes until the swap, and the phases that come before it."""
-    if not seen.run_eta_parts:
-        return []
-    whole = f"about {duration(seen.run_eta)}" if seen.run_eta is not None else "unknown time"
-    facts = [Text(f"{whole} until {seen.run_eta_until}", "" if seen.run_eta is not None else "dim")]
-    for phase, seconds in seen.run_eta_parts.items():
-        if phase not in {seen.phase.value, Phase.CUTOVER.value}:
-            about = f"~{duration(seconds)}" if seconds is not None else "unknown"
-            facts.append(Text(f"{phase} {about}"))
-    return [Block("whole run", facts, 7)]
-
-
-def _changes(seen: MigrationStatus) -> list[Block]:
-    """Return the change feed."""
-    if seen.pending is None:
-        return []
-    lag = "lag unknown" if seen.feed_lag is None else f"{duration(seen.feed_lag)} behind"
-    late = seen.feed_lag is not None and seen.feed_lag > _LATE
-    facts = [
-        Text(f"{human_count(seen.pending)} pending ({human_bytes(seen.buffered_bytes)})"),
-        Text(lag, "yellow" if late else ""),
-    ]
-    if seen.received_rate is not None and seen.applied_rate is not None:
-        rates = (
-            f"{human_count(seen.received_rate)}/s in, {human_count(seen.applied_rate)}/s applied"
-        )
-        facts.append(Text(rates))
-    if seen.deduplicated_part is not None:
-        facts.append(Text(f"{human_percent(seen.deduplicated_part)} deduplicated"))
-    if seen.parked:
-        facts.append(Text(f"parked: {seen.parked}", "yellow"))
-    return [Block("changes", facts, 7)]
-
-
-#: A lag beyond this is worth a colour, seconds.
-_LATE: Final = 10.0
-#: So is a binlog that is kept for less than this.
-_SOON: Final = 6 * 3600.0
-
-
-def _binlog(seen: MigrationStatus) -> list[Block]:
-    """Return how far the binlog reaches."""
-    facts = []
-    if seen.binlog_left is not None:
-        soon = "yellow" if seen.binlog_left < _SOON else ""
-        facts.append(Text(f"kept for {duration(seen.binlog_left)} more", soon))
-    if seen.binlog_older is not None:
-        facts.append(Text(f"{human_bytes(seen.binlog_older)} from the oldest file"))
-    if seen.binlog_unread:
-        facts.append(Text(f"{human_bytes(seen.binlog_unread)} unread"))
-    return [Block("binlog", facts, 2)] if facts else []
-
-
-def _throttle(seen: MigrationStatus) -> list[Block]:
-    """Return what holds the work back, or slows it down."""
-    if seen.throttled:
-        same = seen.throttled == seen.waiting_for
-        why = "holds work back" if same else f"waits for {printable(seen.throttled)}"
-        return [Block("throttle", [Text(why, "yellow")], 7)]
-    if seen.pace:
-        return [Block("throttle", [Text(f"slower: {printable(seen.pace)}")], 5)]
-    if seen.tasks is not None:
-        return [Block("throttle", [Text("none")], 3)]
-    return []
-
-
-def _checkpoint(seen: MigrationStatus) -> list[Block]:
-    """Return when the place was saved from which another run would carry on."""
-    if seen.checkpoint_age is None:
-        return []
-    return [Block("checkpoint", [Text(f"{duration(seen.checkpoint_age)} ago")], 3)]
-
-
-def _now(seen: MigrationStatus) -> Block:
-    """Return what it waits for, or else what it does."""
-    if not seen.waiting_for:
-        return Block("now", [Text(_WORKING.get(seen.phase, seen.phase.value))], 6)
-    waited = "" if seen.waited is None else f" (for {duration(seen.waited)})"
-    return Block("waiting", [Text(f"for {printable(seen.waiting_for)}{waited}", "yellow")], 10)
+    return Block(
+        {Phase.COPY: "copy", Phase.INDEX: "indexes"}.get(seen.phase, "checksum"), [line], 9
+    )
 
 
 # -- a batch
@@ -295,18 +177,12 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
         (known, "bold"),
         end,
     )
-    facts = []
-    if seen.rows is not None:
-        total = of_about(seen.rows_total)
-        facts.append(Text(f"{human_count(seen.rows)}{total} rows"))
-    if seen.rate is not None:
-        facts.append(Text(f"{human_count(seen.rate)} rows/s"))
-    if seen.pending:
-        facts.append(Text(f"{human_count(seen.pending)} pending"))
-    if seen.waiting_for:
-        facts.append(Text(f"waiting for {printable(seen.waiting_for)}", "yellow"))
-    if seen.run_eta is not None:
-        facts.append(Text(f"about {duration(seen.run_eta)} until {seen.run_eta_until}"))
+    facts = [
+        Text(f"waiting {printable(one.text)}" if row.label == "waiting" else one.text, one.tone)
+        for row in rows_of(seen, seen.phase.value)
+        for one in row.facts[:1]
+        if row.label in _COMPACT and one.brief and not one.drawn
+    ]
     if not facts:
         return [first]
     return [first, *_laid_out(Block("", facts), page, indent=2)[:2]]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len, set_cell_size
 
 from spirit_py.status.event_lines import one_line
-from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,13 +47,6 @@ def shortened(text: str, width: int, more: str = UNICODE.more) -> str:
     head = set_cell_size(text, room - room // 2)
     tail = set_cell_size(text[::-1], room // 2)[::-1]
     return f"{head.rstrip()}{more}{tail.lstrip()}"
-
-
-def duration(value: float | None) -> str:
-    """Render a duration; from ten seconds on without a fraction, which nobody reads there."""
-    if value is not None and 10 <= value < 60:
-        return f"{value:.0f}s"
-    return human_seconds(value)
 
 
 def history(values: Sequence[float], width: int, levels: str) -> str:

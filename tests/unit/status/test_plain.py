@@ -38,12 +38,10 @@ def test_progress_lines_are_spaced_but_a_new_phase_shows_at_once():
 
 
 def test_unknown_is_shown_as_unknown():
-    """A figure that is not known is a question mark, never a zero."""
+    """A figure that is not known is said to be, never shown as zero."""
     out = io.StringIO()
     PlainReporter(clock=lambda: 0.0, stream=out).progress(_status(rows=5, rate=2.0, pending=3))
-    assert "ETA ?" in out.getvalue()
-    assert "5 rows (?)" in out.getvalue()
-    assert "3 changes pending (?)" in out.getvalue()
+    assert out.getvalue().endswith("; 5 rows; 2 rows/s, ETA unknown; 3 pending\n")
 
 
 def test_json_lines_parse_and_hold_the_figures():

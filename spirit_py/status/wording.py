@@ -1,0 +1,208 @@
+"""What is said of a migration's figures: rows of a label and short facts (pure).
+
+The live display, the line of a log and ``spirit-py status`` show these facts and no others, each in
+its own form. What is not known is left out, or said to be unknown, and never shown as zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from spirit_py.phases import Phase
+from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spirit_py.progress import MigrationProgress
+    from spirit_py.status.snapshot import MigrationStatus
+
+Tone = Literal["", "dim", "yellow"]
+#: A lag beyond this is worth a colour, seconds.
+_LATE: Final = 10.0
+#: So is a binlog that is kept for less than this.
+_SOON: Final = 6 * 3600.0
+_WORKING: Final = {
+    Phase.PREFLIGHT: "checking the table and the server",
+    Phase.SHORTCUT: "trying INSTANT and INPLACE",
+    Phase.CREATE: "creating the new table",
+    Phase.COPY: "copying rows",
+    Phase.INDEX: "the server builds indexes",
+    Phase.DRAIN: "applying the changes that wait",
+    Phase.ANALYZE: "the server renews the statistics of the new table",
+    Phase.CHECKSUM: "comparing rows",
+    Phase.SENTINEL: "the cutover is deferred",
+    Phase.CUTOVER: "swapping the tables",
+    Phase.KEEP: "keeping the old table up to date",
+    Phase.GRACE: "the old table is kept for a while",
+    Phase.CLEANUP: "dropping what is not needed any more",
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """One fact.
+
+    Attributes:
+        brief: it is in the line of a log, too.
+        drawn: a bar shows it, where there is one.
+    """
+
+    text: str
+    tone: Tone = ""
+    brief: bool = False
+    drawn: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Facts of one subject.
+
+    Attributes:
+        weight: rows of the smallest weight are left out first where there is no room.
+    """
+
+    label: str
+    facts: tuple[Said, ...]
+    weight: int
+
+
+def duration(value: float | None) -> str:
+    """Render a duration; from ten seconds on without a fraction, which nobody reads there."""
+    if value is not None and 10 <= value < 60:
+        return f"{value:.0f}s"
+    return human_seconds(value)
+
+
+def rows_of(seen: MigrationProgress, phase: str, *, pace: str = "") -> list[Row]:
+    """Return what is known, in the order in which it is shown.
+
+    Args:
+        phase: the current phase, by its value.
+        pace: as of :class:`~spirit_py.status.snapshot.MigrationStatus`.
+    """
+    rows = {
+        ("rows", 8): _rows(seen),
+        ("speed", 4): _speed(seen),
+        ("whole run", 7): _rest(seen, phase),
+        ("changes", 7): _changes(seen),
+        ("binlog", 2): _binlog(seen),
+        ("throttle", 7 if seen.throttled else 5 if pace else 3): _throttle(seen, pace),
+        ("checkpoint", 3): _checkpoint(seen),
+        ("waiting", 10) if seen.waiting_for else ("now", 6): _now(seen, phase),
+        ("note", 6): [Said(seen.note, brief=True)] if seen.note else [],
+    }
+    return [Row(label, tuple(facts), weight) for (label, weight), facts in rows.items() if facts]
+
+
+def in_one_line(seen: MigrationStatus) -> str:
+    """Return the facts that a log gets: phase, progress, time, and what is waited for."""
+    table = f" {seen.table}" if seen.table else ""
+    parts = [f"[{seen.phase.value}]{table} {human_seconds(seen.elapsed)}"]
+    for row in rows_of(seen, seen.phase.value, pace=seen.pace):
+        facts = ", ".join(one.text for one in row.facts if one.brief)
+        parts += [f"waiting {facts}" if row.label == "waiting" else facts] if facts else []
+    return "; ".join(parts)
+
+
+def _rows(seen: MigrationProgress) -> Iterator[Said]:
+    if seen.rows is None:
+        return
+    total = "" if seen.fraction == 1.0 else of_about(seen.rows_total)
+    yield Said(f"{human_count(seen.rows)}{total} rows", brief=True)
+    if seen.fraction is not None:
+        yield Said(human_percent(seen.fraction), brief=True, drawn=True)
+    elif seen.rows_total is None:
+        yield Said("how many there are is not known", "dim")
+
+
+def _speed(seen: MigrationProgress) -> Iterator[Said]:
+    if seen.rate is not None:
+        yield Said(f"{human_count(seen.rate)} rows/s", brief=True)
+    if seen.rate is not None and seen.byte_rate is not None:
+        yield Said(f"{human_bytes(seen.byte_rate)}/s")
+    if seen.eta is not None:
+        yield Said(f"ETA {duration(seen.eta)}", brief=True, drawn=True)
+    elif seen.rate is not None:
+        yield Said("ETA unknown", brief=True, drawn=True)
+    if seen.chunk_rows and seen.chunk_seconds is not None:
+        took = duration(seen.chunk_seconds)
+        yield Said(f"chunks of {human_count(seen.chunk_rows)} in {took}", brief=True)
+    if seen.tasks is not None:
+        most = f" of {seen.tasks_most}" if seen.tasks_most is not None else ""
+        yield Said(f"{seen.tasks}{most} tasks")
+
+
+def _rest(seen: MigrationProgress, phase: str) -> Iterator[Said]:
+    """Yield how long it takes until the swap, and the phases that come before it."""
+    if not seen.run_eta_parts:
+        return
+    if seen.run_eta is None:
+        yield Said(f"unknown time until {seen.run_eta_until}", "dim")
+    else:
+        yield Said(f"about {duration(seen.run_eta)} until {seen.run_eta_until}", brief=True)
+    # The checkpoint table holds names in their own order.
+    for one in Phase:
+        if one.value in seen.run_eta_parts and one.value not in {phase, Phase.CUTOVER.value}:
+            seconds = seen.run_eta_parts[one.value]
+            about = f"~{duration(seconds)}" if seconds is not None else "unknown"
+            yield Said(f"{one.value} {about}")
+
+
+def _changes(seen: MigrationProgress) -> Iterator[Said]:
+    """Yield how far the change feed is."""
+    if seen.pending is None:
+        return
+    size = "" if seen.buffered_bytes is None else f" ({human_bytes(seen.buffered_bytes)})"
+    yield Said(f"{human_count(seen.pending)} pending{size}", brief=True)
+    if seen.feed_lag is None:
+        yield Said("lag unknown")
+    else:
+        late: Tone = "yellow" if seen.feed_lag > _LATE else ""
+        yield Said(f"{duration(seen.feed_lag)} behind", late)
+    if seen.received_rate is not None and seen.applied_rate is not None:
+        received, applied = human_count(seen.received_rate), human_count(seen.applied_rate)
+        yield Said(f"{received}/s in, {applied}/s applied")
+    if seen.deduplicated_part is not None:
+        yield Said(f"{human_percent(seen.deduplicated_part)} deduplicated")
+    if seen.parked:
+        yield Said(f"parked: {seen.parked}", "yellow")
+
+
+def _binlog(seen: MigrationProgress) -> Iterator[Said]:
+    """Yield how far the binlog reaches."""
+    if seen.binlog_left is not None:
+        soon: Tone = "yellow" if seen.binlog_left < _SOON else ""
+        yield Said(f"kept for {duration(seen.binlog_left)} more", soon)
+    if seen.binlog_older is not None:
+        yield Said(f"{human_bytes(seen.binlog_older)} from the oldest file")
+    if seen.binlog_unread:
+        yield Said(f"{human_bytes(seen.binlog_unread)} unread")
+
+
+def _throttle(seen: MigrationProgress, pace: str) -> Iterator[Said]:
+    """Yield what holds the work back, or slows it down."""
+    if seen.throttled:
+        same = seen.throttled == seen.waiting_for
+        yield Said("holds work back" if same else f"waits for {seen.throttled}", "yellow")
+    elif pace:
+        yield Said(f"slower: {pace}", brief=True)
+    elif seen.tasks is not None:
+        yield Said("none")
+
+
+def _checkpoint(seen: MigrationProgress) -> Iterator[Said]:
+    """Yield when the place was saved from which another run would carry on."""
+    if seen.checkpoint_age is not None:
+        yield Said(f"{duration(seen.checkpoint_age)} ago")
+
+
+def _now(seen: MigrationProgress, phase: str) -> Iterator[Said]:
+    """Yield what it waits for, or else what it does."""
+    if not seen.waiting_for:
+        working = {one.value: text for one, text in _WORKING.items()}
+        yield Said(working.get(phase, phase))
+        return
+    waited = "" if seen.waited is None else f" (for {duration(seen.waited)})"
+    yield Said(f"for {seen.waiting_for}{waited}", "yellow", brief=True)
