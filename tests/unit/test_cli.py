@@ -347,6 +347,17 @@ def test_a_password_on_the_command_line_is_warned_of(monkeypatch, name):
     assert "list of processes" not in told.output
 
 
+@pytest.mark.parametrize("name", ["password", "target-password"])
+def test_a_password_is_not_asked_for_without_a_terminal(monkeypatch, name):
+    """The question would wait for an answer that cannot come."""
+    monkeypatch.delenv(f"SPIRIT_PY_{name.upper().replace('-', '_')}", raising=False)
+    line = f"checksum --host 127.0.0.1:1 --database shop --table t --target-table s --{name}"
+    found = CliRunner().invoke(cli.main, line.split())
+    assert found.exit_code == 2
+    assert f"--{name} without a value asks for it, and there is no terminal" in found.stderr
+    assert f"set SPIRIT_PY_{name.upper().replace('-', '_')}" in found.stderr
+
+
 def test_a_sigint_before_the_work_has_begun_is_no_defect(monkeypatch):
     """What the signal's own handler raises outside the work ends with 130 as well (R16)."""
 

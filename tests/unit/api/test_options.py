@@ -19,7 +19,10 @@ from spirit_py import cli
 from spirit_py.api import commands
 from spirit_py.api.batches import batch_config_of
 from spirit_py.api.values import argument_name
+from spirit_py.cli.checksum import compare_config
 from spirit_py.cli.migrate import migration_config
+from spirit_py.cli.revert import revert_config
+from spirit_py.cli.watch import watch_config
 from spirit_py.config import MigrationConfig
 from spirit_py.errors import UsageFault
 from spirit_py.options import commands as options
@@ -146,6 +149,28 @@ def test_nothing_given_means_the_defaults_of_the_command_line():
         alter="ADD x INT",
         threads=left_out.threads,
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "config_of", "given"),
+    [
+        ("migrate --database shop --table t --alter FORCE", migration_config, "table alter"),
+        ("revert --database shop --table t", revert_config, "table"),
+        ("watch --database shop", watch_config, ""),
+        (
+            "checksum --host db1 --database shop --table t --target-table s",
+            compare_config,
+            "source table target_database target_table",
+        ),
+    ],
+)
+def test_a_default_of_the_command_line_is_that_of_the_configuration(line, config_of, given):
+    """``--help`` shows what is declared with the option; who makes a configuration, the field's."""
+    name, *words = line.split()
+    with cli.main.commands[name].make_context(name, words) as context:
+        config = config_of(dict(context.params))
+    same = {*given.split(), "database", "connection", "threads"} & set(vars(config))
+    assert config == type(config)(**{one: getattr(config, one) for one in same})
 
 
 @pytest.mark.parametrize(

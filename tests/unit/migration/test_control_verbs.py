@@ -9,7 +9,7 @@ import pytest
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.checkpoint.requests import Request
 from spirit_py.errors import Refusal
-from spirit_py.migration.control.subject import PAUSE
+from spirit_py.migration.control.subject import PAUSE, SET
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.phases import Phase
 from spirit_py.stop import StopSwitch
@@ -29,6 +29,7 @@ class Run:
             swapped_before=False, altering=False, altered=False, phase=Phase.CUTOVER
         )
         self.keeper: object = None
+        self.config = SimpleNamespace()
         self.paused: list[str] = []
         self._swaps = swaps
         self._looks = 0
@@ -78,3 +79,14 @@ def test_a_pause_of_reverse_replication_is_refused_in_a_process_that_did_not_swa
     with pytest.raises(Refusal, match="the swap is made"):
         pause(run)
     assert run.paused[-1] == ""
+
+
+def test_a_limit_of_lag_is_not_set_where_no_replica_is_watched():
+    """``--max-lag 0`` looks at none, and the run has nothing to hold against the limit."""
+    run = Run(swaps=True)
+    run.config = SimpleNamespace(threads=2, max_lag=None)
+    verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
+    session = SimpleNamespace(query=lambda *_: [])
+    asked = Asked(number=1, request=Request.of(SET, {"max-lag": "5s"}), who="me@here")
+    with pytest.raises(Refusal, match=r"started with --max-lag 0, and watches no replica"):
+        verbs.carry_out(session, asked)  # type: ignore[arg-type]
