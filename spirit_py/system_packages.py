@@ -50,16 +50,14 @@ def library_commands() -> tuple[str, ...]:
     return _commands(_LIBRARY)
 
 
-def driver_commands(*, prefix: str, python: str, java: bool) -> tuple[str, ...]:
+def driver_commands(*, prefix: str, python: str) -> tuple[str, ...]:
     """Return the commands that build the driver: the system's packages, then the driver.
 
     Args:
         prefix: where this program is installed (:data:`sys.prefix`), by which pipx is known.
         python: the interpreter that runs this program.
-        java: whether there is a Java already.
     """
-    packages = _BUILD if java else tuple(map(" ".join, zip(_BUILD, _JAVA, strict=True)))
-    return (*_commands(packages), f"then: {install_command(prefix, python)} '{DRIVER}'")
+    return (*_commands(_BUILD), f"then: {install_command(prefix, python)} '{DRIVER}'")
 
 
 def install_command(prefix: str, python: str) -> str:

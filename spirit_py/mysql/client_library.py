@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from typing import Any
 
@@ -40,14 +38,12 @@ def client_version() -> str:
 
 
 def _not_installed() -> Refusal:
-    java = bool(os.environ.get("JAVA_HOME") or shutil.which("java"))
-    also = "" if java else "; a table of more than 256 MB needs Java too, and there is none"
     return Refusal(
         "the MySQL driver mysqlclient is not installed: it is built on this machine, with a"
-        f" compiler and the MySQL client library{also}",
+        " compiler and the MySQL client library",
         hint="run the command for this system, then the last one; spirit-py explain"
         f" {ErrorCode.CLIENT_LIBRARY_MISSING} says how to do without a compiler",
-        details=driver_commands(prefix=sys.prefix, python=sys.executable, java=java),
+        details=driver_commands(prefix=sys.prefix, python=sys.executable),
         error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
     )
 

@@ -12,11 +12,12 @@ a comparison                 on Spark if it is there; a table that is compared s
                              starts is not kept waiting for it
 Spark that does not start,   a warning, and the driver does all the work
 or whose JVM ends
+no Java                      the same; a refusal where the operator names a master
 ===========================  ==============================================================
 
 Spark is started in any case where the operator names a master, and after 15 seconds, because a
-table's size is an estimate. Wrong settings and a missing Java are refused before anything is
-written even where Spark may not be needed, because that turns out only later.
+table's size is an estimate. Wrong settings are refused before anything is written even where Spark
+may not be needed, because that turns out only later.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ long beside a busy server (measured: 17 s until it was there, 5 s more until its
 #: Beside an application one task copies a small table in ten seconds.
 _START_ANYWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
+WITHOUT_JAVA: Final = (
+    "threads of this process copy and compare instead, as fast on this machine; what is lost are"
+    " executors on other machines (--spark-master)"
+)
 _WATCH_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 20.0
 
@@ -84,7 +89,7 @@ class Engines:
         self._stop = stop
         self._warn = warn
         self._spark: GangEngine | None = None
-        #: There is no Java, and the first table was small: no Spark until the end.
+        #: There is no Java: no Spark until the end.
         self._without_java = False
         self._reporting = threading.Lock()
         #: The Spark whose failure is still to be reported.
@@ -105,7 +110,7 @@ class Engines:
         Nothing is waited for. Safe to call again.
 
         Raises:
-            Refusal: for settings that cannot be, and without a usable Java for a larger table.
+            Refusal: for settings that cannot be, and for a master without a usable Java.
         """
         if self._spark is not None or self._without_java:
             return
@@ -113,12 +118,10 @@ class Engines:
         try:
             spark = self._spark = self._unreported = self._factory(self._config)
         except Refusal as refusal:
-            if refusal.error_code is not ErrorCode.JAVA_MISSING or not self._may_be_spared(size):
+            if refusal.error_code is not ErrorCode.JAVA_MISSING or self._config.spark_master:
                 raise
             self._without_java = True
-            self._warn(
-                f"{refusal.message}; a small table is changed without it, by this process alone"
-            )
+            self._warn(f"{refusal.message}; {WITHOUT_JAVA}")
             return
         if known := unprotected(self._config):
             self._warn(known)

@@ -161,7 +161,9 @@ def test_a_missing_java_is_refused_before_an_abandoned_table_is_dropped(
     """What is there may be all that the operator has of a long copy."""
     left = interrupted(db, engine, monkeypatch)
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
-    config = config_for(db, table="t", alter="ADD INDEX (a)", start_afresh=True)
+    config = config_for(
+        db, table="t", alter="ADD INDEX (a)", start_afresh=True, spark_master="local[1]"
+    )
     with pytest.raises(Refusal, match="Spark needs Java"):
         migrate(config, reporter=RecordingReporter())
     assert tables(db) == left

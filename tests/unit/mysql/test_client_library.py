@@ -104,10 +104,3 @@ def test_a_library_that_cannot_be_loaded_is_no_defect_of_this_program(capsys, er
 def test_the_driver_is_added_to_this_installation(prefix, command):
     """Pipx keeps programs apart, so that a plain pip would install it where nobody looks."""
     assert system_packages.install_command(prefix, "/opt/venv/bin/python") == command
-
-
-@pytest.mark.parametrize("java", [True, False])
-def test_java_is_named_with_the_driver_where_it_is_missing(java):
-    """One command installs all that is missing."""
-    lines = system_packages.driver_commands(prefix="/x", python="python", java=java)
-    assert ["jre" in lines[0], "java" in lines[1], "openjdk" in lines[2]] == [not java] * 3

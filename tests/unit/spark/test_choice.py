@@ -123,10 +123,10 @@ def test_a_refusal_of_spark_is_one_of_a_small_table_too(engines):
 
 @pytest.mark.parametrize(
     ("size", "master", "refused"),
-    [(0, "", False), (SMALL_BYTES + 1, "", True), (0, "local[2]", True)],
+    [(0, "", False), (1 << 41, "", False), (0, "local[2]", True)],
 )
-def test_a_missing_java_refuses_what_spark_is_meant_for(size, master, refused):
-    """A small table is copied and compared by the driver, from the beginning to the end."""
+def test_without_java_threads_do_the_work_on_a_table_of_any_size(size, master, refused):
+    """It is copied and compared by the driver, from the beginning to the end; one line says so."""
 
     def refuse(_):
         raise Refusal("no Java", error_code=ErrorCode.JAVA_MISSING)
@@ -139,8 +139,10 @@ def test_a_missing_java_refuses_what_spark_is_meant_for(size, master, refused):
             both.begin(size)
         return
     both.begin(size)
-    assert both.for_comparison(SMALL_BYTES + 1, print) is both.driver
+    assert both.spark is None
+    assert both.for_comparison(1 << 41, print) is both.driver
     assert len(warnings) == 1
+    assert "threads of this process copy and compare instead" in warnings[0]
     both.stop()
 
 
