@@ -6,7 +6,6 @@ Everything here runs in the one thread that called :meth:`Copier.run`, except
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -14,17 +13,14 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar
-from spirit_py.copier.chunk_sql import row_lookup_sql
 from spirit_py.copier.crew import CopyOrder, Crew
 from spirit_py.copier.fence import end_earlier_chunks
+from spirit_py.copier.lost_value import LostValue
 from spirit_py.copier.meter import CopyMeter, CopyStatistics
-from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy, LostValue
-from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
-from spirit_py.mysql.values.lost_values import NULL_REFUSED
 from spirit_py.pace import Work
-from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +30,11 @@ if TYPE_CHECKING:
     from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, Subscription
+    from spirit_py.errors import ValueLost
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
-
-_log = logging.getLogger(__name__)
 
 #: A copy that will end sooner is not handed over to Spark.
 _WORTHWHILE_SECONDS: Final = 2.0
@@ -256,37 +251,6 @@ class Copier:
 
     def _named(self, error: LostValue) -> ValueLost:
         """Name the row of a lost value by its key, where it can still be found."""
-        columns = self._mapping.key_columns
-        details = error.details
-        try:
-            sql = self._lookup_sql(error)
-            found = self._what.query(sql) if sql else []
-        except ServerFault as fault:
-            _log.debug("the row could not be looked up: %s", fault)
-            found = []
-        if found:
-            literals = bound_from_row(columns, found[0]).literals
-            key = ", ".join(
-                f"{column.name} = {literal}"
-                for column, literal in zip(columns, literals, strict=True)
-            )
-            details = (*details, f"in or near the row with {key}")
-        # RENAME TABLE will give the table its original names of constraints again.
-        made, final = (
-            f"'{table.name}_chk_" for table in (self._mapping.target, self._mapping.source)
-        )
-        return ValueLost(error.message.replace(made, final), hint=error.hint, details=details)
-
-    def _lookup_sql(self, error: LostValue) -> str:
-        """Render the query for the row of a lost value; empty when there is no clue."""
         whole = self._chunks.get(error.chunk)
-        chunk = None if whole is None else whole.parts[error.part]
-        pair = next((p for p in self._mapping.pairs if p.new.name == error.column), None)
-        if chunk is None:
-            return ""
-        expressions = key_select_expressions(self._mapping.key_columns)
-        if error.row:
-            return row_lookup_sql(self._mapping, chunk, expressions, row=error.row)
-        if error.code == NULL_REFUSED and pair is not None:
-            return row_lookup_sql(self._mapping, chunk, expressions, null=pair.old.name)
-        return ""
+        part = None if whole is None else whole.parts[error.part]
+        return error.named(self._mapping, part, self._what.query)

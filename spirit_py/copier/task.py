@@ -29,9 +29,9 @@ from spirit_py import points
 from spirit_py.chunk.encoding import decode_chunk, encode_chunk
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
-from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, ValueLost, WorkersLost
+from spirit_py.copier.lost_value import LostValue
+from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLost
 from spirit_py.mysql.access import access_remedy
-from spirit_py.mysql.complaint import read_complaint
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import (
@@ -68,6 +68,10 @@ _SESSION_SECONDS: Final = 86_400
 _TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1, 1), 0)"
 #: 1 while this session still has the lock.
 _RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s) = CONNECTION_ID()"
+_HINT: Final = (
+    "change the row in the source, then run the same command again: it carries on; or change the"
+    " ALTER, which starts from the beginning"
+)
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
 
@@ -138,29 +142,6 @@ class ChunkCopied:
     def decode(cls, text: str) -> Self:
         """Read an answer's text."""
         return cls(**json.loads(text))
-
-
-class LostValue(ValueLost):
-    """A :class:`~spirit_py.errors.ValueLost` with the row of the chunk that it was.
-
-    Attributes:
-        chunk: the chunk's number.
-        part: which of its parts, from 0.
-        code: MySQL's error number.
-        row: counted from 1 in key order within the part, as the server says "at row"; 0 when it
-            does not.
-        column: the new table's column; empty when the server does not name it.
-    """
-
-    def __init__(
-        self, message: str, *, chunk: int, part: int, code: int, row: int, column: str, hint: str
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.code = code
-        self.chunk = chunk
-        self.part = part
-        self.row = row
-        self.column = column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,17 +321,8 @@ class ChunkWriter:
         )
 
     def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:
-        about = read_complaint(text)
-        return LostValue(
-            f"{self._label(chunk)}: {text} (error {code})",
-            chunk=chunk.number,
-            part=part,
-            code=code,
-            column=about.column,
-            row=about.row,
-            hint="change the row in the source, then run the same command again: it carries on; or"
-            " change the ALTER, which starts from the beginning",
-        )
+        message = f"{self._label(chunk)}: {text} (error {code})"
+        return LostValue.of(message, text, chunk=chunk.number, part=part, code=code, hint=_HINT)
 
     def _label(self, chunk: Chunk) -> str:
         source = self._spec.mapping.source

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Resume
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import Refusal, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import evaluation_settings
@@ -37,7 +37,9 @@ from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.preflight.relatives import require_free_relatives
-from spirit_py.spark.settings import local_slots
+from spirit_py.spark.choice import engine_of
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.sql import quote_table
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.stop import StopSwitch
@@ -209,6 +211,8 @@ class _Maker:
         else:
             self._noted.refusals += refusals_of(self._decision, earlier)
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
+        if copied and not self._brief:
+            self._look_for_spark()
         deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
         return Plan(
             server=self._config.connection.address,
@@ -221,6 +225,14 @@ class _Maker:
             warnings=tuple(dict.fromkeys(self._noted.warnings)),
             refusals=self._noted.refused(),
         )
+
+    def _look_for_spark(self) -> None:
+        """Note what keeps Spark from being started, as the migration would meet it."""
+        with self._noted.refusing():
+            spark = engine_of(self._config, SparkEngine)
+            trouble = spark if isinstance(spark, str) else unprotected(self._config)
+            if trouble:
+                self._noted.warnings.append(Note(cause=trouble))
 
     def _tables(self, sampling: StopSwitch | None) -> Iterator[TablePlan]:
         if not self._contexts:
@@ -372,6 +384,9 @@ class _Maker:
                 stop=sampling,
                 limits=(*self._config.max_load, *self._config.critical_load),
             )
+        except ValueLost as lost:
+            self._noted.refusals.append(Remarks.of_error(lost, plain.name))
+            return TimePlan(how="no time is said of what is refused")
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self._decision.record.rows_copied if isinstance(self._decision, Resume) else 0

@@ -21,10 +21,12 @@ from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.copier.chunk_sql import copy_sql
-from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.copier.lost_value import LostValue
+from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.global_status import read_status
+from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.threads import Background
 
@@ -90,6 +92,9 @@ def take_sample(
 ) -> Sample:
     """Measure.
 
+    A value that the new definition does not take is an error here as it is in the copy, whatever
+    was measured before it was met.
+
     Args:
         create: statement that makes the temporary table; empty to copy nothing, and to hash the
             rows of the source as they are.
@@ -97,6 +102,7 @@ def take_sample(
         limits: status variables above which it ends.
 
     Raises:
+        ValueLost: a row does not fit (R10), with its key.
         SpiritError: the server could not be asked.
     """
     began = time.monotonic()
@@ -186,7 +192,8 @@ class _Sampler:
 
     def fail(self, error: BaseException) -> None:
         """Note why a thread ended."""
-        self._error = self._error or error
+        if self._error is None or isinstance(error, ValueLost):
+            self._error = error
 
     def wait(self) -> None:
         """Wait until all threads have ended."""
@@ -197,8 +204,11 @@ class _Sampler:
         """Return what was measured.
 
         Raises:
+            ValueLost: a row does not fit.
             SpiritError: nothing could be.
         """
+        if isinstance(self._error, ValueLost):
+            raise self._error
         pieces = [piece for each in self._pieces.values() for piece in each]
         if not pieces:
             if isinstance(self._error, SpiritError):
@@ -254,8 +264,7 @@ class _Sampler:
         rows = 0
         began = time.monotonic()
         if self._create:
-            with evaluating(session, self._mapping):
-                rows = session.execute(copy_sql(self._mapping, chunk))
+            rows = self._copied(session, chunk)
         copied = time.monotonic()
         if self._plan.staged:
             # The server converts these columns in a staging table; see the estimate.
@@ -268,6 +277,39 @@ class _Sampler:
             self._bytes += rows * (self._mapping.source.row_bytes or 100.0)
         if rows > 0:
             self._pieces[number].append((rows, copied - began, hashed))
+
+    def _copied(self, session: Session, chunk: Chunk) -> int:
+        """Copy a chunk; return its rows.
+
+        Raises:
+            ValueLost: one of them does not fit.
+        """
+        mapping = self._mapping
+        complaint: tuple[int, str] | None = None
+        try:
+            with evaluating(session, mapping):
+                rows = session.execute(copy_sql(mapping, chunk))
+            said = telling(session, mapping.recomputed)
+            complaint = next(((code, text) for _, code, text in said if code != DEPRECATED), None)
+        except ServerFault as fault:
+            if fault.code not in VALUE_ERRORS:
+                raise
+            complaint = (fault.code, fault.text)
+        if complaint is None:
+            return rows
+        code, text = complaint
+        source = mapping.source
+        lost = LostValue.of(
+            f"a value of {source.schema}.{source.name} does not fit: {text} (error {code})",
+            text,
+            chunk=chunk.number,
+            part=0,
+            code=code,
+            hint="change the row, or the ALTER; there may be more of them: the sample reads a part"
+            " of the table",
+        )
+        with self._lock:
+            raise lost.named(mapping, chunk, self._reader.query)
 
 
 def _with_itself(mapping: TableMapping) -> TableMapping:

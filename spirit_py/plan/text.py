@@ -249,9 +249,11 @@ def _note(note: Note, style: Style) -> Iterator[PlanLine]:
 
 def _verdict(plan: Plan) -> PlanLine:
     if plan.refusals:
-        count = len(plan.refusals)
-        return PlanLine(f"refused: {count} reason(s) above; nothing was written", "refusal")
-    done = "nothing was written; spirit-py migrate with the same options does it"
+        first, *others = plan.refusals
+        more = f", and for {len(others)} more reason{'s'[: len(others) - 1]}" if others else ""
+        text = f"would be refused because {first.cause}{more}; nothing was written"
+        return PlanLine(text, "refusal")
+    done = "would run: spirit-py migrate with the same options does it; nothing was written"
     return PlanLine(done, "heading")
 
 

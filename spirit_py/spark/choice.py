@@ -54,12 +54,29 @@ long beside a busy server (measured: 17 s until it was there, 5 s more until its
 #: Beside an application one task copies a small table in ten seconds.
 _START_ANYWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
-WITHOUT_JAVA: Final = (
+_WITHOUT_JAVA: Final = (
     "threads of this process copy and compare instead, as fast on this machine; what is lost are"
     " executors on other machines (--spark-master)"
 )
 _WATCH_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 20.0
+
+
+def engine_of(config: SparkConfig, factory: Callable[[Any], GangEngine]) -> GangEngine | str:
+    """Return Spark, which is not started; or why the work is done without it.
+
+    Args:
+        factory: as of :class:`Engines`.
+
+    Raises:
+        Refusal: for settings that cannot be, and for a master without a usable Java.
+    """
+    try:
+        return factory(config)
+    except Refusal as refusal:
+        if refusal.error_code is not ErrorCode.JAVA_MISSING or config.spark_master:
+            raise
+        return f"{refusal.message}; {_WITHOUT_JAVA}"
 
 
 class Engines:
@@ -115,14 +132,12 @@ class Engines:
         if self._spark is not None or self._without_java:
             return
         self._await_rest()
-        try:
-            spark = self._spark = self._unreported = self._factory(self._config)
-        except Refusal as refusal:
-            if refusal.error_code is not ErrorCode.JAVA_MISSING or self._config.spark_master:
-                raise
+        spark = engine_of(self._config, self._factory)
+        if isinstance(spark, str):
             self._without_java = True
-            self._warn(f"{refusal.message}; {WITHOUT_JAVA}")
+            self._warn(spark)
             return
+        self._spark = self._unreported = spark
         if known := unprotected(self._config):
             self._warn(known)
         if spark.ready or not self._may_be_spared(size):

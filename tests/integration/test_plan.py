@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -138,6 +139,55 @@ def test_all_refusals_are_shown_together_with_the_rest(table: Database) -> None:
     assert "the new unique key u meets duplicates" in causes
     assert all(note["remedy"] for note in plan["refusals"])
     assert plan["tables"][0]["method"]["algorithm"] == "copy"
+
+
+@pytest.mark.parametrize(
+    ("alter", "cause", "key"),
+    [
+        ("MODIFY a TINYINT", "Out of range value for column 'a'", "id = 128"),
+        (
+            "MODIFY note VARCHAR(20) CHARACTER SET latin1 NOT NULL",
+            "Incorrect string value",
+            "id = 9",
+        ),
+        ("ADD CONSTRAINT few CHECK (a < 2900)", "Check constraint 'few' is violated", ""),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_row(
+    table: Database, alter: str, cause: str, key: str
+) -> None:
+    """The sample copies as the migration does, so what it meets would end that after hours."""
+    table.execute("UPDATE t SET note = 'Ω' WHERE id = 9")
+    plan = planned(table, alter, "--no-shortcut", code=2)
+    (note,) = plan["refusals"]
+    assert cause in note["cause"]
+    assert note["code"] == "value-lost"
+    assert note["table"] == f"{table.name}.t"
+    assert key in "\n".join(note["details"])
+    assert plan["tables"][0]["time"]["seconds"] is None
+
+
+def test_the_last_line_says_whether_it_would_run(table: Database) -> None:
+    """Of a refusal with the first cause, which stands above with its remedy."""
+    would = run(table, "plan", "--alter", "ADD COLUMN z INT")
+    assert would.stdout.splitlines()[-1].startswith("would run: spirit-py migrate with the same")
+    refused = run(table, "plan", "--alter", "ADD UNIQUE KEY u (note)")
+    last = refused.stdout.splitlines()[-1]
+    assert last.startswith("would be refused because the new unique key u meets duplicates")
+    assert refused.returncode == 2
+
+
+def test_a_missing_java_is_said(table: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning where threads do the work, a refusal where a Spark master is named."""
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    config = config_for(table, table="t", alter="MODIFY a BIGINT")
+    plan = make_plan(config, sample=False)
+    assert any("JAVA_HOME is /nowhere; threads of this process" in w.cause for w in plan.warnings)
+    assert not plan.refused
+    plan = make_plan(dataclasses.replace(config, spark_master="local[2]"), sample=False)
+    assert [note.code for note in plan.refusals] == ["java-missing"]
+    in_place = dataclasses.replace(config, alter="ADD COLUMN z INT", no_shortcut=False)
+    assert "Java" not in str(make_plan(in_place, sample=False).warnings)
 
 
 def test_a_batch_shows_each_of_its_tables_with_totals(table: Database) -> None:
