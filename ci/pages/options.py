@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from spirit_py.cli import main
-from spirit_py.cli.sections import in_sections
+from spirit_py.cli.groups import in_sections
 
 COMMANDS: Final = dict(main.commands)
 _PREFIX: Final = "SPIRIT_PY"

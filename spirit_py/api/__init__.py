@@ -2,8 +2,7 @@
 
 The command line's declarations are the one list of options: ``options`` types them, ``values``
 reads Python values by them, and the configuration is built by the same functions. ``running`` has a
-run as a context and its events as an iterator, ``commands`` and ``batches`` the functions,
-``forked`` refuses them in a process that was forked beside a run. Users import the names
+run as a context and its events as an iterator, ``commands`` the functions. Users import the names
 from :mod:`spirit_py` itself, which loads this package when one of them is first used.
 
 Nothing here writes to a terminal, configures logging or touches signals. A log record of ours is
@@ -14,14 +13,16 @@ from __future__ import annotations
 
 import logging
 
-from spirit_py.api.batches import BatchFailed, migrate_batch, start_batch
 from spirit_py.api.commands import (
+    BatchFailed,
     checksum_tables,
     cleanup,
     migrate,
+    migrate_batch,
     migration_status,
     plan_migration,
     revert,
+    start_batch,
     start_migration,
 )
 from spirit_py.api.running import Running

@@ -2,17 +2,23 @@
 
 The work has a thread of its own. Leaving the context while it goes on asks it to stop in order, and
 waits for that: what it has done so far is kept, and the same call carries on.
+
+The library refuses to work in a process that was forked beside a run. A fork copies the calling
+thread alone: a lock that another thread held, such as that of a module under import, is never
+released in the child, and the MySQL sessions and the gateway to Spark's JVM are the parent's. A
+process that is forked while no run is under way may use the library.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
-from spirit_py.api.forked import in_fork, note_begin, note_end, refuse_in_fork
-from spirit_py.errors import Stopped
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, Stopped
 from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
 from spirit_py.status.recorders import recorders
@@ -26,6 +32,60 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Event
+
+#: Identities of the runs under way in this process. Sets change at once under the GIL: a lock could
+#: be held in the moment of the fork.
+_UNDER_WAY: Final[set[int]] = set()
+#: The process whose run was under way when this one was forked; empty where none was.
+_FORKED_FROM: Final[list[int]] = []
+
+
+def note_begin(run: object) -> None:
+    """Note that a run is under way.
+
+    Raises:
+        Refusal: this process was forked beside one.
+    """
+    refuse_in_fork()
+    _UNDER_WAY.add(id(run))
+
+
+def note_end(run: object) -> None:
+    """Note that a run has ended."""
+    _UNDER_WAY.discard(id(run))
+
+
+def in_fork() -> bool:
+    """Whether this process was forked beside a run."""
+    return bool(_FORKED_FROM)
+
+
+def refuse_in_fork() -> None:
+    """Refuse to do anything in a process that was forked beside a run.
+
+    Raises:
+        Refusal: with the way.
+    """
+    if _FORKED_FROM:
+        raise Refusal(
+            f"this process was forked while a run of spirit-py was under way in process"
+            f" {_FORKED_FROM[-1]}: a fork has none of its threads, and its locks and connections"
+            " are the other's",
+            hint="begin worker processes before the run, or by"
+            ' multiprocessing.get_context("spawn"), or run the command spirit-py by subprocess',
+            error_code=ErrorCode.FORKED_PROCESS,
+        )
+
+
+def _in_child() -> None:
+    if _UNDER_WAY:
+        _UNDER_WAY.clear()
+        _FORKED_FROM.append(os.getppid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
 
 R = TypeVar("R")
 S = TypeVar("S")

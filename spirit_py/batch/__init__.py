@@ -13,20 +13,15 @@ batch adds what is about all of them:
 ===============  ==============================================================================
 ``patterns``     how ``shop_%.orders`` is read
 ``changes``      which tables are changed, and how; from patterns or from a file
-``plan``         what will be done, with ``definitions`` and ``room``
-``full_plan``    the same as a plan of :mod:`spirit_py.plan`, for ``spirit-py plan``
+``plan``         what will be done; ``planning`` finds it out, for ``spirit-py plan`` too
 ``record``       what the server keeps of the batch, ``store`` reads and writes it
-``resume``       what is done with a table that an earlier run of the batch has begun
-``unfinished``   what is done with a table that another migration has begun
+``trial``        what is done with a table that an earlier run of the batch has begun
 ``slots``        which table begins next, and with how many slots
-``related``      which tables reference each other, and are not migrated at the same time
-``spark``        one Spark for all
-``table_run``    the migration of one table
+``table_run``    the migration of one table, and the Spark of all
 ``batch``        the loop over the tables
 ``report``       each table's report, the totals and the exit code
 ``entry``        from the plan to the report
-``listing``      the batches of a server, for ``spirit-py status``
-``giving_up``    forgets one that nobody will finish, for ``spirit-py cleanup --batch``
+``listing``      batches that are not done, for ``spirit-py status`` and ``cleanup --batch``
 ===============  ==============================================================================
 
 Several tables that must change at one moment are another thing: one migration with one RENAME
@@ -34,6 +29,6 @@ Several tables that must change at one moment are another thing: one migration w
 """
 
 from spirit_py.batch.entry import reported, run_batch
-from spirit_py.batch.plan import plan_batch
+from spirit_py.batch.planning import plan_batch
 
 __all__ = ["plan_batch", "reported", "run_batch"]

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
 from spirit_py.batch.record import TableRecord, TableState, form_of
-from spirit_py.batch.resume import Step, forms_of, step_for
 from spirit_py.batch.slots import Slots, next_table
-from spirit_py.batch.spark import SharedSpark
-from spirit_py.batch.table_run import TableRun
+from spirit_py.batch.table_run import SharedSpark, TableRun
+from spirit_py.batch.trial import Step, forms_of, step_for
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.batch import TableEnded, TableSkipped

@@ -1,57 +1,27 @@
-"""What a batch will do, before anything is written: each table is read and checked.
-
-With what an earlier migration has left beside a table, and whether the server's disk has room for
-the batch as a whole.
-"""
+"""The plan of a batch, with its lines and events, and which definitions differ from most (pure)."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.changes import changes_of, schemas_of
-from spirit_py.batch.definitions import UsualDefinitions
-from spirit_py.batch.record import TableState, batch_name
-from spirit_py.batch.resume import Step, step_for
-from spirit_py.batch.store import find_batch, refuse_others
-from spirit_py.batch.trial import refused_in_trial, trial_session
-from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
-from spirit_py.checkpoint.examination import look
-from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import FeedFailure, Refusal, ServerFault
-from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
-from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.facts import read_facts, require_mysql
-from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.modes import under_modes
-from spirit_py.mysql.processlist import whose
-from spirit_py.mysql.tables.definition import shape_of
-from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.checks.disk_space import free_bytes
-from spirit_py.preflight.copy_certain import copy_is_certain
-from spirit_py.preflight.preflight import check_before_create, prepare
-from spirit_py.sql import quote_table
-from spirit_py.table.names import lock_name
+from spirit_py.batch.record import TableState
+from spirit_py.batch.trial import Step
+from spirit_py.events.batch import BatchPlanned, TablePlanned
+from spirit_py.events.run import Summary
 from spirit_py.units import human_bytes, human_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.record import TableRecord
-    from spirit_py.config import BatchConfig, MigrationConfig
-    from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.facts import ServerFacts
-    from spirit_py.mysql.session import Session
+    from spirit_py.events.event import Tell
     from spirit_py.mysql.tables.identity import Name
-    from spirit_py.preflight.check import PreflightContext
 
-_COPIED = "copied"
-_PERHAPS = "in place if the server can, otherwise copied"
-_ACTIONS = {
+_SHOWN: Final = 6
+ACTIONS = {
     Step.PASS: "changed by an earlier run",
     Step.LOOK: "changed since an earlier run began it, nobody knows by whom: it will fail",
 }
@@ -82,7 +52,7 @@ class PlannedTable:
     @property
     def passed(self) -> bool:
         """Whether an earlier run has changed it, or another did, so that no checks apply."""
-        return self.action in _ACTIONS.values()
+        return self.action in ACTIONS.values()
 
     def lines(self) -> Iterator[str]:
         """Yield the table for people, a line each."""
@@ -178,197 +148,80 @@ class BatchPlan:
         return [*lines, *(f"  {line}" for line in self.room)]
 
 
-def plan_batch(config: BatchConfig) -> BatchPlan:
-    """Read and check all tables; write nothing.
-
-    Raises:
-        Refusal: the server cannot be used, or what is asked for is not clear; a table that cannot
-            be changed is in the plan instead.
-    """
-    connection = config.each.connection
-    with connect_first(connection, role="plan") as session:
-        require_one_server(session, connection)
-        facts = read_facts(session)
-        require_mysql(facts)
-        sql_mode = under_modes(session, facts, config.each.modes).sql_mode
-        changes = changes_of(session, config, sql_mode)
-        name = _name(config, changes)
-        schemas = schemas_of(session, config, changes)
-        table = None if config.each.dry_run else find_batch(session, name, schemas)
-        if table is not None:
-            table.require_server(session, facts.uuid)
-        earlier = None if table is None else table.tables(session)
-        refuse_others(session, name, {change.name for change in changes})
-        with trial_session(config.each) as trials:
-            planner = _Planner(session, trials, config, earlier or {})
-            tables = planner.tables(changes)
-        planned = BatchPlan(
-            name=name,
-            server_uuid=facts.uuid,
-            tables=tables,
-            earlier=earlier,
-            warnings=planner.warnings,
+def tell_plan(plan: BatchPlan, tell: Tell) -> None:
+    """Report the plan, table by table."""
+    tell(
+        BatchPlanned(
+            said=plan.counts(),
+            tables=len(plan.tables),
+            refused=len(plan.refused),
+            left=len(plan.left),
         )
-        sizes = [(one.data_bytes, one.index_bytes) for one in planned.left]
-        room = room_for(sizes, config, facts)
-        return replace(planned, room=room)
-
-
-def _name(config: BatchConfig, changes: list[TableChange]) -> str:
-    """Return the name of the batch; ``--exclude`` and the order of statements do not count."""
-    if config.patterns:
-        of = changes[0].normalized.removeprefix(_head(changes[0]))
-        return batch_name("tables", (config.each.database, of, *config.patterns))
-    return batch_name("statements", (change.normalized for change in changes))
-
-
-def _head(change: TableChange) -> str:
-    return f"ALTER TABLE {quote_table(*change.name)}"
-
-
-class _Planner:
-    """Plans one table after the other, and keeps of each only what the plan shows."""
-
-    def __init__(
-        self,
-        session: Session,
-        trials: Session,
-        config: BatchConfig,
-        earlier: Mapping[Name, TableRecord],
-    ) -> None:
-        self._session = session
-        self._trials = trials
-        self._config = config
-        self._earlier = earlier
-        self._definitions = UsualDefinitions()
-        self.warnings: dict[str, list[str]] = {}
-
-    def tables(self, changes: list[TableChange]) -> tuple[PlannedTable, ...]:
-        """Plan all."""
-        planned = [self._planned(change) for change in changes]
-        return tuple(
-            replace(one, differs=self._definitions.differences(one.change)) for one in planned
-        )
-
-    def _planned(self, change: TableChange) -> PlannedTable:
-        earlier = self._earlier.get(change.name)
-        if earlier is not None and earlier.state == TableState.DONE:
-            return PlannedTable(change=change, done=True, action="done by an earlier run")
-        try:
-            return self._checked(change)
-        except Refusal as refusal:
-            hint = f"hint: {refusal.hint}" if refusal.hint else ""
-            lines = (refusal.message, *refusal.details, hint)
-            return PlannedTable(change=change, refusals=tuple(line for line in lines if line))
-        except (ServerFault, FeedFailure) as fault:
-            if connection_lost(fault):
-                raise
-            return PlannedTable(change=change, refusals=(fault.message,))
-
-    def _checked(self, change: TableChange) -> PlannedTable:
-        config = change.config(self._config.each)
-        earlier = self._earlier.get(change.name)
-        begun = earlier is not None and earlier.state != TableState.PENDING
-        holder = named_lock_holder(self._session, lock_name("migration", *change.name))
-        if holder is not None:
-            raise Refusal(
-                f"another migration of {change} is running ({whose(self._session, holder)})",
-                hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
-                error_code=ErrorCode.ALREADY_RUNNING,
-            )
-        if earlier is not None and begun:
-            step = step_for(self._session, earlier)
-            # Its definition may be the new one, to which the checks do not apply.
-            if step is not Step.MIGRATE:
-                return PlannedTable(change=change, action=_ACTIONS[step])
-        contexts = prepare(self._session, config)
-        source = contexts[0].source
-        certain = copy_is_certain(contexts)
-        action = _COPIED if certain else _PERHAPS
-        # Its checks were made when it began, and do not expect tables that are half copied.
-        if CheckpointTable(*change.name).is_ours(self._session):
-            action = (
-                "carried on, as its checkpoint says"
-                if begun
-                else what_becomes_of_it(self._session, config, contexts)
-            )
-        else:
-            for finding in check_before_create(contexts):
-                remedy = f" ({finding.remedy})" if finding.remedy else ""
-                self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
-            shape = shape_of(source)
-            parsed = contexts[0].statement.parsed
-            refusal = refused_in_trial(self._trials, change.name, shape, change.clauses, parsed)
-            if refusal is not None:
-                raise refusal
-            self._definitions.add(change, shape)
-        return PlannedTable(
-            change=change,
-            action=action,
-            rows=source.estimated_rows,
-            data_bytes=source.data_bytes,
-            index_bytes=source.index_bytes,
-        )
-
-
-def room_for(
-    sizes: Sequence[tuple[int, int]], config: BatchConfig, facts: ServerFacts
-) -> tuple[str, ...]:
-    """Return what is known of the disk.
-
-    Old tables are dropped one after another, so at a time there are only the largest ones of those
-    that run side by side, and all where old tables are kept. The binlog of all stays for as long as
-    the server keeps it.
-
-    Args:
-        sizes: for each table the bytes of its rows and of its indexes.
-
-    Raises:
-        Refusal: the disk is known to be too small for the new tables.
-    """
-    at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
-    largest = sorted((sum(size) for size in sizes), reverse=True)
-    copies = sum(largest[:at_once])
-    binlog = sum(data for data, _ in sizes) if facts.is_on("log_bin") else 0
-    needed = f"{human_bytes(copies)} at a time for new tables, {human_bytes(binlog)} of binlog"
-    free = free_bytes(facts)
-    if free is None:
-        return (f"room: up to {needed}; what is free on the server is unknown from here",)
-    if free < copies:
-        raise Refusal(
-            f"the server has {human_bytes(free)} free where the new tables need"
-            f" {human_bytes(copies)} at a time",
-            hint="free disk space, use a smaller --parallel, or let old tables be dropped",
-            error_code=ErrorCode.NO_DISK_SPACE,
-        )
-    short = free < copies + binlog
-    warning = "; not enough if the server keeps all of the binlog" if short else ""
-    return (f"room: up to {needed}; {human_bytes(free)} are free{warning}",)
-
-
-def what_becomes_of_it(
-    session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
-) -> str:
-    """Return what is done with it, for the plan.
-
-    Raises:
-        Refusal: the operator must look, or agree to drop what is copied.
-        ServerFault: what is there could not be examined.
-        FeedFailure: nor could the binlog.
-    """
-    tables = [(context.schema, context.table) for context in contexts]
-    wanted = Wanted(
-        statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
     )
-    decision = decide(look(session, config.connection, tables), wanted)
-    if isinstance(decision, Refuse | GiveUp):
-        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
-    if isinstance(decision, Afresh):
-        if decision.throws_away and not config.start_afresh:
-            raise Refusal(
-                f"an unfinished migration would be dropped: {decision.reason}",
-                hint=f"to carry on with it: {decision.instead}; to drop it: --start-afresh",
-                error_code=ErrorCode.CANNOT_RESUME,
+    for one in plan.tables:
+        first, *others = one.lines()
+        tell(
+            TablePlanned(
+                said=first.strip(),
+                table=f"{one.change.schema}.{one.change.table}",
+                action=one.action,
+                refusals=list(one.refusals),
             )
-        return f"copied afresh: {decision.reason}" if decision.reason else "copied"
-    return f"carried on: {decision.reason}"
+        )
+        for line in others:
+            tell(Summary(said=line))
+    for line in plan.remarks():
+        tell(Summary(said=line))
+
+
+class UsualDefinitions:
+    """The definitions of the tables that are expected to be alike.
+
+    A definition is kept once, however many tables have it.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Counter[str]] = {}
+        self._of: dict[tuple[str, str], str] = {}
+
+    def add(self, change: TableChange, shape: str) -> None:
+        """Note the definition of a table: its text without the counter."""
+        text = _without_name(shape, change.table)
+        group = self._groups.setdefault(change.alike, Counter())
+        group[text] += 1
+        # The text that is there already, not this one's own copy of it.
+        self._of[change.name] = next(one for one in group if one == text)
+
+    def differences(self, change: TableChange) -> tuple[str, ...]:
+        """Return how a definition differs from the one that most tables have, a line each.
+
+        Where no definition has the majority none of them counts as the usual one.
+        """
+        own = self._of.get(change.name)
+        group = self._groups.get(change.alike)
+        if own is None or group is None:
+            return ()
+        usual, count = group.most_common(1)[0]
+        if own == usual or 2 * count <= group.total():
+            return ()
+        return _differences(own, usual)
+
+
+def _differences(own: str, usual: str) -> tuple[str, ...]:
+    mine, theirs = _lines(own), _lines(usual)
+    found = [f"has {line}" for line in mine if line not in theirs]
+    found += [f"lacks {line}" for line in theirs if line not in mine]
+    more = len(found) - _SHOWN
+    shown = found[:_SHOWN] or ["the order of its columns or keys"]
+    return (*shown, *([f"and {more} more"] if more > 0 else []))
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip().removesuffix(",") for line in text.splitlines()[1:]]
+
+
+def _without_name(shape: str, table: str) -> str:
+    """Return the text without the table's own name, which names of constraints begin with."""
+    quoted = table.replace("`", "``")
+    text = shape.replace(f"CREATE TABLE `{quoted}`", "CREATE TABLE", 1)
+    return text.replace(f"CONSTRAINT `{quoted}_", "CONSTRAINT `_")

@@ -10,7 +10,7 @@ state       written                                 what the same command does
 ==========  ======================================  ============================================
 pending     with the plan                           begins its migration
 running     before its migration begins, with       carries on with the migration's checkpoint;
-            the definition of then                  without one, see :mod:`spirit_py.batch.resume`
+            the definition of then                  without one, see :mod:`spirit_py.batch.trial`
 changed     by the migration, once the table is     has the migration drop what it left, where
             changed, and before it drops the        its checkpoint is there
             checkpoint that proves so

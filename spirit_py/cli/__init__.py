@@ -16,7 +16,6 @@ import click
 
 from spirit_py.cli.configfile import config_option
 from spirit_py.cli.outcome import EXIT_CODES
-from spirit_py.cli.version import version_option
 from spirit_py.cli.wrong_lines import JsonAwareGroup
 
 #: The commands, and what the help of each begins with: they are listed without their modules.
@@ -60,6 +59,15 @@ class Program(JsonAwareGroup):
         click.Group(commands=listed).format_commands(ctx, formatter)
 
 
+def _show_versions(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from spirit_py.migration.versions import runtime_versions
+
+        for name, version in runtime_versions().items():
+            click.echo(f"{name} {version}")
+        context.exit()
+
+
 @click.group(
     "spirit-py",
     cls=Program,
@@ -77,6 +85,13 @@ class Program(JsonAwareGroup):
     help="TOML file of defaults for options; read after /etc/spirit-py/config.toml and"
     " ~/.config/spirit-py/config.toml.",
 )
-@version_option
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_versions,
+    help="Show the versions of this program, of Java and of the libraries, and exit.",
+)
 def main() -> None:
     """Change the schema of a busy MySQL table without blocking it, and prove it."""

@@ -140,7 +140,7 @@ def _read(file: Path) -> str:
 def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
     """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
     from spirit_py.batch import plan_batch, reported, run_batch
-    from spirit_py.batch.plan_events import tell_plan
+    from spirit_py.batch.plan import tell_plan
 
     reporter = shown.through(reporters_of(config.records))
     tell = teller(reporter.event)

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.display import reporters_of
-from spirit_py.cli.groups import options_of
+from spirit_py.cli.display import records_of, reporters_of
+from spirit_py.cli.groups import SectionedCommand, options_of
 from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.records import records_of
-from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import (
     complete,
     connection_of,

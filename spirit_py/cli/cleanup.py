@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from spirit_py.cli.groups import options_of
+from spirit_py.cli.groups import SectionedCommand, options_of
 from spirit_py.cli.lines import tell_out
 from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
-from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import CleanupCommand
@@ -64,7 +63,7 @@ def cleanup(**options: Any) -> None:
 def _give_up(options: dict[str, Any], ask: Callable[[str], bool]) -> NoReturn:
     """Forget a batch."""
     require_batch_alone(options)
-    from spirit_py.batch.giving_up import give_up_batch
+    from spirit_py.batch.listing import give_up_batch
 
     give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=tell_out)
     leave_with(0)

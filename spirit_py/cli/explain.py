@@ -11,10 +11,8 @@ from typing import Final
 import click
 
 import spirit_py
-from spirit_py.cli.error_pages import more_about
-from spirit_py.cli.groups import options_of
-from spirit_py.cli.outcome import ErrorsShown, output_errors
-from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.groups import SectionedCommand, options_of
+from spirit_py.cli.outcome import ErrorsShown, more_about, output_errors
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import UsageFault
 from spirit_py.options.shared import DocsOption

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from spirit_py.cli.sections import EXAMPLE, in_sections
+from spirit_py.cli.groups import EXAMPLE, in_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

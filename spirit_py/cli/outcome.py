@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 import click
 
-from spirit_py.cli.error_pages import more_about
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events.run import LogWritten, RunEnded
@@ -24,6 +23,23 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Event
     from spirit_py.records import LogFormat
     from spirit_py.status.reporters import Reporters
+
+_KEPT: Final = "spirit_py.docs_url"
+
+
+def keep_docs_url(context: click.Context, _parameter: click.Parameter, value: str) -> None:
+    """Keep the address of ``--docs-url`` for :func:`more_about`."""
+    context.meta[_KEPT] = value
+
+
+def more_about(codes: Iterable[str]) -> list[str]:
+    """Return the lines that name the pages about an error, given its codes."""
+    context = click.get_current_context(silent=True)
+    base = str(context.meta.get(_KEPT, "")).rstrip("/") if context else ""
+    codes = list(codes)
+    lines = [f"more: spirit-py explain {' '.join(codes)}"]
+    return lines + [f"more: {base}/errors/{code}.html" for code in codes if base]
+
 
 EXIT_CODES: Final = """\b
 Exit codes:

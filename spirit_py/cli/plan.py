@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from spirit_py.cli.batch import batch_config, is_batch
-from spirit_py.cli.groups import options_of
+from spirit_py.cli.groups import SectionedCommand, options_of
 from spirit_py.cli.migrate import migration_config, settings
 from spirit_py.cli.outcome import ErrorsShown, leave_with, output_errors, show_document
-from spirit_py.cli.sections import SectionedCommand
 from spirit_py.options.commands import PlanCommand
 from spirit_py.status.event_lines import one_line
 
@@ -69,7 +68,7 @@ def _made(options: dict[str, Any]) -> Plan:
 
     sample = options["sample"]
     if is_batch(options):
-        from spirit_py.batch.full_plan import plan_of_batch
+        from spirit_py.batch.planning import plan_of_batch
 
         return plan_of_batch(batch_config(options, settings(options)), sample=sample)
     return make_plan(migration_config(options), sample=sample)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spirit_py.cli.groups import options_of
+from spirit_py.cli.groups import SectionedCommand, options_of
 from spirit_py.cli.outcome import ErrorsShown, leave_with, say, show
-from spirit_py.cli.sections import SectionedCommand
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault

@@ -15,16 +15,13 @@ of the rows is copied into such a table, and hashed, for a few seconds at most.
 ==============  ==================================================================================
 ``model``       the tree of values
 ``make``        reads the server and fills the tree
-``definition``  what the statement makes of the definition, by the server's own answer
+``definition``  what the statement makes of the definition, by the server's own answer; keys
 ``columns``     what happens to each column, and the key
 ``method``      INSTANT, INPLACE or copy, by the rules of :mod:`spirit_py.preflight.instant`
 ``environment`` disk, binlog, replicas, pace, triggers, foreign keys, locks
-``earlier_run`` what an earlier run left, and what becomes of it
-``competitors`` a run that works on the tables now
-``indexes``     which indexes are built after the copy
-``keys``        foreign keys that the server will refuse
+``earlier_run`` what an earlier run left and what becomes of it; who keeps the tables now
 ``sample``      measures; ``estimate`` makes times of that
-``diff``        two definitions as a diff; ``text`` and ``screen`` make the lines
+``text``        the lines, whole and in short
 ==============  ==================================================================================
 
 A refusal does not hide the rest: all that is found is in the plan, each with its remedy.
@@ -32,7 +29,6 @@ A refusal does not hide the rest: all that is found is in the plan, each with it
 
 from spirit_py.plan.make import brief_plan, make_plan
 from spirit_py.plan.model import Plan
-from spirit_py.plan.screen import screen_of
-from spirit_py.plan.text import PlanLine, brief_text, text_of
+from spirit_py.plan.text import PlanLine, brief_text, screen_of, text_of
 
 __all__ = ["Plan", "PlanLine", "brief_plan", "brief_text", "make_plan", "screen_of", "text_of"]

@@ -4,6 +4,8 @@ Two sessions make one each, of which nobody else sees anything: one with the ser
 the table's own name, runs the statement; the other, with the program's settings, gets an empty
 table of the result under the new table's name, on which the checks of preflight run as they do in a
 migration, and into which a sample of rows is copied.
+
+With the foreign keys that the server will surely refuse between the new definitions.
 """
 
 from __future__ import annotations
@@ -12,13 +14,17 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.foreign_keys.server_refusals import KeyedTables, objections
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.tables.definition import read_shape, shape_of, show_generated_key
+from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_generated_key
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.mysql.tables.temporary import TEMPORARY, read_temporary
+from spirit_py.plan.model import Note
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.statement.temporary_form import (
     TemporaryForm,
@@ -29,9 +35,11 @@ from spirit_py.statement.temporary_form import (
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement import AlterStatement
     from spirit_py.table.schema import TableSchema
 
@@ -235,3 +243,43 @@ def _alter(native: SqlSession, sql: str) -> None:
             else f"SET SESSION sql_mode = {string_literal(mode)}"
         )
         raise server_refusal(fault, "the ALTER", modes) from fault
+
+
+def refused_keys(
+    session: SqlSession,
+    contexts: Iterable[PreflightContext],
+    targets: Mapping[Name, TableSchema],
+) -> list[Note]:
+    """Return a refusal for each key that a swap cannot move.
+
+    Args:
+        session: without temporary tables of the names of real ones.
+        targets: the new definitions that are known, by schema and name of their sources.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    known = [one for one in contexts if (one.schema, one.table) in targets]
+    around = dict.fromkeys(
+        key for one in known for key in keys_around(session, one.schema, one.table)
+    )
+    old = {(one.schema, one.table): one.source for one in known}
+    for key in around:
+        for end in (key.child, key.parent):
+            found = None if end in old else read_table(session, *end)
+            if found is not None:
+                old[end] = found
+    altered = known[0].altered if known else {}
+    # Of an altered table whose new definition is not known nothing is said.
+    new = {end: table for end, table in old.items() if end not in altered} | dict(targets)
+    tables = KeyedTables(old=old, new=new, altered=altered)
+    return [
+        Note(
+            cause=cause,
+            remedy=remedy,
+            table=f"{known[0].schema}.{known[0].table}",
+            check="foreign_keys",
+            code=ErrorCode.FOREIGN_KEY,
+        )
+        for cause, remedy in objections(around, tables)
+    ]

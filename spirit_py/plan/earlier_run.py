@@ -1,13 +1,30 @@
-"""What an earlier run left, and what a command does with it: decided, and said in a plan."""
+"""What an earlier run left and what becomes of it; which run or session keeps the tables now.
+
+A plan reads past an ALTER, LOCK TABLES or a backup, and a migration would wait behind each.
+Transactions that are merely open are not among them: they come and go.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.examination import look
+from spirit_py.checkpoint.examination import find_record, look
 from spirit_py.checkpoint.first_record import normal_form
-from spirit_py.plan.model import EarlierRun, Note
+from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
+from spirit_py.checkpoint.live_look import live_of
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import ServerFault
+from spirit_py.locks.front import named
+from spirit_py.locks.look import LockRequest, find_in_front, why_locks_are_unseen
+from spirit_py.locks.named import named_lock_holder
+from spirit_py.mysql.faults import access_denied
+from spirit_py.phases import AFTER_SWAP, Phase
+from spirit_py.plan.model import EarlierRun, Note, RunningRun
+from spirit_py.table.names import lock_name
+from spirit_py.units import human_count, human_percent, human_seconds, of_about
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
 
 
@@ -81,3 +99,139 @@ def goes_on(decision: Decision) -> bool:
 
 def _rows(record: CheckpointRecord | None) -> int | None:
     return None if record is None else record.rows_copied
+
+
+def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> EarlierRun | None:
+    """Return the run that works on one of the tables now; None where none does.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    for context in contexts:
+        name = (context.schema, context.table)
+        holder = named_lock_holder(session, lock_name("migration", *name))
+        if holder is not None:
+            names = {(one.schema, one.table): one.statement for one in contexts}
+            running = _running(session, name, holder, normal_form(names))
+            return EarlierRun(
+                action="running",
+                reason=described(running),
+                rows_copied=running.rows,
+                remedy="spirit-py ctl shows and steers it; wait for its end, or stop it",
+                running=running,
+            )
+    return None
+
+
+def note_of(running: EarlierRun) -> Note:
+    """Return why a migration would be refused beside it."""
+    table = running.running.table if running.running is not None else ""
+    cause = f"another run works on {table} now: {running.reason}"
+    return Note(cause=cause, remedy=running.remedy, table=table, code=ErrorCode.ALREADY_RUNNING)
+
+
+def _running(session: SqlSession, name: Name, holder: int, wanted: str) -> RunningRun:
+    """Return what its process shows of itself; little where it has written nothing yet."""
+    plain = RunningRun(table=".".join(name), session=holder)
+    try:
+        at = find_record(session, name)
+    except UnreadableCheckpoint:
+        return plain
+    live, age = live_of(session, CheckpointTable(*at.home), holder)
+    record = at.record
+    if live is None:
+        return plain
+    return RunningRun(
+        table=plain.table,
+        session=holder,
+        host=live.host,
+        process=live.pid,
+        started_at=record.started_at if record is not None else "",
+        statement=record.statement if record is not None and record.statement != wanted else "",
+        figures_age=age,
+        **{figure: getattr(live, figure) for figure in _FIGURES},
+    )
+
+
+_FIGURES = (
+    "phase", "elapsed", "rows", "rows_total", "fraction", "eta", "run_eta", "run_eta_until",
+    "waiting_for", "paused",
+)  # fmt: skip
+
+
+def working(seen: RunningRun | None) -> str:
+    """Return why a table needs nothing else now: what the run does that works on it."""
+    if seen is None or not seen.phase:
+        return "a run works on it now"
+    if seen.phase in (REVERT, *AFTER_SWAP):
+        return f"a run that has swapped it works on it now, in phase {seen.phase}"
+    if seen.paused:
+        return f"a run works on it now, in phase {seen.phase}, and is {seen.paused}"
+    if seen.phase == Phase.COPY:
+        return "a run that works on it now copies it"
+    return f"a run works on it now, in phase {seen.phase}"
+
+
+def described(seen: RunningRun) -> str:
+    """Return who works, since when, and how far it is."""
+    if not seen.phase:
+        return f"server session {seen.session}; it has written no figures yet"
+    parts = [f"on {seen.host} (process {seen.process}, server session {seen.session})"]
+    if seen.elapsed is not None:
+        begun = f", begun {seen.started_at}" if seen.started_at else ""
+        parts.append(f"for {human_seconds(seen.elapsed)}{begun}")
+    done = ""
+    if seen.rows is not None:
+        total = of_about(seen.rows_total)
+        part = f", {human_percent(seen.fraction)}" if seen.fraction is not None else ""
+        done = f": {human_count(seen.rows)}{total} rows{part}"
+    parts.append(f"in phase {seen.phase}{done}")
+    if (seen.figures_age or 0.0) > STALE_SECONDS:
+        age = human_seconds(seen.figures_age)
+        parts.append(f"no figures for {age}: it hangs, or it cannot write to the server")
+    elif seen.run_eta is not None:
+        parts.append(f"about {human_seconds(seen.run_eta)} until {seen.run_eta_until}")
+    if seen.paused:
+        parts.append(seen.paused)
+    elif seen.waiting_for:
+        parts.append(f"waiting for {seen.waiting_for}")
+    if seen.statement:
+        parts.append(f"with another statement: {' '.join(seen.statement.split())}")
+    return "; ".join(parts)
+
+
+def kept_by_others(session: SqlSession, table: Name) -> Sequence[Note]:
+    """Return who keeps a table for itself, as one warning; none where that cannot be seen.
+
+    Raises:
+        ServerFault: the server could not be asked.
+    """
+    if why_locks_are_unseen(session):
+        return ()
+    try:
+        found = find_in_front(session, LockRequest(tables=[table], defines=True))
+        locked = {one.key for one in find_in_front(session, LockRequest(tables=[table]))}
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return ()
+    keepers = [one for one in found if not one.own and (one.defining or one.table_locks)]
+    if not keepers:
+        return ()
+    name = ".".join(table)
+    if any(one.defining for one in keepers):
+        what = f"{name} is being changed"
+    elif any(one.key in locked for one in keepers):
+        what = f"{name} is locked as a whole"
+    else:
+        # LOCK INSTANCE FOR BACKUP: rows are read and written.
+        what = f"the definition of {name} is kept as it is"
+    return (
+        Note(
+            cause=f"{what} by another session: {named(keepers)}",
+            remedy="wait until it has ended: the locks of a migration wait for it, and a definition"
+            " that changes meanwhile ends the migration",
+            table=name,
+            check="in_front",
+        ),
+    )

@@ -16,13 +16,20 @@ from spirit_py.mysql.modes import choose_modes
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.values.duplicates import search_room
 from spirit_py.plan.columns import columns_of, key_of
-from spirit_py.plan.competitors import kept_by_others, note_of, running_run, working
-from spirit_py.plan.definition import Tried, try_definition
-from spirit_py.plan.earlier_run import earlier_run, examine_and_decide, goes_on, refusals_of
+from spirit_py.plan.definition import Tried, refused_keys, try_definition
+from spirit_py.plan.earlier_run import (
+    earlier_run,
+    examine_and_decide,
+    goes_on,
+    kept_by_others,
+    note_of,
+    refusals_of,
+    running_run,
+    working,
+)
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, TooLong
-from spirit_py.plan.keys import refused_keys
 from spirit_py.plan.method import clauses_of, indexes_of, method_of
 from spirit_py.plan.model import (
     Definition,

@@ -11,8 +11,7 @@ import pytest
 
 from spirit_py import points
 from spirit_py.batch import plan_batch, run_batch
-from spirit_py.batch.giving_up import give_up_batch
-from spirit_py.batch.listing import batches
+from spirit_py.batch.listing import batches, give_up_batch
 from spirit_py.batch.record import TableState
 from spirit_py.batch.store import all_batches
 from spirit_py.batch.table_run import TableRun

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from error_index import INDEX, index
 from spirit_py.checkpoint.requests import Answer
 from spirit_py.cli import main
-from spirit_py.cli.error_pages import more_about
 from spirit_py.cli.explain import PHASES, read_page
+from spirit_py.cli.outcome import more_about
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, SpiritError
 from spirit_py.preflight.check import Severity, refusal_of, refuse

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.cli import SUMMARIES, main
-from spirit_py.cli.sections import SectionedCommand
+from spirit_py.cli.groups import SectionedCommand
 
 #: All but the one that prints scripts, and has no option.
 COMMANDS = sorted(set(main.commands) - {"completion"})

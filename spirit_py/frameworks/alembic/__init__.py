@@ -7,8 +7,8 @@ tables go online, too. The settings are the section ``[spirit_py]`` of ``alembic
 the whole.
 """
 
-from spirit_py.frameworks.alembic.implementation import OnlineMySQLImpl
 from spirit_py.frameworks.alembic.operations import (
+    OnlineMySQLImpl,
     SpiritAlterOp,
     online_alter_table,
     spirit_alter,

@@ -1,4 +1,4 @@
-"""The operations ``op.spirit_alter`` and ``op.online_alter_table``."""
+"""``op.spirit_alter``, ``op.online_alter_table``, and Alembic's own operations on large tables."""
 
 from __future__ import annotations
 
@@ -6,20 +6,63 @@ import contextlib
 import copy
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+import sqlalchemy as sa
+from alembic.ddl.mysql import MySQLImpl
 from alembic.operations import BatchOperations, MigrateOperation, Operations
 from alembic.operations.batch import BatchOperationsImpl
+from sqlalchemy.schema import DDLElement
 
-from spirit_py.frameworks.alembic.changing import change_online, sql_mode_of
-from spirit_py.frameworks.alembic.text import joined, text_of
+from spirit_py.errors import Refusal
+from spirit_py.frameworks.alembic.changing import change_online, goes_online, sql_mode_of
 from spirit_py.sql import quote_identifier
+from spirit_py.statement import parse_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from alembic.runtime.migration import MigrationContext
     from sqlalchemy import Executable
+    from sqlalchemy.engine import Dialect
 
     from spirit_py.options.commands import MigrationArguments
+
+
+def text_of(construct: Executable | str, dialect: Dialect) -> str:
+    """Return the statement that the server would get; empty for what is no DDL or text.
+
+    A driver that takes ``%`` for its own sign gets it twice; the server gets it once.
+    """
+    if isinstance(construct, str):
+        construct = sa.text(construct)
+    if not isinstance(construct, (DDLElement, sa.TextClause)):
+        return ""
+    if isinstance(construct, sa.TextClause) and construct.compile().params:
+        return ""
+    text = str(construct.compile(dialect=dialect)).strip()
+    doubled = getattr(dialect.identifier_preparer, "_double_percents", False)
+    return text.replace("%%", "%") if doubled else text
+
+
+def joined(statements: Iterable[str], schema: str, table: str, *, sql_mode: str) -> str:
+    """Return one ALTER TABLE that does what the statements do one after another.
+
+    Args:
+        sql_mode: of the session, by whose rules the compiler has quoted.
+
+    Raises:
+        Refusal: one of them is no change of this table, or cannot be honoured.
+    """
+    clauses = []
+    for text in statements:
+        (one,) = parse_statement(text, schema or "-", sql_mode=sql_mode)
+        if one.table != table:
+            raise Refusal(
+                f"{text!r} changes table {one.table}, not {table}",
+                hint="change each table in a block of its own",
+            )
+        clauses.append(one.clauses)
+    name = ".".join(quote_identifier(part) for part in (schema, table) if part)
+    return f"ALTER TABLE {name} {', '.join(clauses)}"
 
 
 class HasContext(Protocol):
@@ -165,3 +208,20 @@ class _Collected(BatchOperationsImpl):
             naming_convention=None,
             partial_reordering=(),
         )
+
+
+class OnlineMySQLImpl(MySQLImpl):
+    """Takes the place of Alembic's own for MySQL once it is imported.
+
+    Without thresholds among the settings it does nothing else than that one.
+    """
+
+    __dialect__ = "mysql"
+
+    def _exec(self, construct: Executable | str, *more: Any, **settings: Any) -> Any:
+        """Send a statement to the server, or a change of a large table through this program."""
+        statement = text_of(construct, self.dialect)
+        if statement and goes_online(self, statement):
+            change_online(self, statement, {})
+            return None
+        return super()._exec(construct, *more, **settings)

@@ -17,7 +17,7 @@ import pytest
 import spirit_py
 from spirit_py import cli
 from spirit_py.api import commands
-from spirit_py.api.batches import batch_config_of
+from spirit_py.api.commands import batch_config_of
 from spirit_py.api.values import argument_name
 from spirit_py.cli.checksum import compare_config
 from spirit_py.cli.migrate import migration_config

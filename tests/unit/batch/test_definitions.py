@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.batch.changes import TableChange
-from spirit_py.batch.definitions import UsualDefinitions
+from spirit_py.batch.plan import UsualDefinitions
 
 
 def change(schema, table="t", alike="all"):

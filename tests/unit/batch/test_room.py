@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spirit_py.batch import plan as room
-from spirit_py.batch.plan import room_for
+from spirit_py.batch import planning as room
+from spirit_py.batch.planning import room_for
 from spirit_py.config import BatchConfig, ConnectionOptions, MigrationConfig
 from spirit_py.errors import Refusal
 

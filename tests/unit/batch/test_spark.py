@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.batch.spark import SharedSpark
+from spirit_py.batch.table_run import SharedSpark
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import MigrationFailure
 from tests.kits.engine import ThreadEngine

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.plan.competitors import described, note_of, working
+from spirit_py.plan.earlier_run import described, note_of, working
 from spirit_py.plan.model import EarlierRun, RunningRun
 
 RUN = RunningRun(

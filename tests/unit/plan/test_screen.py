@@ -14,8 +14,7 @@ from spirit_py.plan.model import (
     SizePlan,
     TablePlan,
 )
-from spirit_py.plan.screen import screen_of
-from spirit_py.plan.text import STYLES
+from spirit_py.plan.text import STYLES, screen_of
 
 OLD = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  `a` int,\n  PRIMARY KEY (`id`)\n)"
 NEW = OLD.replace("`a` int", "`a` bigint")

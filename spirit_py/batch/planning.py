@@ -1,0 +1,319 @@
+"""Read and check each table of a batch before anything is written: what it will do.
+
+With what an earlier migration has left of a table, and whether the server's disk has room for the
+batch as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spirit_py.batch.changes import changes_of, schemas_of
+from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
+from spirit_py.batch.record import TableState, batch_name
+from spirit_py.batch.store import find_batch, refuse_others
+from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
+from spirit_py.checkpoint.examination import look
+from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import FeedFailure, Refusal, ServerFault
+from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
+from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.facts import read_facts, require_mysql
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.modes import under_modes
+from spirit_py.mysql.processlist import whose
+from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.plan import Plan, make_plan
+from spirit_py.plan.earlier_run import statement_of
+from spirit_py.plan.model import Note
+from spirit_py.preflight.checks.disk_space import free_bytes
+from spirit_py.preflight.copy_certain import copy_is_certain
+from spirit_py.preflight.preflight import check_before_create, prepare
+from spirit_py.sql import quote_table
+from spirit_py.table.names import lock_name
+from spirit_py.units import human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from spirit_py.batch.changes import TableChange
+    from spirit_py.batch.record import TableRecord
+    from spirit_py.config import BatchConfig, MigrationConfig
+    from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
+    from spirit_py.mysql.session import Session
+    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.plan.model import TablePlan
+    from spirit_py.preflight.check import PreflightContext
+    from spirit_py.stop import StopSwitch
+
+_COPIED = "copied"
+_PERHAPS = "in place if the server can, otherwise copied"
+
+
+def plan_batch(config: BatchConfig) -> BatchPlan:
+    """Read and check all tables; write nothing.
+
+    Raises:
+        Refusal: the server cannot be used, or what is asked for is not clear; a table that cannot
+            be changed is in the plan instead.
+    """
+    connection = config.each.connection
+    with connect_first(connection, role="plan") as session:
+        require_one_server(session, connection)
+        facts = read_facts(session)
+        require_mysql(facts)
+        sql_mode = under_modes(session, facts, config.each.modes).sql_mode
+        changes = changes_of(session, config, sql_mode)
+        name = _name(config, changes)
+        schemas = schemas_of(session, config, changes)
+        table = None if config.each.dry_run else find_batch(session, name, schemas)
+        if table is not None:
+            table.require_server(session, facts.uuid)
+        earlier = None if table is None else table.tables(session)
+        refuse_others(session, name, {change.name for change in changes})
+        with trial_session(config.each) as trials:
+            planner = _Planner(session, trials, config, earlier or {})
+            tables = planner.tables(changes)
+        planned = BatchPlan(
+            name=name,
+            server_uuid=facts.uuid,
+            tables=tables,
+            earlier=earlier,
+            warnings=planner.warnings,
+        )
+        sizes = [(one.data_bytes, one.index_bytes) for one in planned.left]
+        room = room_for(sizes, config, facts)
+        return replace(planned, room=room)
+
+
+def _name(config: BatchConfig, changes: list[TableChange]) -> str:
+    """Return the name of the batch; ``--exclude`` and the order of statements do not count."""
+    if config.patterns:
+        of = changes[0].normalized.removeprefix(_head(changes[0]))
+        return batch_name("tables", (config.each.database, of, *config.patterns))
+    return batch_name("statements", (change.normalized for change in changes))
+
+
+def _head(change: TableChange) -> str:
+    return f"ALTER TABLE {quote_table(*change.name)}"
+
+
+class _Planner:
+    """Plans one table after the other, and keeps of each only what the plan shows."""
+
+    def __init__(
+        self,
+        session: Session,
+        trials: Session,
+        config: BatchConfig,
+        earlier: Mapping[Name, TableRecord],
+    ) -> None:
+        self._session = session
+        self._trials = trials
+        self._config = config
+        self._earlier = earlier
+        self._definitions = UsualDefinitions()
+        self.warnings: dict[str, list[str]] = {}
+
+    def tables(self, changes: list[TableChange]) -> tuple[PlannedTable, ...]:
+        """Plan all."""
+        planned = [self._planned(change) for change in changes]
+        return tuple(
+            replace(one, differs=self._definitions.differences(one.change)) for one in planned
+        )
+
+    def _planned(self, change: TableChange) -> PlannedTable:
+        earlier = self._earlier.get(change.name)
+        if earlier is not None and earlier.state == TableState.DONE:
+            return PlannedTable(change=change, done=True, action="done by an earlier run")
+        try:
+            return self._checked(change)
+        except Refusal as refusal:
+            hint = f"hint: {refusal.hint}" if refusal.hint else ""
+            lines = (refusal.message, *refusal.details, hint)
+            return PlannedTable(change=change, refusals=tuple(line for line in lines if line))
+        except (ServerFault, FeedFailure) as fault:
+            if connection_lost(fault):
+                raise
+            return PlannedTable(change=change, refusals=(fault.message,))
+
+    def _checked(self, change: TableChange) -> PlannedTable:
+        config = change.config(self._config.each)
+        earlier = self._earlier.get(change.name)
+        begun = earlier is not None and earlier.state != TableState.PENDING
+        holder = named_lock_holder(self._session, lock_name("migration", *change.name))
+        if holder is not None:
+            raise Refusal(
+                f"another migration of {change} is running ({whose(self._session, holder)})",
+                hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
+                error_code=ErrorCode.ALREADY_RUNNING,
+            )
+        if earlier is not None and begun:
+            step = step_for(self._session, earlier)
+            # Its definition may be the new one, to which the checks do not apply.
+            if step is not Step.MIGRATE:
+                return PlannedTable(change=change, action=ACTIONS[step])
+        contexts = prepare(self._session, config)
+        source = contexts[0].source
+        certain = copy_is_certain(contexts)
+        action = _COPIED if certain else _PERHAPS
+        # Its checks were made when it began, and do not expect tables that are half copied.
+        if CheckpointTable(*change.name).is_ours(self._session):
+            action = (
+                "carried on, as its checkpoint says"
+                if begun
+                else what_becomes_of_it(self._session, config, contexts)
+            )
+        else:
+            for finding in check_before_create(contexts):
+                remedy = f" ({finding.remedy})" if finding.remedy else ""
+                self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
+            shape = shape_of(source)
+            parsed = contexts[0].statement.parsed
+            refusal = refused_in_trial(self._trials, change.name, shape, change.clauses, parsed)
+            if refusal is not None:
+                raise refusal
+            self._definitions.add(change, shape)
+        return PlannedTable(
+            change=change,
+            action=action,
+            rows=source.estimated_rows,
+            data_bytes=source.data_bytes,
+            index_bytes=source.index_bytes,
+        )
+
+
+def room_for(
+    sizes: Sequence[tuple[int, int]], config: BatchConfig, facts: ServerFacts
+) -> tuple[str, ...]:
+    """Return what is known of the disk.
+
+    Old tables are dropped one after another, so at a time there are only the largest ones of those
+    that run side by side, and all where old tables are kept. The binlog of all stays for as long as
+    the server keeps it.
+
+    Args:
+        sizes: for each table the bytes of its rows and of its indexes.
+
+    Raises:
+        Refusal: the disk is known to be too small for the new tables.
+    """
+    at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
+    largest = sorted((sum(size) for size in sizes), reverse=True)
+    copies = sum(largest[:at_once])
+    binlog = sum(data for data, _ in sizes) if facts.is_on("log_bin") else 0
+    needed = f"{human_bytes(copies)} at a time for new tables, {human_bytes(binlog)} of binlog"
+    free = free_bytes(facts)
+    if free is None:
+        return (f"room: up to {needed}; what is free on the server is unknown from here",)
+    if free < copies:
+        raise Refusal(
+            f"the server has {human_bytes(free)} free where the new tables need"
+            f" {human_bytes(copies)} at a time",
+            hint="free disk space, use a smaller --parallel, or let old tables be dropped",
+            error_code=ErrorCode.NO_DISK_SPACE,
+        )
+    short = free < copies + binlog
+    warning = "; not enough if the server keeps all of the binlog" if short else ""
+    return (f"room: up to {needed}; {human_bytes(free)} are free{warning}",)
+
+
+def what_becomes_of_it(
+    session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
+) -> str:
+    """Return what is done with it, for the plan.
+
+    Raises:
+        Refusal: the operator must look, or agree to drop what is copied.
+        ServerFault: what is there could not be examined.
+        FeedFailure: nor could the binlog.
+    """
+    tables = [(context.schema, context.table) for context in contexts]
+    wanted = Wanted(
+        statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
+    )
+    decision = decide(look(session, config.connection, tables), wanted)
+    if isinstance(decision, Refuse | GiveUp):
+        raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
+    if isinstance(decision, Afresh):
+        if decision.throws_away and not config.start_afresh:
+            raise Refusal(
+                f"an unfinished migration would be dropped: {decision.reason}",
+                hint=f"to carry on with it: {decision.instead}; to drop it: --start-afresh",
+                error_code=ErrorCode.CANNOT_RESUME,
+            )
+        return f"copied afresh: {decision.reason}" if decision.reason else "copied"
+    return f"carried on: {decision.reason}"
+
+
+def plan_of_batch(
+    config: BatchConfig, *, stop: StopSwitch | None = None, sample: bool = True
+) -> Plan:
+    """Return the plan of a batch; write nothing.
+
+    Raises:
+        Refusal: the server cannot be used, or what is asked for is not clear.
+        ServerFault: the connection was lost.
+    """
+    batch = plan_batch(config)
+    made = [
+        (planned, make_plan(planned.change.config(config.each), stop=stop, sample=sample))
+        for planned in batch.tables
+        if not (planned.done or planned.passed)
+    ]
+    plans = [plan for _, plan in made]
+    known = {note.cause for plan in plans for note in plan.refusals}
+    first = plans[0] if plans else Plan(server=config.each.connection.address)
+    return replace(
+        first,
+        together=False,
+        tables=tuple(_shown(planned, one) for planned, plan in made for one in plan.tables),
+        replicas=tuple(dict.fromkeys(line for plan in plans for line in plan.replicas)),
+        pace=tuple(dict.fromkeys(line for plan in plans for line in plan.pace)),
+        warnings=_without_repetition(note for plan in plans for note in plan.warnings),
+        refusals=(
+            *_without_repetition(note for plan in plans for note in plan.refusals),
+            *_of_batch(batch, known),
+        ),
+        batch=tuple(_lines(batch)),
+    )
+
+
+def _shown(planned: PlannedTable, plan: TablePlan) -> TablePlan:
+    return replace(plan, differs=planned.differs)
+
+
+def _without_repetition(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Return notes of one cause once; with the first of its tables."""
+    found: dict[tuple[str, str], Note] = {}
+    for note in notes:
+        found.setdefault((note.cause, note.remedy), note)
+    return tuple(found.values())
+
+
+def _of_batch(batch: BatchPlan, known: set[str]) -> Iterator[Note]:
+    """Yield the refusals that only a batch has."""
+    for planned in batch.refused:
+        cause = planned.refusals[0]
+        if not any(cause == one or one in planned.refusals for one in known) and not (
+            cause.endswith("nothing was written") and known
+        ):
+            remedy = next((x for x in planned.refusals if x.startswith("hint: ")), "")
+            yield Note(cause=cause, remedy=remedy.removeprefix("hint: "), table=str(planned.change))
+
+
+def _lines(batch: BatchPlan) -> Iterator[str]:
+    done = [str(one.change) for one in batch.tables if one.done or one.passed]
+    if done:
+        yield f"{len(done)} table(s) done by an earlier run: {', '.join(done)}"
+    yield from (
+        f"{one}, which an earlier run was to change and has not, is not among them"
+        for one in batch.lost
+    )
+    yield from batch.room
