@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from spirit_py.errors import UsageFault
@@ -211,6 +211,8 @@ class MigrationConfig(RunConfig):
         writes_only_here: the operator states that the table is written through this server alone.
         replicas: ``host`` or ``host:port`` of replicas whose lag is watched; empty for those that
             the server knows.
+        replica_user: account by which replicas are asked; empty for that of the source.
+        replica_password: its password; empty for that of the source.
         max_lag: seconds that a replica may be behind; None for no limit.
         min_free_disk: bytes that stay free where a server on this machine writes; 0 for no limit.
         max_binlog_space: bytes of binary logs at which the work waits; 0 for no limit.
@@ -254,6 +256,8 @@ class MigrationConfig(RunConfig):
     triggers: TriggerMode = "keep"
     writes_only_here: bool = False
     replicas: tuple[str, ...] = ()
+    replica_user: str = ""
+    replica_password: str = field(default="", repr=False)
     max_lag: float | None = DEFAULT_MAX_LAG
     min_free_disk: int = DEFAULT_MIN_FREE
     max_binlog_space: int = 0
@@ -274,6 +278,16 @@ class MigrationConfig(RunConfig):
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     modes: SessionModes = SessionModes()
+
+    @property
+    def replica_account(self) -> ConnectionOptions:
+        """How replicas are reached, but for their addresses."""
+        source = self.connection
+        return replace(
+            source,
+            user=self.replica_user or source.user,
+            password=self.replica_password or source.password,
+        )
 
     def relies_on(self, limit: str) -> bool:
         """Return whether the operator has named a limit, by its field, and not lifted it."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml")
 _ALL: Final = "all"
 #: They have places where other users of the machine cannot read them.
-_SECRETS: Final = ("password", "target_password", "dsn")
+_SECRETS: Final = ("password", "target_password", "replica_password", "dsn")
 
 
 def read_config(

@@ -305,7 +305,10 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
 
 def _begin_rehearsal(run: Run) -> Rehearsal:
     """Begin to measure what the migration costs the server."""
-    rehearsal = Rehearsal(run.config.connection, run.config.replicas, run.stop)
+    config = run.config
+    rehearsal = Rehearsal(
+        config.connection, config.replicas, run.stop, account=config.replica_account
+    )
     run.closing("the rehearsal's meter", rehearsal.stop)
     rehearsal.start()
     return rehearsal

@@ -78,7 +78,9 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
     config = run.config
     heartbeat = "" if checkpoint is None else checkpoint.beat_query
     return LagThrottler(
-        Replicas(config.connection, config.replicas, heartbeat=heartbeat),
+        Replicas(
+            config.connection, config.replicas, account=config.replica_account, heartbeat=heartbeat
+        ),
         run.settings,
         strict=is_strict(config),
         warn=run.warn,

@@ -8,11 +8,12 @@ replication_applier_status_by_worker Table). ``Seconds_Behind_Source`` is not us
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py.errors import HistoryLost, ServerFault
-from spirit_py.mysql.faults import SYNTAX_ERROR
+from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
 
@@ -45,6 +46,11 @@ FROM performance_schema.replication_connection_status c
 LEFT JOIN performance_schema.replication_applier_status a ON a.CHANNEL_NAME = c.CHANNEL_NAME
 LEFT JOIN performance_schema.replication_applier_configuration k
   ON k.CHANNEL_NAME = c.CHANNEL_NAME"""
+_PEERS = """
+SELECT v.VARIABLE_VALUE, t.PROCESSLIST_HOST FROM performance_schema.threads t
+JOIN performance_schema.user_variables_by_thread v ON v.THREAD_ID = t.THREAD_ID
+WHERE t.PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID')
+  AND v.VARIABLE_NAME IN ('replica_uuid', 'slave_uuid')"""
 WITHOUT_FILTER: Final = (
     "take the option out of the server's configuration, restart it, then run again"
 )
@@ -88,7 +94,8 @@ class KnownReplica:
     """A replica that is connected to a source now.
 
     Attributes:
-        host: what it reports (``--report-host``); empty when it reports nothing.
+        host: what it reports (``--report-host``), or else where the session comes from that is sent
+            the binlog for it; empty when neither is known.
     """
 
     server_id: int
@@ -114,12 +121,34 @@ class Channel:
 def known_replicas(session: SqlSession) -> list[KnownReplica]:
     """List the replicas that are connected to this server (REPLICATION SLAVE)."""
     rows = _either(session, "SHOW REPLICAS", "SHOW SLAVE HOSTS")
-    return [
+    found = [
         KnownReplica(
             server_id=int(row[0]), host=str(row[1] or ""), port=int(row[2]), uuid=str(row[4])
         )
         for row in rows
     ]
+    if all(one.host for one in found):
+        return found
+    peers = _peers(session)
+    return [one if one.host else replace(one, host=peers.get(one.uuid, "")) for one in found]
+
+
+def _peers(session: SqlSession) -> dict[str, str]:
+    """Return where replicas are connected from, by ``server_uuid``; none that two claim to be.
+
+    A replica says its uuid in a variable of the session, and its port to the server. Nothing
+    without SELECT on performance_schema.
+    """
+    try:
+        rows = session.query(_PEERS)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return {}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for uuid, host in rows:
+        found[uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)].add(host)
+    return {uuid: str(host) for uuid, (host, *others) in found.items() if host and not others}
 
 
 def readers_of_binlog(session: SqlSession) -> int:

@@ -167,6 +167,12 @@ class WaitOptions(TypedDict, total=False):
         WAIT(parameter="replicas", metavar="HOST[:PORT]"),
         "Replica whose lag is watched; repeatable. [default: those that the server knows]",
     ]
+    replica_user: Annotated[
+        str, WAIT(), "User name on the replicas, which needs no privilege there. [default: --user]"
+    ]
+    replica_password: Annotated[
+        Password, WAIT(), "Its password; asked for without a value. [default: --password]"
+    ]
     throttle_http: Annotated[
         Url,
         WAIT(metavar="URL"),

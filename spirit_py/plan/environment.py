@@ -61,11 +61,11 @@ def _replicas(
     for one in known:
         where = address_of(one.host, one.port)
         if not one.host:
-            yield f"server_id {one.server_id}, which reports no address"
-        elif where in config.replicas or unnamed(config.connection, one.host, one.port):
+            yield f"server_id {one.server_id}, at an address that is not known"
+        elif where in config.replicas or unnamed(config.replica_account, one.host, one.port):
             yield where
         else:
-            yield f"{where}, which it says itself and no verified TLS proves, so it is not asked"
+            yield f"{where}, which no verified TLS proves, so it is not asked"
     named = [name for name in config.replicas if name not in {f"{o.host}:{o.port}" for o in known}]
     yield from (f"{name}, named by --replica" for name in named)
     others = readers_of_binlog(session) - len(known)

@@ -50,7 +50,7 @@ from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.sql import quote_table
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.stop import StopSwitch
-from spirit_py.throttle.option_checks import require_throttlers
+from spirit_py.throttle.option_checks import require_throttlers, unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -220,6 +220,7 @@ class _Maker:
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
         if copied and not self._brief:
             self._look_for_spark()
+            self._look_for_replicas()
         deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
         return Plan(
             server=self._config.connection.address,
@@ -240,6 +241,14 @@ class _Maker:
             trouble = spark if isinstance(spark, str) else unprotected(self._config)
             if trouble:
                 self._noted.warnings.append(Note(cause=trouble))
+
+    def _look_for_replicas(self) -> None:
+        """Note each replica that the migration would not wait for."""
+        with self._noted.refusing():
+            self._noted.warnings += [
+                Note(cause=cause, remedy=remedy, check="replicas")
+                for cause, remedy in unwatched(self._config, self._session)
+            ]
 
     def _tables(self, sampling: StopSwitch | None) -> Iterator[TablePlan]:
         if not self._contexts:

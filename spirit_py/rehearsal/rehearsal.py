@@ -16,7 +16,7 @@ from spirit_py.rehearsal.figures import BinlogMeter, RehearsalFigures, ReplicaFi
 from spirit_py.threads import Background
 from spirit_py.throttle.lag.replica import LOOK_SECONDS
 from spirit_py.throttle.lag.replicas import Replicas
-from spirit_py.throttle.lag.throttler import NAME_OR_PROVE
+from spirit_py.throttle.lag.throttler import NAME, NAME_OR_PROVE, NO_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,6 +61,7 @@ class Rehearsal:
         replicas: Sequence[str] = (),
         stop: StopSwitch | None = None,
         *,
+        account: ConnectionOptions | None = None,
         interval: float = INTERVAL,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -76,6 +77,7 @@ class Rehearsal:
         self._watched = Replicas(
             connection,
             replicas,
+            account=account,
             also_known=True,
             interval=min(interval, LOOK_SECONDS),
             on_look=self._note_replica,
@@ -162,7 +164,7 @@ class Rehearsal:
         silent = (
             ReplicaFigures(
                 address=f"server_id {one.server_id}",
-                trouble="it reports no address; name it with --replica host:port",
+                trouble=f"{NO_ADDRESS}; {NAME}",
             )
             for one in self._watched.silent
             if one.uuid not in known

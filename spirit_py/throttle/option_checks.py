@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.local_disk import written_folders
 from spirit_py.mysql.replication import known_replicas
-from spirit_py.throttle.lag.replicas import address_of, unnamed
-from spirit_py.throttle.lag.throttler import NAME_OR_PROVE
+from spirit_py.throttle.lag.replica import NO_REPLICA
+from spirit_py.throttle.lag.replicas import Replicas, address_of, unnamed
+from spirit_py.throttle.lag.throttler import NAME, NAME_OR_PROVE, NO_ADDRESS, UNPROVED
 from spirit_py.throttle.query import QueryThrottler
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
+
+
+#: For a login at each replica, all at the same time.
+_LOOK_SECONDS: Final = 8.0
+_SEE_IT: Final = (
+    "start it, or correct what it says; --replica for each of the others leaves it out, --max-lag 0"
+    " looks at none; --replica-user and --replica-password name an account of the replicas' own"
+)
 
 
 def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
@@ -38,20 +48,76 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
         silent = [one.server_id for one in known if not one.host]
         if silent:
             raise Refusal(
-                f"--max-lag: replicas report no address (server_id {', '.join(map(str, silent))}),"
-                " so they cannot be watched",
-                hint="name each replica with --replica HOST:PORT, or start it with --report-host",
+                f"--max-lag: where replicas are is not known (server_id"
+                f" {', '.join(map(str, silent))}), so they cannot be watched",
+                hint="name each replica with --replica HOST:PORT, or start it with --report-host;"
+                " an account with SELECT on performance_schema sees where it is connected from",
                 error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
-        unproved = [o for o in known if unnamed(config.connection, o.host, o.port) is None]
+        account = config.replica_account
+        unproved = [o for o in known if unnamed(account, o.host, o.port) is None]
         if unproved:
             raise Refusal(
-                "--max-lag: replicas are known by their own word alone"
-                f" ({', '.join(address_of(o.host, o.port) for o in unproved)}), and no verified TLS"
-                " proves them, so they get no password and cannot be watched",
+                "--max-lag: no verified TLS proves that these replicas are yours"
+                f" ({', '.join(address_of(o.host, o.port) for o in unproved)}), so they get no"
+                " password and cannot be watched",
                 hint=NAME_OR_PROVE,
                 error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
+
+    if not (watches_replicas(config) and is_strict(config)):
+        return
+    if unseen := _unseen(config):
+        which = "; of ".join(f"{where} cannot be watched: {why}" for where, why in unseen)
+        raise Refusal(f"the lag of {which}", hint=_SEE_IT, error_code=ErrorCode.LIMIT_NOT_WATCHABLE)
+
+
+def unwatched(config: MigrationConfig, session: SqlSession) -> list[tuple[str, str]]:
+    """Return what is said of each replica that is not waited for, with what to do.
+
+    Nothing where a replica that cannot be watched is refused (:func:`require_throttlers`).
+
+    Raises:
+        ServerFault: the source did not answer, or the account may not list its replicas.
+    """
+    if is_strict(config) or not watches_replicas(config):
+        return []
+    known = known_replicas(session)
+    found = [
+        (
+            f"the lag of the replica with server_id {one.server_id} is not watched: {NO_ADDRESS}",
+            NAME,
+        )
+        for one in known
+        if not one.host
+    ]
+    for one in known:
+        if one.host and unnamed(config.replica_account, one.host, one.port) is None:
+            where = address_of(one.host, one.port)
+            found.append((f"the lag of replica {where} is not watched: {UNPROVED}", NAME_OR_PROVE))
+    if any(one.host for one in known):
+        found += [
+            (f"the lag of replica {where} is not watched: {why}", _SEE_IT)
+            for where, why in _unseen(config)
+        ]
+    return found
+
+
+def _unseen(config: MigrationConfig) -> list[tuple[str, str]]:
+    """Look once at each replica that is to be watched; return those that cannot be, with why.
+
+    A replica that has stopped is not among them: its lag is known, and waited for.
+    """
+    replicas = Replicas(config.connection, config.replicas, account=config.replica_account)
+    with contextlib.closing(replicas):
+        replicas.look()
+        replicas.settle(_LOOK_SECONDS)
+        states = [(one.address, one.state) for one in replicas.watched()]
+    return [
+        (where, seen.trouble or "it does not answer")
+        for where, seen in states
+        if seen.lost or seen.behind is None or seen.trouble == NO_REPLICA
+    ]
 
 
 def is_strict(config: MigrationConfig) -> bool:

@@ -18,7 +18,7 @@ from spirit_py.plan.environment import replicas_of
 from spirit_py.throttle.lag.replica import NO_REPLICA, Way
 from spirit_py.throttle.lag.replicas import Replicas
 from spirit_py.throttle.lag.throttler import LagThrottler
-from spirit_py.throttle.option_checks import require_throttlers
+from spirit_py.throttle.option_checks import require_throttlers, unwatched
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from tests.fixtures.mysql import connect
 from tests.kits.certificates import Authority
@@ -191,8 +191,8 @@ def test_whoever_registers_as_a_replica_gets_no_password(pair, proved):
         relied = MigrationConfig(connection=pair.options, database="r", named=named)
         with session_at(pair.options, role="test") as session:
             planned = replicas_of(session, relied, copied=True, deferred=False)
-            assert f"{where}, which it says itself" in "".join(planned)
-            with pytest.raises(Refusal, match=f"replicas are known by their own word.*{where}"):
+            assert f"{where}, which no verified TLS proves" in "".join(planned)
+            with pytest.raises(Refusal, match=f"no verified TLS proves that these .*{where}"):
                 require_throttlers(relied, session)
         assert (thief.callers, thief.heard) == (0, b"")
         with watching(proved, strict=False) as seen:
@@ -230,6 +230,80 @@ def test_a_replica_that_the_server_knows_is_found(pair, proved):
         (one,) = seen.replicas.watched()
         assert one.address == f"localhost:{pair.replica.port}"
         until(lambda: seen.look() == "" and one.state.behind is not None, "a look at the replica")
+
+
+def test_a_replica_that_reports_no_address_is_found_where_it_is_connected_from(tmp_path):
+    """By the session that is sent the binlog for it, at its port, and only where TLS proves it.
+
+    Who may not see that session is told so.
+    """
+    authority = Authority(tmp_path)
+    with replicated_pair() as silent, contextlib.ExitStack() as stack:
+        until(silent.listed, "SHOW REPLICAS")
+        where = f"localhost:{silent.replica.port}"
+        shown = authority.sign("servers", "DNS:localhost", named(silent.source.host))
+        for which in ("at", "of"):
+            server = stack.enter_context(server_tls(cast("Any", At(silent, which))))
+            server.show(shown, authority)
+        with watching(silent.options, strict=False) as seen:
+            assert seen.look() == ""
+            assert f"replica {where} is not watched: no verified TLS" in seen.warned[0]
+        proved = replace(silent.options, ssl_mode="VERIFY_CA", tls=material(authority.file))
+        with watching(proved, strict=False) as seen:
+            seen.look()
+            (one,) = seen.replicas.watched()
+            assert one.address == where
+            until(lambda: seen.look() == "" and one.state.behind is not None, "a look")
+        silent.at.execute("CREATE USER blind IDENTIFIED BY 'x'")
+        silent.at.execute("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO blind")
+        blind = replace(proved, user="blind", password="x")
+        with watching(blind, strict=False) as seen:
+            assert seen.look() == ""
+            assert "where it is connected from cannot be seen" in seen.warned[0]
+        relied = MigrationConfig(connection=blind, database="r", named=frozenset({"max_lag"}))
+        with (
+            session_at(blind, role="test") as session,
+            pytest.raises(Refusal, match=r"where replicas are is not known \(server_id 12\)"),
+        ):
+            require_throttlers(relied, session)
+
+
+def test_a_replica_is_asked_with_an_account_of_its_own(pair):
+    """Not the source's: that one may be unknown there."""
+    pair.of.execute("SET SESSION sql_log_bin = 0")
+    pair.of.execute("CREATE USER watcher IDENTIFIED BY 'w'")
+    config = MigrationConfig(
+        connection=options_of(pair.source),
+        database="r",
+        replicas=(pair.named,),
+        replica_user="watcher",
+        replica_password="w",
+    )
+    with session_at(config.connection, role="test") as session:
+        require_throttlers(config, session)
+        refused = replace(config, replica_password="wrong")
+        with pytest.raises(Refusal, match=rf"{pair.named} cannot be watched: Access denied"):
+            require_throttlers(refused, session)
+    pair.of.execute("DROP USER watcher")
+    pair.of.execute("SET SESSION sql_log_bin = 1")
+
+
+def test_who_is_relied_on_and_cannot_be_asked_ends_preflight(pair):
+    """Instead of a migration that stands at 0 %; where nobody relies on it, a plan says so."""
+    itself, nowhere = f"127.0.0.1:{pair.source.port}", "127.0.0.1:1"
+    config = MigrationConfig(connection=pair.options, database="r", replicas=(pair.named, nowhere))
+    with session_at(pair.options, role="test") as session:
+        with pytest.raises(Refusal, match=f"the lag of {nowhere} cannot be watched") as refused:
+            require_throttlers(config, session)
+        assert pair.named not in refused.value.message
+        assert "--replica-user" in refused.value.hint
+        with pytest.raises(Refusal, match=f"{itself} cannot be watched: {NO_REPLICA}"):
+            require_throttlers(replace(config, replicas=(itself,)), session)
+        require_throttlers(replace(config, max_lag=None), session)
+        assert unwatched(config, session) == []
+        ((cause, remedy),) = unwatched(replace(config, replicas=()), session)
+        assert "no verified TLS proves" in cause
+        assert "--replica" in remedy
 
 
 def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair, proved, show):

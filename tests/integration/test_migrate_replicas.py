@@ -139,17 +139,19 @@ def test_the_copy_waits_for_a_replica_that_applies_nothing(table, engine, monkey
     assert_migrated(table, migrating.end())
 
 
-def test_replicas_without_an_address_are_refused_with_max_lag(table, engine):
+def test_replicas_that_nothing_proves_are_refused_with_max_lag(table, engine):
     """They cannot be watched; without the option the run warns of it and goes on."""
     migrating = Migrating(engine, config(table, replicas=()))
-    with pytest.raises(Refusal, match=r"report no address \(server_id 12\)") as caught:
+    with pytest.raises(
+        Refusal, match=r"proves that these replicas are yours \(localhost"
+    ) as caught:
         migrating.end()
     assert "--replica" in caught.value.hint
     table.at.execute("SHOW TABLES FROM r LIKE '\\_t\\_%'")
     assert not table.at.fetchall(), "something was made before the refusal"
     migrating = Migrating(engine, config(table, replicas=(), named=frozenset()))
     report = migrating.end()
-    assert any("reports no address" in text for text in report.warnings)
+    assert any("no verified TLS proves" in text for text in report.warnings)
 
 
 def test_a_replica_that_is_lost_is_waited_for_until_it_is_back(table, engine, monkeypatch):

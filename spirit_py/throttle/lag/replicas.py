@@ -1,6 +1,7 @@
 """The replicas of a server: those that were named, or else those that it knows.
 
-Whoever may replicate (REPLICATION SLAVE) says under which address. So the password goes to an
+Whoever may replicate (REPLICATION SLAVE) says under which address, or connects from one. So the
+password goes to an
 address that nobody named only where TLS proves that it is a server of the operator's: with an
 authority that the operator gave, and a certificate that has the name (R26).
 """
@@ -53,8 +54,9 @@ class Replicas:
     """All replicas that are watched; :meth:`look` by one thread, again and again.
 
     Args:
-        connection: the source; replicas are reached with its account and TLS. Those that
-            nobody named only where TLS proves them: see :func:`unnamed`.
+        connection: the source.
+        account: account and TLS with which replicas are reached; None for those of the source.
+            Replicas that nobody named only where TLS proves them: see :func:`unnamed`.
         named: ``host`` or ``host:port`` of replicas. With any, and without ``also_known``, no other
             is watched.
         also_known: those that the server knows are watched, too.
@@ -68,6 +70,7 @@ class Replicas:
         connection: ConnectionOptions,
         named: Sequence[str] = (),
         *,
+        account: ConnectionOptions | None = None,
         also_known: bool = False,
         heartbeat: str = "",
         interval: float = LOOK_SECONDS,
@@ -75,7 +78,7 @@ class Replicas:
         clock: Clock = time.monotonic,
     ) -> None:
         self._on_look = on_look
-        self._connection = connection
+        self._account = account or connection
         self._found = 0
         self._find = also_known or not named
         self._found_at = float("-inf")
@@ -85,14 +88,14 @@ class Replicas:
         self._watches: dict[str, ReplicaWatch] = {}
         #: Those that cannot be reached, because they report no address.
         self.silent: tuple[Unwatched, ...] = ()
-        #: Those that say themselves where they are, which nothing proves.
+        #: Those that no verified TLS proves.
         self.unproved: tuple[Unwatched, ...] = ()
         #: Why the server's list of replicas cannot be read; empty when it can.
         self.unlisted = ""
         for text in named:
             host, port = host_and_port(text)
             port = port or connection.port
-            self._add(address_of(host, port), options_of_replica(connection, host, port))
+            self._add(address_of(host, port), options_of_replica(self._account, host, port))
 
     def look(self) -> None:
         """Take a mark of the source, and find replicas that are new.
@@ -135,7 +138,7 @@ class Replicas:
             address = address_of(one.host, one.port)
             if not one.host or address in self._watches:
                 continue
-            options = unnamed(self._connection, one.host, one.port)
+            options = unnamed(self._account, one.host, one.port)
             if options is None:
                 unproved.append(Unwatched(one.server_id, one.uuid, address))
             elif self._found < _MOST_FOUND:

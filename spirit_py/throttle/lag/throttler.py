@@ -151,26 +151,24 @@ class LagThrottler:
         """Report replicas without an address, and that there is none."""
         replicas = self._replicas
         if replicas.unlisted:
-            self._tell("list", f"replicas cannot be listed: {replicas.unlisted}; {_NAME_THEM}")
+            self._tell("list", f"replicas cannot be listed: {replicas.unlisted}; {NAME}")
         known = {one.uuid for one in replicas.watched()}
         for silent in replicas.silent:
             if silent.uuid not in known:
                 self._tell(
                     silent.uuid,
-                    f"the replica with server_id {silent.server_id} reports no address, so its lag"
-                    f" is not watched: {_NAME_THEM}",
+                    f"the lag of replica server_id {silent.server_id} is not watched: {NO_ADDRESS}:"
+                    f" {NAME}",
                 )
         for one in replicas.unproved:
             if one.uuid not in known:
                 self._tell(
                     one.address,
-                    f"the lag of replica {one.address} is not watched: it says itself that it is"
-                    " there, and no verified TLS proves it, so it gets no password:"
-                    f" {NAME_OR_PROVE}",
+                    f"the lag of replica {one.address} is not watched: {UNPROVED}: {NAME_OR_PROVE}",
                 )
         reported = replicas.watched() or replicas.silent or replicas.unproved
         if self._strict and not reported:
-            self._tell("none", f"--max-lag: the server knows no replica; {_NAME_THEM}")
+            self._tell("none", f"--max-lag: the server knows no replica; {NAME}")
 
     def _tell(self, about: str, text: str) -> None:
         if about not in self._told:
@@ -182,7 +180,9 @@ class LagThrottler:
         self._replicas.close()
 
 
-_NAME_THEM: Final = "name it with --replica HOST:PORT"
+NAME: Final = "name it with --replica HOST:PORT"
+NO_ADDRESS: Final = "it reports no address, and where it is connected from cannot be seen"
+UNPROVED: Final = "no verified TLS proves that it is one of yours, so it gets no password"
 NAME_OR_PROVE: Final = (
     "name it with --replica HOST:PORT, or pass --ssl-ca for certificates that have the host's name"
 )
