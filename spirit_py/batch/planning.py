@@ -15,8 +15,7 @@ from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefiniti
 from spirit_py.batch.record import TableState, batch_name
 from spirit_py.batch.store import find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
-from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Wanted, decide
-from spirit_py.checkpoint.examination import look
+from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
@@ -29,7 +28,7 @@ from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan import Plan, make_plan
-from spirit_py.plan.earlier_run import statement_of
+from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.copy_certain import copy_is_certain
@@ -234,11 +233,7 @@ def what_becomes_of_it(
         ServerFault: what is there could not be examined.
         FeedFailure: nor could the binlog.
     """
-    tables = [(context.schema, context.table) for context in contexts]
-    wanted = Wanted(
-        statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
-    )
-    decision = decide(look(session, config.connection, tables), wanted)
+    _, decision = examine_and_decide(session, config, contexts)
     if isinstance(decision, Refuse | GiveUp):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
     if isinstance(decision, Afresh):

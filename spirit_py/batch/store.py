@@ -51,7 +51,9 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
             " that schema; see who made it",
             elsewhere,
         )
-    found = _unfinished(session, [one for one in named if one[0] in schemas])
+    tables = [BatchTable(*one) for one in named if one[0] in schemas]
+    # Others are copies, or what a run left that was killed before it wrote a row.
+    found = [one for one in tables if (kept := one.read(session)) and kept.home == one.name[0]]
     if len(found) > 1:
         raise Refusal(
             "the record of this batch exists twice: " + ", ".join(str(one) for one in found),
@@ -59,22 +61,6 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
             error_code=ErrorCode.BATCH_RECORD,
         )
     return found[0] if found else None
-
-
-def all_batches(session: SqlSession) -> list[BatchTable]:
-    """Return the tables of all batches that are not done yet.
-
-    Copies of them are left out, and what a run left that was killed before it wrote a row.
-
-    Raises:
-        Refusal: a record cannot be read.
-    """
-    return _unfinished(session, marked_tables(session))
-
-
-def _unfinished(session: SqlSession, names: Iterable[Name]) -> list[BatchTable]:
-    read = ((table, table.read(session)) for table in (BatchTable(*one) for one in names))
-    return [table for table, record in read if record and record.home == table.name[0]]
 
 
 def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.lines import tell_out
-from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with
+from spirit_py.cli.outcome import ErrorsShown, confirmed, leave_with, tell_out
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import CleanupCommand

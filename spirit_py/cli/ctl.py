@@ -7,12 +7,18 @@ from typing import Any, Final, NoReturn
 import click
 
 from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.lines import show_lines, tell_out
-from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document, tell_document
+from spirit_py.cli.outcome import (
+    ErrorsShown,
+    leave_with,
+    show_document,
+    show_lines,
+    tell_document,
+    tell_out,
+)
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
+from spirit_py.options import declared
 from spirit_py.options.commands import CtlCommand, MigrationArguments
-from spirit_py.options.declaring import declared
 
 _LIVE: Final = ", ".join(one.live for one in declared(MigrationArguments) if one.live)
 CTL_EXIT_CODES = f"""\b

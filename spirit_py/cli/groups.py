@@ -28,7 +28,7 @@ from spirit_py.cli.values import (
 )
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
-from spirit_py.options.declaring import Form, Option, SslMode, declared
+from spirit_py.options import Form, Option, SslMode, declared
 
 OUTPUT: Final = "Output"
 """The section with ``--help`` itself."""
@@ -140,7 +140,7 @@ class AskedOption(SectionedOption):
         return super().prompt_for_value(ctx)
 
 
-_TYPES: Final = {
+_TYPES: Final[dict[Form, click.ParamType[Any]]] = {
     Form.DURATION_OR_NEVER: DurationOrNever(),
     Form.SIZE: Size(),
     Form.LIMITS: LoadLimits(),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.lines import show_lines
-from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document
+from spirit_py.cli.outcome import ErrorsShown, leave_with, show_document, show_lines
 from spirit_py.cli.values import complete, connection_of
 from spirit_py.errors import UsageFault
 from spirit_py.options.commands import StatusCommand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -17,6 +17,8 @@ from spirit_py.windows import Window, parse_windows
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
+
+V = TypeVar("V")
 
 _TLS = ("ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
 
@@ -34,7 +36,29 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-class Duration(click.ParamType[float]):
+class ReadType(click.ParamType[V]):
+    """A type whose texts are read by :meth:`read`; a value that is read already stays as it is."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> V:
+        """Return the value of a text."""
+        try:
+            return self.read(value)
+        except UsageFault as fault:
+            self.fail(f"{fault.message}: {fault.hint}.", param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def read(self, value: Any) -> V:
+        """Return the value.
+
+        Raises:
+            ValueError: it cannot be; with the reason.
+            UsageFault: the same.
+        """
+        raise NotImplementedError
+
+
+class Duration(ReadType[float]):
     """Seconds, as a number or with a unit: ``90``, ``90s``, ``200ms``, ``30m``, ``2h``, ``7d``.
 
     Args:
@@ -46,18 +70,13 @@ class Duration(click.ParamType[float]):
     def __init__(self, *, least: float = 0.0) -> None:
         self._least = least
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    def read(self, value: Any) -> float:
         """Return the seconds."""
         if isinstance(value, float):
             return value
-        try:
-            seconds = read_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        seconds = read_duration(str(value))
         if seconds < self._least:
-            self.fail(f"{value} is shorter than {self._least:g} s.", param, ctx)
+            raise ValueError(f"{value} is shorter than {self._least:g} s.")
         return seconds
 
 
@@ -66,49 +85,37 @@ class DurationOrNever(Duration):
 
     name = "duration|never"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    def read(self, value: Any) -> float:
         """Return the seconds."""
-        return math.inf if value == "never" else super().convert(value, param, ctx)
+        return math.inf if value == "never" else super().read(value)
 
 
-class Size(click.ParamType[int]):
+class Size(ReadType[int]):
     """Bytes, as a number or with a binary unit: ``500M``, ``20G``, ``1T``."""
 
     name = "size"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def read(self, value: Any) -> int:
         """Return the bytes."""
-        if isinstance(value, int):
-            return value
-        try:
-            return read_size(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        return value if isinstance(value, int) else read_size(str(value))
 
 
-class Windows(click.ParamType[tuple[Window, ...]]):
+class Windows(ReadType[tuple[Window, ...]]):
     """Times of the day with commas between them: ``22:00-06:00``."""
 
     name = "windows"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Window, ...]:
+    def read(self, value: Any) -> tuple[Window, ...]:
         """Return the windows."""
-        try:
-            return value if isinstance(value, tuple) else parse_windows(str(value))
-        except UsageFault as fault:
-            self.fail(f"{fault.message}: {fault.hint}.", param, ctx)
+        return value if isinstance(value, tuple) else parse_windows(str(value))
 
 
-class HttpUrl(click.ParamType[str]):
+class HttpUrl(ReadType[str]):
     """A URL of http or https; what is wrong with it is never repeated: it may hold a password."""
 
     name = "url"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def read(self, value: Any) -> str:
         """Return the URL; an empty text is none."""
         if not value:
             return ""
@@ -118,18 +125,16 @@ class HttpUrl(click.ParamType[str]):
         except ValueError:
             valid = False
         if not valid:
-            self.fail("write a URL such as http://throttle.example:8080/check.", param, ctx)
+            raise ValueError("write a URL such as http://throttle.example:8080/check.")
         return str(value)
 
 
-class ListenAddress(click.ParamType["tuple[str, int] | None"]):
+class ListenAddress(ReadType["tuple[str, int] | None"]):
     """Where to listen: ``host:port``, ``:port`` for all addresses, ``[v6]:port``; port 0 is any."""
 
     name = "host:port"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int] | None:
+    def read(self, value: Any) -> tuple[str, int] | None:
         """Return host and port; an empty text is none."""
         if not value or isinstance(value, tuple):
             return value or None
@@ -137,63 +142,49 @@ class ListenAddress(click.ParamType["tuple[str, int] | None"]):
         bracketed = host.startswith("[") and host.endswith("]")
         valid = port.isascii() and port.isdecimal() and int(port) <= MAX_PORT
         if not colon or not valid or (":" in host and not bracketed):
-            self.fail("write host:port, :port or [IPv6 address]:port.", param, ctx)
+            raise ValueError("write host:port, :port or [IPv6 address]:port.")
         return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-class Dsn(click.ParamType[dict[str, str]]):
+class Dsn(ReadType[dict[str, str]]):
     """A connection as a URL; what is wrong with it is never repeated: it may hold a password."""
 
     name = "url"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, str]:
+    def read(self, value: Any) -> dict[str, str]:
         """Return the options that it gives; an empty text gives none."""
         from spirit_py.mysql.options.dsn import read_dsn
 
         if isinstance(value, dict):
             return value
-        try:
-            return read_dsn(str(value)) if value else {}
-        except UsageFault as fault:
-            self.fail(f"{fault.message}: {fault.hint}.", param, ctx)
+        return read_dsn(str(value)) if value else {}
 
 
-class TableName(click.ParamType[tuple[str, str]]):
+class TableName(ReadType[tuple[str, str]]):
     """A table with its schema: ``percona.checksums``; backquotes where a name has a dot."""
 
     name = "schema.table"
     _PART = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
+    def read(self, value: Any) -> tuple[str, str]:
         """Return schema and table."""
         found = re.fullmatch(rf"{self._PART}\.{self._PART}", str(value))
         if found is None:
-            self.fail(
-                f"{value!r} is not a table with its schema, such as percona.checksums.", param, ctx
+            raise ValueError(
+                f"{value!r} is not a table with its schema, such as percona.checksums."
             )
         quoted, plain, table, bare = (part or "" for part in found.groups())
         return (quoted.replace("``", "`") or plain, table.replace("``", "`") or bare)
 
 
-class LoadLimits(click.ParamType[tuple[tuple[str, float], ...]]):
+class LoadLimits(ReadType[tuple[tuple[str, float], ...]]):
     """Limits of the server's counters: ``Threads_running=25,Threads_connected=500``."""
 
     name = "name=value,..."
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[tuple[str, float], ...]:
+    def read(self, value: Any) -> tuple[tuple[str, float], ...]:
         """Return names and limits."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return read_limits(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        return value if isinstance(value, tuple) else read_limits(str(value))
 
 
 def complete(options: dict[str, Any]) -> None:

@@ -1,1 +1,120 @@
-"""Every option, declared once: command line, help, configuration file and library are derived."""
+"""Every option, declared once: command line, help, configuration file and library are derived.
+
+An option is an item of a TypedDict: ``nice: Annotated[float, SPEED(least=0), "Seconds of ..."]``.
+Its name is the flag's, its type is what a program may give, and the text is that of ``--help``.
+"""
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+from os import PathLike
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_type_hints
+
+Form = enum.Enum(
+    "Form",
+    "DURATION DURATION_OR_NEVER SIZE LIMITS TABLE WINDOWS URL DSN ADDRESS PASSWORD SPARK_SETTING"
+    " PATH FILE_READ FILE_WRITTEN",
+)
+"""How a value is written on the command line, where its Python type does not say it."""
+
+Seconds: TypeAlias = Annotated[float | timedelta | str, Form.DURATION]
+SecondsOrNever: TypeAlias = Annotated[float | timedelta | str, Form.DURATION_OR_NEVER]
+Size: TypeAlias = Annotated[int | str, Form.SIZE]
+Limits: TypeAlias = Annotated[Mapping[str, float] | str, Form.LIMITS]
+Names: TypeAlias = str | Iterable[str]
+Pairs: TypeAlias = Mapping[str, str] | Iterable[str]
+SparkSettings: TypeAlias = Annotated[Pairs, Form.SPARK_SETTING]
+TableNames: TypeAlias = Annotated[str | Iterable[str | tuple[str, str]], Form.TABLE]
+Windows: TypeAlias = Annotated[Names, Form.WINDOWS]
+Url: TypeAlias = Annotated[str, Form.URL]
+Dsn: TypeAlias = Annotated[str, Form.DSN]
+Address: TypeAlias = Annotated[str, Form.ADDRESS]
+Password: TypeAlias = Annotated[str | Callable[[], str], Form.PASSWORD]
+AnyPath: TypeAlias = Annotated[str | PathLike[str], Form.PATH]
+FileRead: TypeAlias = Annotated[str | PathLike[str], Form.FILE_READ]
+FileWritten: TypeAlias = Annotated[str | PathLike[str], Form.FILE_WRITTEN]
+Statements: TypeAlias = Annotated[str | PathLike[str] | Iterable[str], Form.FILE_READ]
+SslMode: TypeAlias = Literal["DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
+
+_places: Final = count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One option of a command.
+
+    Attributes:
+        name: keyword of a program, and without a last underscore the flag.
+        type: of a value, without the form.
+        form: how the value is written; None where the type says it.
+        help: text of ``--help``.
+        section: of ``--help``; the earlier declared comes first, and so do the options in it.
+        place: by which options are sorted.
+        default: as it is written on the command line; None where the configuration has it.
+        least: the smallest number that is accepted.
+        most: the largest.
+        metavar: what stands for the value in ``--help``.
+        parameter: name of the value in the program; empty for the option's own.
+        variables: of the environment, beside ``SPIRIT_PY_NAME``.
+        environment: whether it may be set there, or in a configuration file, at all.
+        live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
+    """
+
+    section: str
+    place: tuple[int, bool, int]
+    name: str = ""
+    type: Any = None
+    form: Form | None = None
+    help: str = ""
+    default: Any = None
+    least: Any = None
+    most: Any = None
+    metavar: str | None = None
+    parameter: str = ""
+    variables: tuple[str, ...] = ()
+    environment: bool = True
+    live: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The option as it is written."""
+        return f"--{self.name.rstrip('_').replace('_', '-')}"
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the option may be given several times."""
+        return self.type in {Names, Pairs} or self.form is Form.TABLE
+
+
+class Section:
+    """A section of ``--help``, which declares its options.
+
+    Args:
+        title: shown above the options.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._place = next(_places)
+
+    def __call__(self, *, first: bool = False, **more: Any) -> Option:
+        """Declare an option.
+
+        Args:
+            first: it is shown before others of the section.
+            more: arguments of :class:`Option`.
+        """
+        place = (self._place, not first, next(_places))
+        return Option(section=self._title, place=place, **more)
+
+
+def declared(arguments: type) -> Iterator[Option]:
+    """Yield the options of a TypedDict, in the order of ``--help``."""
+    found = []
+    for name, hint in get_type_hints(arguments, include_extras=True).items():
+        *form, option, text = hint.__metadata__
+        form = form[0] if form else None
+        found.append(replace(option, name=name, type=hint.__origin__, form=form, help=text))
+    yield from sorted(found, key=lambda one: one.place)

@@ -8,7 +8,7 @@ a text as on the command line (``"90s"``, ``"2h"``); sizes are bytes or a text (
 from typing import Annotated, Literal, TypedDict
 
 from spirit_py.config import IndexMode, LineFormat, TriggerMode
-from spirit_py.options.declaring import (
+from spirit_py.options import (
     Seconds,
     SecondsOrNever,
 )

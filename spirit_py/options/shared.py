@@ -3,7 +3,7 @@
 from typing import Annotated, Final, TypedDict
 
 from spirit_py.config import DEFAULT_PORT, GuardMode, KillMode, OnFailure
-from spirit_py.options.declaring import (
+from spirit_py.options import (
     Address,
     AnyPath,
     Dsn,

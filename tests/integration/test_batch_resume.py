@@ -13,7 +13,7 @@ from spirit_py import points
 from spirit_py.batch import plan_batch, run_batch
 from spirit_py.batch.listing import batches, give_up_batch
 from spirit_py.batch.record import TableState
-from spirit_py.batch.store import all_batches
+from spirit_py.batch.store import BatchTable, marked_tables
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import AdvisoryLock
@@ -92,7 +92,9 @@ def states(made):
     """Return the states that the server has of the tables; none where it has no batch."""
     with open_session(made.db) as session:
         return [
-            one.state for table in all_batches(session) for one in table.tables(session).values()
+            one.state
+            for name in marked_tables(session)
+            for one in BatchTable(*name).tables(session).values()
         ]
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spirit_py.cli.lines import show_lines, wrapped
+from spirit_py.cli.outcome import show_lines, wrapped
 
 LONG = (
     "  statement  ADD COLUMN note VARCHAR(200), ADD INDEX customer (customer), DROP COLUMN nothing"

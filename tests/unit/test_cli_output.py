@@ -11,8 +11,7 @@ import sys
 import click
 import pytest
 
-from spirit_py.cli.lines import tell_out
-from spirit_py.cli.outcome import OutputFailed, confirmed, show_document
+from spirit_py.cli.outcome import OutputFailed, confirmed, show_document, tell_out
 
 
 def run(words: list[str], stdout: int) -> tuple[int, str]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import UsageFault
+from spirit_py.options import Form, declared
 from spirit_py.options.commands import MigrationArguments
-from spirit_py.options.declaring import Form, declared
 from spirit_py.units import read_duration, read_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spirit_py.options.declaring import Option
+    from spirit_py.options import Option
     from spirit_py.throttle.settings import PaceSettings
 
 OFF: Final = "off"
