@@ -159,22 +159,16 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
     Raises:
         SpiritError: the server cannot be reached, or the account might not see what is there.
     """
-    from spirit_py.batch.listing import batches
     from spirit_py.cli.status import status as command
-    from spirit_py.cli.values import complete, connection_of
-    from spirit_py.migration.listing import migrations
+    from spirit_py.cli.status import unfinished
+    from spirit_py.cli.values import complete
 
     refuse_in_fork()
     values = option_values(command, StatusArguments, options)
     complete(values)
-    database, table = values["database"], values["table"]
-    if table and not database:
+    if values["table"] and not values["database"]:
         raise UsageFault("table goes with database", hint="add database")
-    connection = connection_of(values)
-    shown = migrations(
-        connection, database=database, table=table, max_age=values["checkpoint_max_age"]
-    )
-    return [*batches(connection, database=database, table=table), *shown]
+    return unfinished(values)
 
 
 def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:

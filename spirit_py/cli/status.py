@@ -36,18 +36,7 @@ def status(**options: Any) -> None:
         complete(options)
         if options["table"] and not options["database"]:
             raise UsageFault("--table goes with --database", hint="add --database")
-        from spirit_py.batch.listing import batches
-        from spirit_py.migration.listing import migrations
-
-        connection = connection_of(options)
-        shown = migrations(
-            connection,
-            database=options["database"],
-            table=options["table"],
-            max_age=options["checkpoint_max_age"],
-        )
-        of_many = batches(connection, database=options["database"], table=options["table"])
-        found: list[BatchShown | MigrationShown] = [*of_many, *shown]
+        found = unfinished(options)
         if options["as_json"]:
             show_document([one.to_dict() for one in found])
         else:
@@ -55,3 +44,14 @@ def status(**options: Any) -> None:
         if not found:
             click.echo("no migration has left a checkpoint here", err=True)
         leave_with(0 if found else 1)
+
+
+def unfinished(options: dict[str, Any]) -> list[BatchShown | MigrationShown]:
+    """Return the batches that are not done, and the migrations stopped or under way."""
+    from spirit_py.batch.listing import batches
+    from spirit_py.migration.listing import migrations
+
+    connection = connection_of(options)
+    named = {name: options[name] for name in ("database", "table")}
+    shown = migrations(connection, **named, max_age=options["checkpoint_max_age"])
+    return [*batches(connection, **named), *shown]

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost
+from spirit_py.plan.earlier_run import goes_on
 from spirit_py.plan.model import Note
 from spirit_py.preflight.check import Severity
-from spirit_py.preflight.registry import names_missing
+from spirit_py.preflight.registry import CheckScope, findings_of, names_missing
+from spirit_py.preflight.relatives import require_free_relatives
+from spirit_py.throttle.option_checks import require_throttlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.preflight.check import Finding
+    from spirit_py.checkpoint.decision import Decision
+    from spirit_py.config import MigrationConfig
+    from spirit_py.mysql.session import Session
+    from spirit_py.preflight.check import Finding, PreflightContext
+    from spirit_py.stop import StopSwitch
+
+_CHECK_SECONDS: Final = 10.0
+"""After which a check that reads the whole table is given up."""
 
 
 class TooLong(Refusal):
@@ -110,3 +121,45 @@ def _locked(table: str) -> Note:
         table=table,
         check="locked",
     )
+
+
+def timed(
+    session: Session, contexts: tuple[PreflightContext, ...], stop: StopSwitch
+) -> tuple[PreflightContext, ...]:
+    """Return the contexts with a limit for checks that read the whole table."""
+    until = time.monotonic() + _CHECK_SECONDS
+    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f')")[0][0]
+
+    def check() -> None:
+        stop.check()
+        if time.monotonic() > until:
+            raise TooLong(
+                f"duplicates were searched for {_CHECK_SECONDS:.0f} s and not to the end",
+                hint="migrate searches the whole table before it copies a row",
+            )
+
+    return tuple(replace(context, check_stop=check, moment=f"{now}+00:00") for context in contexts)
+
+
+def note_checks(
+    session: Session,
+    config: MigrationConfig,
+    contexts: Sequence[PreflightContext],
+    decision: Decision,
+    noted: Remarks,
+) -> None:
+    """Note what the checks find that need no new table."""
+    if not goes_on(decision):
+        return
+    noted.add(findings_of(contexts, CheckScope.SERVER))
+    for context in contexts:
+        name = f"{context.schema}.{context.table}"
+        if context.found is not None:
+            with noted.refusing(name):
+                noted.add(findings_of([context], CheckScope.SOURCE), name)
+    with noted.refusing():
+        require_throttlers(config, session)
+    with noted.refusing():
+        require_free_relatives(
+            session, [(one.schema, one.table) for one in contexts if one.found is not None]
+        )

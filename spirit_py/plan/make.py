@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +19,6 @@ from spirit_py.plan.definition import Tried, refused_keys, try_definition
 from spirit_py.plan.earlier_run import (
     earlier_run,
     examine_and_decide,
-    goes_on,
     kept_by_others,
     note_of,
     refusals_of,
@@ -29,7 +27,7 @@ from spirit_py.plan.earlier_run import (
 )
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
-from spirit_py.plan.findings import Remarks, TooLong
+from spirit_py.plan.findings import Remarks, note_checks, timed
 from spirit_py.plan.method import clauses_of, indexes_of, method_of
 from spirit_py.plan.model import (
     Definition,
@@ -43,14 +41,13 @@ from spirit_py.plan.model import (
 from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
-from spirit_py.preflight.relatives import require_free_relatives
 from spirit_py.spark.choice import engine_of
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.sql import quote_table
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.stop import StopSwitch
-from spirit_py.throttle.option_checks import require_throttlers, unwatched
+from spirit_py.throttle.option_checks import unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,14 +55,12 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
-    from spirit_py.plan.model import EarlierRun, IndexesPlan
+    from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
 Contexts = tuple["PreflightContext", ...]
-_CHECK_SECONDS: Final = 10.0
-"""After which a check that reads the whole table is given up."""
 _LOCK_WAIT: Final = 1
 """Seconds to wait for a table that another session has locked."""
 
@@ -95,9 +90,9 @@ def make_plan(
         settings = evaluation_settings(contexts[0].facts)
         evaluate_with(session, settings)
         config = replace(config, connection=replace(config.connection, settings=settings))
-        contexts = _timed(session, contexts, stop)
+        contexts = timed(session, contexts, stop)
         decision = _decided(session, config, contexts, noted)
-        _check(session, config, contexts, decision, noted)
+        note_checks(session, config, contexts, decision, noted)
         maker = _Maker(session, config, contexts, decision, noted)
         return maker.plan(stop if sample else None)
 
@@ -120,22 +115,6 @@ def brief_plan(
         return _Maker(session, config, contexts, decision, noted, brief=True).plan(None)
 
 
-def _timed(session: Session, contexts: Contexts, stop: StopSwitch) -> Contexts:
-    """Return the contexts with a limit for checks that read the whole table."""
-    until = time.monotonic() + _CHECK_SECONDS
-    now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f')")[0][0]
-
-    def check() -> None:
-        stop.check()
-        if time.monotonic() > until:
-            raise TooLong(
-                f"duplicates were searched for {_CHECK_SECONDS:.0f} s and not to the end",
-                hint="migrate searches the whole table before it copies a row",
-            )
-
-    return tuple(replace(context, check_stop=check, moment=f"{now}+00:00") for context in contexts)
-
-
 def _decided(
     session: Session, config: MigrationConfig, contexts: Contexts, noted: Remarks
 ) -> Decision:
@@ -146,30 +125,6 @@ def _decided(
         if there:
             _, decision = examine_and_decide(session, config, there)
     return decision
-
-
-def _check(
-    session: Session,
-    config: MigrationConfig,
-    contexts: Contexts,
-    decision: Decision,
-    noted: Remarks,
-) -> None:
-    """Run the checks that need no new table."""
-    if not goes_on(decision):
-        return
-    noted.add(findings_of(contexts, CheckScope.SERVER))
-    for context in contexts:
-        name = f"{context.schema}.{context.table}"
-        if context.found is not None:
-            with noted.refusing(name):
-                noted.add(findings_of([context], CheckScope.SOURCE), name)
-    with noted.refusing():
-        require_throttlers(config, session)
-    with noted.refusing():
-        require_free_relatives(
-            session, [(one.schema, one.table) for one in contexts if one.found is not None]
-        )
 
 
 class _Maker:
@@ -253,22 +208,15 @@ class _Maker:
     def _tables(self, sampling: StopSwitch | None) -> Iterator[TablePlan]:
         if not self._contexts:
             return
-        with contextlib.ExitStack() as stack:
-            native = self._native(stack)
+        options = self._config.connection
+        with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
+            # Those under which the statement is meant.
+            choose_modes(native, self._facts)
             for context in self._contexts:
                 yield self._table(context, native, sampling)
         if self._targets and not self._brief:
             with self._noted.refusing():
                 self._noted.refusals += refused_keys(self._session, self._contexts, self._targets)
-
-    def _native(self, stack: contextlib.ExitStack) -> Session:
-        """Open a session with the modes under which the statement is meant."""
-        options = self._config.connection
-        native = stack.enter_context(
-            connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT)
-        )
-        choose_modes(native, self._facts)
-        return native
 
     def _table(
         self, context: PreflightContext, native: Session, sampling: StopSwitch | None
@@ -306,14 +254,11 @@ class _Maker:
         """Return how an earlier run's migration goes on; None where none does."""
         if not isinstance(self._decision, Resume):
             return None
-        how = "cleanup" if self._decision.cleanup else "copy"
-        return Method(
-            algorithm="cleanup" if how == "cleanup" else "copy",
-            certain=True,
-            why=f"an earlier run is carried on: {self._decision.reason}"
-            if self._running is None
-            else working(self._running.running),
-        )
+        why = f"an earlier run is carried on: {self._decision.reason}"
+        if self._running is not None:
+            why = working(self._running.running)
+        algorithm: Algorithm = "cleanup" if self._decision.cleanup else "copy"
+        return Method(algorithm=algorithm, certain=True, why=why)
 
     def _tried(
         self,
