@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from spirit_py.table.schema import SPATIAL
+
 if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
@@ -36,19 +38,6 @@ _SHORT_TEXT: Final = frozenset({"char", "varchar", "tinytext"})
 TEXTS: Final = _SHORT_TEXT | {"text", "mediumtext", "longtext"}
 _SHORT_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob"})
 _BYTES: Final = _SHORT_BYTES | {"blob", "mediumblob", "longblob"}
-_SPATIAL: Final = frozenset(
-    {
-        "geometry",
-        "point",
-        "linestring",
-        "polygon",
-        "multipoint",
-        "multilinestring",
-        "multipolygon",
-        "geomcollection",
-        "geometrycollection",
-    }
-)
 
 #: Character sets in which every code is a character of Unicode, and those of all Unicode.
 _IN_UNICODE: Final = frozenset(
@@ -81,14 +70,14 @@ def alike(old: Column, new: Column) -> bool:
     if kind in _BYTES:
         return other in _BYTES and other != "binary"
     if kind != other:
-        return kind in _SPATIAL and other == "geometry" and new.srid in {None, old.srid}
+        return kind in SPATIAL and other == "geometry" and new.srid in {None, old.srid}
     if kind == "decimal":
         return (new.scale or 0) >= (old.scale or 0)
     if kind in {"enum", "set"}:
         return new.members[: len(old.members)] == old.members
     if kind in _FRACTIONAL:
         return (new.precision or 0) >= (old.precision or 0)
-    return kind in {"bit", "vector"} or (kind in _SPATIAL and new.srid in {None, old.srid})
+    return kind in {"bit", "vector"} or (kind in SPATIAL and new.srid in {None, old.srid})
 
 
 def field(

@@ -11,6 +11,8 @@ INSTANT                          not where
 ADD, DROP COLUMN                 ROW_FORMAT=COMPRESSED; a FULLTEXT index; no row version is left;
                                  1017 columns; before 8.0.29: DROP, and ADD but at the end
 ADD a STORED generated column    never; nor one whose default is an expression, AUTO_INCREMENT
+ADD a NOT NULL column            of a spatial type, a DATE or a DATETIME, under whatever sql_mode
+without a default
 ADD, DROP a VIRTUAL column       between others; together with a rename
 RENAME COLUMN, CHANGE            before 8.0.28; a column that another table refers to
 MODIFY: default, comment,        with type, collation, NULL, place or expression
@@ -31,6 +33,8 @@ from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
 from spirit_py.preflight.metadata import why_not_metadata_only
 from spirit_py.statement import ClauseKind
+from spirit_py.table.new_columns import needs_fill
+from spirit_py.table.schema import SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,6 +60,8 @@ _WIDEST: Final = {
     **dict.fromkeys(("utf8mb3", "utf8", "eucjpms", "ujis"), 3),
     **dict.fromkeys(("ucs2", "big5", "gbk", "gb2312", "sjis", "cp932", "euckr"), 2),
 }
+#: Whose zero a mode may forbid; the server asks no mode (measured), and not for a TIMESTAMP.
+_DATES: Final = frozenset({"date", "datetime"})
 #: The length of a value that has so many bytes at most is kept in one byte.
 _ONE_BYTE: Final = 255
 
@@ -268,6 +274,8 @@ def _of_new_and_gone(altered: Altered) -> Iterator[str]:
             yield f"the values of the new column {column.name} are stored in each row"
         if column.auto_increment:
             yield f"the rows are numbered for the new column {column.name}"
+        if needs_fill(column) and column.data_type in SPATIAL | _DATES:
+            yield f"the new column {column.name} has no value that the rows could get"
         if column.default_computed and not (column.default or "").upper().startswith(
             "CURRENT_TIMESTAMP"
         ):

@@ -13,6 +13,11 @@ from itertools import takewhile
 from typing import Final, Literal
 
 Generated = Literal["", "VIRTUAL", "STORED"]
+SPATIAL: Final = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
+    "multipolygon", "geomcollection", "geometrycollection",
+})  # fmt: skip
+"""The data types of the manual's chapter 13.4, which have no implicit default."""
 ROW_HEADER_BYTES: Final = 18
 """Header of a row, transaction and undo pointer in InnoDB's clustered index."""
 FIXED_BYTES: Final = {

@@ -9,8 +9,10 @@ import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import MySQLdb
 import pytest
 
+from spirit_py.config import SessionModes
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan, text_of
@@ -139,6 +141,25 @@ def test_all_refusals_are_shown_together_with_the_rest(table: Database) -> None:
     assert "the new unique key u meets duplicates" in causes
     assert all(note["remedy"] for note in plan["refusals"])
     assert plan["tables"][0]["method"]["algorithm"] == "copy"
+
+
+@pytest.mark.parametrize("mode", ["STRICT_TRANS_TABLES,NO_ZERO_DATE", "STRICT_TRANS_TABLES", ""])
+@pytest.mark.parametrize("kind", ["POINT", "DATE", "DATETIME", "TIMESTAMP", "TIME", "INT", "JSON"])
+def test_a_new_column_without_a_value_is_planned_as_the_server_adds_it(
+    db: Database, kind: str, mode: str
+) -> None:
+    """What has no implicit default is not added INSTANT, by the modes under which it is added."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    config = config_for(db, table="t", alter=f"ADD COLUMN z {kind} NOT NULL", no_shortcut=False)
+    config = dataclasses.replace(config, modes=SessionModes(sql_mode=mode))
+    (one,) = make_plan(config, sample=False).tables
+    db.execute("SET SESSION sql_mode = %s", (mode,))
+    try:
+        db.execute(f"ALTER TABLE t ADD COLUMN z {kind} NOT NULL, ALGORITHM=INSTANT")
+        instant = True
+    except MySQLdb.Error:
+        instant = False
+    assert (one.method.algorithm == "instant") == instant, one.method.why
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.config import MigrationConfig
+from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_new_table, drop_table
+from spirit_py.plan import make_plan
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.statement import alter_of
 from spirit_py.table.names import AuxiliaryNames
@@ -56,16 +59,38 @@ class SchemaTools:
 
     def before(self, alter: str, **more: Any) -> tuple[Finding, ...]:
         """Run the checks before anything is written; return the warnings."""
-        return check_before_create(prepare(self.session, self.config(alter, **more)))
+        config = self.config(alter, **more)
+        with foreseen(config):
+            return check_before_create(prepare(self.session, config))
 
     def after(self, alter: str) -> tuple[TableMapping, tuple[Finding, ...]]:
         """Run the checks on the empty new table, then drop it."""
-        (context,) = prepare(self.session, self.config(alter))
+        config = self.config(alter)
+        with foreseen(replace(config, no_shortcut=True)):
+            return self._after(config)
+
+    def _after(self, config: MigrationConfig) -> tuple[TableMapping, tuple[Finding, ...]]:
+        (context,) = prepare(self.session, config)
         target = create_new_table(self.session, self.native, context.source, context.statement)
         try:
             return check_after_create(context, target)
         finally:
             drop_table(self.session, self.schema, AuxiliaryNames.of("t").new)
+
+
+@contextlib.contextmanager
+def foreseen(config: MigrationConfig) -> Iterator[None]:
+    """Play the plan of the same migration: what is refused in the block, it has refused too."""
+    plan = make_plan(config, sample=False)
+    try:
+        yield
+    except Refusal as refusal:
+        causes = [note.cause for note in plan.refusals]
+        numbered = re.compile(r"\d+\. (.*)")
+        said = [found[1] for line in refusal.details if (found := numbered.fullmatch(line))]
+        missing = [cause for cause in said or [refusal.message] if cause not in causes]
+        assert not missing, f"the plan does not refuse {missing}, but {causes}"
+        raise
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from spirit_py.binlog.codec import text as codec_text
 from spirit_py.binlog.codec.decimals import decimal_codec
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.table import temporal, values
+from spirit_py.table.schema import SPATIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,10 +39,6 @@ _BLOBS = {
     "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
     "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4,
 }  # fmt: skip
-_SPATIAL = frozenset({
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
-    "multipolygon", "geomcollection", "geometrycollection",
-})  # fmt: skip
 _MAXIMUM_CHARACTER_BYTES = {
     "utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "gb18030": 4,
     "utf8mb3": 3, "utf8": 3, "ujis": 3, "eucjpms": 3,
@@ -91,7 +88,7 @@ def expected_type(column: Column) -> tuple[ColumnType, ...]:
         return (codes.ColumnType(_TEMPORALS[kind], column.precision or 0),)
     if kind in _BLOBS:
         return (codes.ColumnType(codes.BLOB, _BLOBS[kind]),)
-    if kind in _SPATIAL:
+    if kind in SPATIAL:
         return (codes.ColumnType(codes.GEOMETRY, 4),)
     if kind in {"varchar", "varbinary"}:
         size = _bytes(column)
