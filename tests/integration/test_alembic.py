@@ -226,6 +226,7 @@ def _change_two(op):
         table.add_column(sa.Column("b", sa.Integer))
 
 
+@pytest.mark.gtid
 def test_another_server_at_the_address_is_refused(db, orders, mysql_file):
     """The change must reach the server that Alembic is connected with (R14)."""
     other = {"host": mysql_file.host, "port": mysql_file.port, "password": mysql_file.password}

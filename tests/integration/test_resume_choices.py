@@ -253,6 +253,7 @@ def test_a_definition_that_changed_meanwhile_ends_the_migration(stopped, engine,
     assert int(stopped.query("SELECT COUNT(*) FROM t")[0][0]) == ROWS
 
 
+@pytest.mark.gtid
 def test_another_server_behind_the_address_is_refused(stopped, engine):
     """R14: its tables may be a replica's: the run is refused, and nothing of them is dropped."""
     first = "00000000-0000-0000-0000-000000000001"

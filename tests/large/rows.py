@@ -68,6 +68,8 @@ class Migration:
                 "MODIFY a BIGINT NOT NULL",
             ),
             *("--threads", "2", "--report-json", str(self.file)),
+            # Named, because fewer rows would be copied by threads before Spark is there.
+            *("--spark-master", "local[2]"),
         ]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
