@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from spirit_py.attached.foreign_keys.survey import concerned
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.migration.swap import attachments
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.grants import require_sight
@@ -88,6 +91,26 @@ def test_a_trigger_made_while_none_can_be_seen_is_not_left_behind(db, migrator):
         db.execute("CREATE TRIGGER late BEFORE UPDATE ON t FOR EACH ROW SET @x = 1")
         with pytest.raises(MigrationFailure, match="lacks TRIGGER"):
             attached.prove(session)
+
+
+def test_a_trigger_that_is_hidden_during_the_survey_is_noticed_before_a_lock(db, migrator):
+    """The privilege goes between the look at an earlier try and the look at the triggers."""
+    make_table(db, 10)
+    db.execute("CREATE TRIGGER mine BEFORE UPDATE ON t FOR EACH ROW SET @x = 1")
+    swapping = Swapping(db, ("t",))
+    swapping.process.config = replace(swapping.process.config, connection=migrator)
+    attached = swapping.attachments()
+    attached.survey()
+    revoke = f"REVOKE TRIGGER ON `{db.name}`.* FROM {migrator.user}"
+    with pytest.MonkeyPatch.context() as patched:
+
+        def concerned_then(*given: Any) -> Any:
+            db.execute(revoke)
+            return concerned(*given)
+
+        patched.setattr(attachments, "concerned", concerned_then)
+        with pytest.raises(MigrationFailure, match="lacks TRIGGER"):
+            attached.survey()
 
 
 def test_a_stopped_swap_is_not_called_settled_by_an_account_that_sees_nothing(db, migrator):
