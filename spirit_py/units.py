@@ -57,6 +57,15 @@ def human_count(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}".replace(",", " ")
 
 
+def counted(value: float, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: ``1 row``, ``2 rows``.
+
+    Args:
+        plural: where it is not the noun with an s.
+    """
+    return f"{human_count(value)} {noun if value == 1 else plural or noun + 's'}"
+
+
 def of_about(total: float | None) -> str:
     """Return what follows a count of an estimated total; empty where nothing is known of that."""
     return f" of ~{human_count(total)}" if total else ""

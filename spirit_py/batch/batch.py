@@ -231,9 +231,9 @@ class Batch:
         table = _dotted(name)
         if not report.error and not report.outcome:
             return
-        first, *others = [""] if report.error else report.summary()
-        self._tell(report.ended(TableEnded, table=table, summed_up=first))
-        for line in others:
+        summed_up = "" if report.error else report.headline()
+        self._tell(report.ended(TableEnded, table=table, summed_up=summed_up))
+        for line in report.rehearsal_lines:
             self._tell(Summary(table=table, said=f"{table}: {line.strip()}"))
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:

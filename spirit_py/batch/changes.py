@@ -14,6 +14,7 @@ from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode
 from spirit_py.statement.script import read_script
 from spirit_py.table.names import AuxiliaryNames, is_building_name
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -181,8 +182,8 @@ def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[Ta
             )
     if faults:
         raise Refusal(
-            f"{len(faults)} statement(s) of {config.file} cannot be carried out; nothing was"
-            " written",
+            f"{counted(len(faults), 'statement')} of {config.file} cannot be carried out;"
+            " nothing was written",
             hint="correct the statements",
             details=tuple(faults[:_SHOWN]),
             error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,

@@ -18,6 +18,7 @@ from spirit_py.mysql.faults import connection_lost, server_away
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.marked import doubtful, holds_up
 from spirit_py.table.names import lock_name
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,14 +58,15 @@ class BatchShown:
         if self.unreadable:
             return [f"{self.batch}: {self.unreadable}"]
         states = Counter(one["state"] for one in self.tables)
-        counted = ", ".join(f"{states[state]} {state}" for state in TableState if states[state])
+        told = ", ".join(f"{states[state]} {state}" for state in TableState if states[state])
         now = "no process works on it now; the same command carries on"
         if self.worked_on_by is not None:
             now = f"a process works on it now (server session {self.worked_on_by})"
+        runs = counted(self.runs, "run")
         return [
             f"batch of {len(self.tables)} tables ({self.asked})",
-            f"  begun      {self.started_at}, {self.runs} run(s); its record is {self.batch}",
-            f"  tables     {counted}",
+            f"  begun      {self.started_at}, {runs}; its record is {self.batch}",
+            f"  tables     {told}",
             *(f"             {_shown(one)}" for one in self.tables),
             f"  now        {now}",
         ]

@@ -10,7 +10,7 @@ from spirit_py.batch.record import TableState
 from spirit_py.batch.trial import Step
 from spirit_py.events.batch import BatchPlanned, TablePlanned
 from spirit_py.events.run import Summary
-from spirit_py.units import human_bytes, human_count
+from spirit_py.units import counted, human_bytes, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,7 +133,7 @@ class BatchPlan:
         counts = [f"{len(self.left)} to change"]
         counts += [f"{done} done by an earlier run"] if done else []
         counts += [f"{len(self.refused)} refused"] if self.refused else []
-        return f"{len(self.tables)} table(s): {', '.join(counts)}"
+        return f"{counted(len(self.tables), 'table')}: {', '.join(counts)}"
 
     def remarks(self) -> list[str]:
         """Return what is to be known beside the tables, a line each."""

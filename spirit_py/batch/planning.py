@@ -35,7 +35,7 @@ from spirit_py.preflight.copy_certain import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
-from spirit_py.units import human_bytes
+from spirit_py.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -306,7 +306,7 @@ def _of_batch(batch: BatchPlan, known: set[str]) -> Iterator[Note]:
 def _lines(batch: BatchPlan) -> Iterator[str]:
     done = [str(one.change) for one in batch.tables if one.done or one.passed]
     if done:
-        yield f"{len(done)} table(s) done by an earlier run: {', '.join(done)}"
+        yield f"{counted(len(done), 'table')} done by an earlier run: {', '.join(done)}"
     yield from (
         f"{one}, which an earlier run was to change and has not, is not among them"
         for one in batch.lost

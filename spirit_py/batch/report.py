@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.batch.record import TableState
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.status.report import OutcomeReport
-from spirit_py.units import human_count, human_seconds
+from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,11 +86,11 @@ class BatchReport(OutcomeReport):
         left = len(self.tables) - done - rehearsed - failed - stopped
         counts = {"changed": done, "rehearsed": rehearsed, "failed": failed, "stopped": stopped}
         counts["left"] = left
-        counted = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         lines.append(
-            f"{len(self.tables)} table(s): {counted} in {human_seconds(self.seconds)};"
-            f" {human_count(self.totals['rows_copied'])} rows copied,"
-            f" {human_count(self.totals['chunks_repaired'])} chunks repaired, a lock was held for"
+            f"{counted(len(self.tables), 'table')}: {told} in {human_seconds(self.seconds)};"
+            f" {counted(self.totals['rows_copied'], 'row')} copied,"
+            f" {counted(self.totals['chunks_repaired'], 'chunk')} repaired, a lock was held for"
             f" {self.totals['longest_lock_held_ms']:.0f} ms at most"
         )
         if self.record and done + rehearsed < len(self.tables):

@@ -142,7 +142,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
     from spirit_py.batch import plan_batch, reported, run_batch
     from spirit_py.batch.plan import tell_plan
 
-    reporter = shown.through(reporters_of(config.records))
+    reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     tell = teller(reporter.event)
     with reported(config, reporter):
         plan = plan_batch(config)

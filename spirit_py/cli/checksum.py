@@ -53,7 +53,7 @@ def checksum(**options: Any) -> None:
         asked = compare_config(options)
         from spirit_py.compare import entry
 
-        reporter = shown.through(reporters_of(asked.records))
+        reporter = shown.through(reporters_of(asked.records, verbose=shown.verbose))
         report = entry.compare(asked, reporter=reporter)
         tell = teller(reporter.event)
         for line in report.summary():

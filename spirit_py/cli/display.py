@@ -67,13 +67,13 @@ def _writable(path: Path, option_name: str) -> Path:
     return target
 
 
-def reporters_of(records: RecordOptions) -> Reporters:
+def reporters_of(records: RecordOptions, *, verbose: bool = False) -> Reporters:
     """Return everything that is asked for to show and record a run; none of it raises.
 
     Raises:
         UsageFault: metrics are asked for, and their address is in use.
     """
-    shown = _terminal_or_lines(records)
+    shown = _terminal_or_lines(records, verbose)
     made = Reporters([shown, *recorders(records, shown.event)])
     if records.on_event:
         from spirit_py.hooks.hook import Hook
@@ -84,13 +84,14 @@ def reporters_of(records: RecordOptions) -> Reporters:
     return made
 
 
-def _terminal_or_lines(records: RecordOptions) -> Reporter:
+def _terminal_or_lines(records: RecordOptions, verbose: bool) -> Reporter:
     """Return the live display for a terminal, and log lines for everything else."""
     if records.log_format == "text" and sys.stderr.isatty():
         from spirit_py.status.display.screen import LiveDisplay, can_show
 
         if can_show(sys.stderr, os.environ):
-            return LiveDisplay()
+            return LiveDisplay(verbose=verbose)
     from spirit_py.status.plain import PlainReporter
 
-    return PlainReporter(clock=time.monotonic, as_json=records.log_format == "json")
+    as_json = records.log_format == "json"
+    return PlainReporter(clock=time.monotonic, as_json=as_json, verbose=verbose)

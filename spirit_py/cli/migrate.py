@@ -47,7 +47,7 @@ def migrate(**options: Any) -> None:
         if is_batch(options):
             run(batch_config(options, settings(options)), shown, yes=options["yes"])
         config = migration_config(options)
-        reporter = shown.through(reporters_of(config.records))
+        reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
         report = _migrate(config, reporter)
         tell = teller(reporter.event)
         for line in report.summary():

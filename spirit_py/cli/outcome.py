@@ -80,7 +80,7 @@ class ErrorsShown:
     def __init__(
         self, *, verbose: bool, log_format: LogFormat = "text", document: bool = False
     ) -> None:
-        self._verbose = verbose
+        self.verbose = verbose
         self._json = log_format == "json"
         self._document = document
         self._reporters: Reporters | None = None
@@ -90,7 +90,7 @@ class ErrorsShown:
         from spirit_py.status.logs import to_terminal
 
         _open_standard_streams()
-        to_terminal(verbose=self._verbose, as_json=self._json)
+        to_terminal(verbose=self.verbose, as_json=self._json)
         return self
 
     def through(self, reporters: Reporters) -> Reporters:
@@ -117,7 +117,7 @@ class ErrorsShown:
                 show_document(report.end_fields())
         if self._json:
             self._leave_in_json(error)
-        if self._verbose:
+        if self.verbose:
             import traceback
 
             for line in "".join(traceback.format_exception(error)).splitlines():
@@ -136,7 +136,7 @@ class ErrorsShown:
 
         report = OutcomeReport()
         report.note_failure(error)
-        if self._verbose:
+        if self.verbose:
             import traceback
 
             trace = "".join(traceback.format_exception(error))

@@ -40,7 +40,7 @@ def revert(**options: Any) -> None:
         asked = revert_config(options)
         from spirit_py.migration.reverse.revert import revert as swap_back
 
-        swap_back(asked, reporter=shown.through(reporters_of(asked.records)))
+        swap_back(asked, reporter=shown.through(reporters_of(asked.records, verbose=shown.verbose)))
         leave_with(0)
 
 

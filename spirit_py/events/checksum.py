@@ -5,7 +5,7 @@ from __future__ import annotations
 from spirit_py.events.event import Event, Level, aside, event
 
 
-@event("checksum.begun", "comparing {said}")
+@event("checksum.begun", "comparing {said}", detail=True)
 class ChecksumBegun(Event):
     """A table is compared; ``reason`` says why once more, and is None for the first time."""
 
@@ -36,8 +36,8 @@ class ChecksumRestarted(Event):
 
 @event(
     "checksum.done",
-    "checksum of {table} clean: {rows} rows compared in pass {passes}, {differences} differences,"
-    " {repaired_chunks} chunks repaired",
+    "checksum of {table} clean: {rows:# row} compared in pass {passes}, {differences:# difference},"
+    " {repaired_chunks:# chunk} repaired",
 )
 class ChecksumDone(Event):
     """A comparison has ended; in a migration with a clean pass."""

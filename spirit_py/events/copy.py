@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spirit_py.events.event import Event, aside, event
-from spirit_py.units import human_seconds
+from spirit_py.units import counted, human_seconds
 
 
-@event("feed.begun", "the change feed runs")
+@event("feed.begun", "the change feed runs", detail=True)
 class FeedBegun(Event):
     """Changes are received from ``position`` on."""
 
@@ -86,7 +86,7 @@ class CopyBegun(Event):
     bytes: int
 
 
-@event("copy.done", "copied {rows} rows of {table} in {chunks} chunks and {seconds:time}")
+@event("copy.done", "copied {rows:# row} of {table} in {chunks:# chunk} and {seconds:time}")
 class CopyDone(Event):
     """Every row of a table is copied."""
 
@@ -183,5 +183,5 @@ class IndexesBuilt(Event):
             return f"indexes of {self.table} that are built already: {self.listed}"
         return (
             f"indexes of {self.table} built after the copy: {self.listed} in"
-            f" {human_seconds(self.seconds)}, {self.tries} statement(s)"
+            f" {human_seconds(self.seconds)}, {counted(self.tries, 'statement')}"
         )

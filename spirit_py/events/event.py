@@ -8,8 +8,9 @@ A class declares its fields and the template of its line::
         chunks: int
         seconds: float
 
-A template names fields. ``:time``, ``:count`` and ``:size`` write a value as people read it. A line
-that depends on more is the property ``sentence`` of its class.
+A template names fields. ``:time``, ``:count`` and ``:size`` write a value as people read it, and
+``:# row`` a count with its noun. A line that depends on more is the property ``sentence`` of its
+class.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import (
     dataclass_transform,
 )
 
-from spirit_py.units import human_bytes, human_count, human_seconds
+from spirit_py.units import counted, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +55,8 @@ class _Line(string.Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         if word := _WORDS.get(format_spec):
             return word(value)
+        if format_spec.startswith("# "):
+            return counted(value, format_spec.removeprefix("# "))
         return str(super().format_field(value, format_spec))
 
 
@@ -66,6 +69,7 @@ class Event:
         template: of the line for people.
         usually: the level, where the fields do not decide it.
         has_line: False where the figures beside, and the summary, show the same.
+        detail: people see the line with ``--verbose`` alone.
         table: ``schema.table``; empty where it concerns the whole run, until :func:`teller` or the
             run names its own.
         time: in UTC.
@@ -76,6 +80,7 @@ class Event:
     template: ClassVar[str]
     usually: ClassVar[Level] = "info"
     has_line: ClassVar[bool] = True
+    detail: ClassVar[bool] = False
 
     table: str = ""
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -137,7 +142,13 @@ KINDS: Final[dict[str, type[Event]]] = {}
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, aside))
 def event(
-    name: str, template: str = "", /, *, level: Level = "info", has_line: bool = True
+    name: str,
+    template: str = "",
+    /,
+    *,
+    level: Level = "info",
+    has_line: bool = True,
+    detail: bool = False,
 ) -> Callable[[Kind], Kind]:
     """Declare a class of events.
 
@@ -146,7 +157,8 @@ def event(
     """
 
     def declare(cls: Kind) -> Kind:
-        cls.name, cls.template, cls.usually, cls.has_line = name, template, level, has_line
+        cls.name, cls.template, cls.usually = name, template, level
+        cls.has_line, cls.detail = has_line, detail
         KINDS[name] = dataclass(frozen=True, kw_only=True)(cls)
         return cls
 

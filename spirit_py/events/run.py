@@ -124,7 +124,7 @@ class AlgorithmChosen(Event):
         """The algorithm, and why it is a copy."""
         if self.algorithm == "copy":
             return f"copying, because {self.reason}"
-        return f"the server can change the table {_HOW[self.algorithm]}"
+        return f"the server changes the table {_HOW[self.algorithm]}"
 
 
 @event("phase.entered", "phase {phase}, after {seconds:time} of {before}", has_line=False)

@@ -175,7 +175,7 @@ class OldTableWaits(Event):
     said: str = aside()
 
 
-@event("old_table.dropped", "{dropped} is dropped")
+@event("old_table.dropped", "{dropped} is dropped", detail=True)
 class OldTableDropped(Event):
     """The old table is gone."""
 

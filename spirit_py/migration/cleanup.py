@@ -31,6 +31,7 @@ from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, is_building_name
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +143,7 @@ def clean_up(
             )
         left = _leftovers(session, tables, record)
         _list(left, say)
-        if not ask(f"Drop {len(left.own)} table(s)?"):
+        if not ask(f"Drop {counted(len(left.own), 'table')}?"):
             raise Refusal(
                 "nothing was dropped",
                 hint="answer yes, or give --yes",
@@ -235,7 +236,7 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
     taken = [name for name in (names.new, names.old, names.checkpoint) if name.lower() in there]
     if taken:
         raise Refusal(
-            f"{', '.join(taken)} exist(s), and no checkpoint says that spirit-py made it",
+            f"no checkpoint says that spirit-py made {', '.join(taken)}",
             hint="see who made it; when it is not needed: "
             + " ".join(f"DROP TABLE {quote_table(database, name)};" for name in taken),
             error_code=ErrorCode.NAME_TAKEN,

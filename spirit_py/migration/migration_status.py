@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
 from spirit_py.status.wording import rows_of
-from spirit_py.units import human_seconds
+from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
@@ -161,9 +161,9 @@ class MigrationShown:
         return [
             f"{', '.join(self.tables)}: {self.phase}, checkpoint written {age} ago",
             *self._statement_lines(),
-            f"  copied     {self.rows_copied} rows{done}",
+            f"  copied     {counted(self.rows_copied, 'row')}{done}",
             *(f"  indexes    {line}" for line in self.indexes),
-            f"  worked     {worked} in {self.runs} run(s) since {self.started_at}",
+            f"  worked     {worked} in {counted(self.runs, 'run')} since {self.started_at}",
             f"  position   {self.position or 'none: the change feed had not begun'}",
             *([f"  binlog     {reaches}"] if self.position else []),
             *self._outcome_lines(),

@@ -36,7 +36,7 @@ from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.preflight.relatives import require_free_relatives
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.throttle.option_checks import require_throttlers
-from spirit_py.units import human_count, human_seconds
+from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -243,8 +243,8 @@ def _work_of(record: CheckpointRecord | None) -> str:
     if record is None:
         return "what is copied in the new table; how much that is cannot be read"
     return (
-        f"{human_count(record.rows_copied)} rows copied in {human_seconds(record.seconds)} of work,"
-        f" {record.runs} run(s) since {record.started_at}"
+        f"{counted(record.rows_copied, 'row')} copied in {human_seconds(record.seconds)} of work,"
+        f" {counted(record.runs, 'run')} since {record.started_at}"
     )
 
 

@@ -340,7 +340,9 @@ class DocsOption(TypedDict, total=False):
 class VerboseOption(TypedDict, total=False):
     """How much is kept for a search of errors."""
 
-    verbose: Annotated[bool, OUTPUT(), "Tracebacks; Spark's log in ./spirit-py-spark.log."]
+    verbose: Annotated[
+        bool, OUTPUT(), "More lines, and tracebacks; Spark's log in ./spirit-py-spark.log."
+    ]
 
 
 class TracebackOption(TypedDict, total=False):

@@ -13,7 +13,7 @@ from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.throttle.lag.replicas import address_of, unnamed
 from spirit_py.throttle.option_checks import said_of_lag
-from spirit_py.units import human_bytes, human_seconds
+from spirit_py.units import counted, human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def _replicas(
     yield from (f"{name}, named by --replica" for name in named)
     others = readers_of_binlog(session) - len(known)
     if others > 0:
-        yield f"{others} more reader(s) of the binary log"
+        yield f"{counted(others, 'more reader')} of the binary log"
     group = in_replication_group(session)
     if group:
         yield "the other members of the replication group"

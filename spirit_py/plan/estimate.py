@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.plan.model import PhaseTime, TimePlan
 from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from spirit_py.plan.model import IndexesPlan
@@ -62,7 +63,8 @@ def time_of(
         least=round(whole / (1 + off), 1),
         most=round(whole * (1 + off), 1),
         phases=tuple(phases),
-        how=f"from {sample.rows} rows copied and hashed by {sample.sessions} session(s) in"
+        how=f"from {counted(sample.rows, 'row')} copied and hashed by"
+        f" {counted(sample.sessions, 'session')} in"
         f" {sample.seconds:.1f} s{cut}; other users of the server, its pace, throttles and locks"
         " may make it longer",
         sample_rows=sample.rows,

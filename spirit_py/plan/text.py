@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from spirit_py.units import human_bytes, human_count, human_seconds
+from spirit_py.units import counted, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,7 +73,7 @@ def _brief(table: TablePlan) -> Iterator[str]:
     yield size_line(table)
     counts = Counter(one.kind for one in table.attached)
     if counts:
-        listed = ", ".join(f"{count} {kind}(s)" for kind, count in counts.items())
+        listed = ", ".join(counted(count, kind) for kind, count in counts.items())
         yield f"attached: {listed}"
     if table.space is not None:
         yield f"disk: {disk_line(table)}"

@@ -24,7 +24,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import in_replication_group, readers_of_binlog
 from spirit_py.mysql.tables.deferred_indexes import index_sizes
-from spirit_py.units import human_bytes
+from spirit_py.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -94,7 +94,7 @@ def what_replicates(session: SqlSession) -> str:
         if not access_denied(fault):
             raise
         return "a replica that this account may not see"
-    return f"{count} replica(s), or other readers of the binary log," if count else ""
+    return f"{counted(count, 'replica')}, or other readers of the binary log," if count else ""
 
 
 def expected_bytes(session: SqlSession, mapping: TableMapping, names: Iterable[str]) -> int:

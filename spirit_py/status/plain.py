@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 from spirit_py.events.run import LogLost, ProgressMade, Summary
+from spirit_py.phases import Phase
 from spirit_py.status.event_lines import json_line, text_line
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.status.wording import in_one_line
@@ -16,28 +18,55 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Event
     from spirit_py.status.snapshot import MigrationStatus
 
-PROGRESS_SECONDS = 5.0
+PROGRESS_SECONDS: Final = 5.0
+#: Lines of a phase that lasts come more rarely: each after this share of its time so far,
+_RARER: Final = 0.1
+#: up to once a minute; where only an operator can end it, up to once in half an hour.
+_RARELY: Final = 60.0
+_MOST_RARELY: Final = 1800.0
+_HELD: Final = frozenset({Phase.SENTINEL, Phase.KEEP, Phase.GRACE})
 _LAST_SECONDS: Final = 1.0
 #: The table is a key of every line, and speeds of the past are in earlier lines.
 _NO_FIGURES = frozenset({"table", "history"})
 
 
+@dataclass(frozen=True)
+class _Written:
+    """A progress line: of which phase, when that began, and when the line was written."""
+
+    phase: Phase
+    since: float
+    written: float
+
+    def pause(self, now: float) -> float:
+        """Return after how many seconds the next line of the phase follows."""
+        most = _MOST_RARELY if self.phase in _HELD else _RARELY
+        return min(most, max(PROGRESS_SECONDS, _RARER * (now - self.since)))
+
+
 class PlainReporter:
-    """Writes a line for each event, and a progress line every few seconds and phase change.
+    """Writes a line for each event, and progress lines: after some seconds, then ever rarer.
 
     Args:
         as_json: One JSON object a line instead of text.
+        verbose: details are written too.
         clock: Monotonic seconds, to space the progress lines.
     """
 
     def __init__(
-        self, *, clock: Clock, as_json: bool = False, stream: TextIO | None = None
+        self,
+        *,
+        clock: Clock,
+        as_json: bool = False,
+        verbose: bool = False,
+        stream: TextIO | None = None,
     ) -> None:
+        self._verbose = verbose
         self._writer = STANDARD_ERROR if stream is None else LineWriter(stream)
         self._json = as_json
         self._clock = clock
-        #: Phase and time of the last progress line of each table, while it is under way.
-        self._last: dict[str, tuple[str, float]] = {}
+        #: The last progress line of each table, while it is under way.
+        self._last: dict[str, _Written] = {}
 
     def start(self) -> None:
         """Do nothing."""
@@ -50,13 +79,14 @@ class PlainReporter:
         """Write one event."""
         if self._json and not isinstance(event, Summary):
             self._write(json_line(event))
-        elif not self._json and event.has_line:
+        elif not self._json and event.has_line and (self._verbose or not event.detail):
             self._write(text_line(event))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
-        """Write a progress line, unless one was written a moment ago in the same phase.
+        """Write a progress line, unless one was written a moment ago.
 
-        Of a batch, a line for each table that is under way.
+        As text, a run that ends within the first seconds has none; as JSON, each phase begins with
+        one. Of a batch, each table that is under way has lines of its own.
         """
         under_way = snapshot.tables if isinstance(snapshot, BatchStatus) else (snapshot,)
         last = {one.table: self._last[one.table] for one in under_way if one.table in self._last}
@@ -66,10 +96,18 @@ class PlainReporter:
 
     def _progress(self, snapshot: MigrationStatus) -> None:
         now = self._clock()
-        phase, written = self._last.get(snapshot.table, ("", float("-inf")))
-        if phase == snapshot.phase.value and now - written < PROGRESS_SECONDS:
+        last = self._last.get(snapshot.table)
+        if last is None or last.phase is not snapshot.phase:
+            # A program that reads JSON sees every phase at once.
+            written = float("-inf") if self._json else last.written if last else now
+            last = _Written(snapshot.phase, since=now, written=written)
+        due = now - last.written >= last.pause(now)
+        if snapshot.phase is Phase.DONE and not self._json:
+            # The summary follows.
+            due = False
+        self._last[snapshot.table] = replace(last, written=now) if due else last
+        if not due:
             return
-        self._last[snapshot.table] = (snapshot.phase.value, now)
         figures = {key: value for key, value in vars(snapshot).items() if key not in _NO_FIGURES}
         if snapshot.totals is not None:
             figures["totals"] = dataclasses.asdict(snapshot.totals)

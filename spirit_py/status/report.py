@@ -16,7 +16,7 @@ from spirit_py.errors import SpiritError
 from spirit_py.events.run import Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
-from spirit_py.units import human_bytes, human_count, human_seconds
+from spirit_py.units import counted, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,23 +179,31 @@ class MigrationReport(OutcomeReport):
     rehearsal: dict[str, Any] | None = None
     rehearsal_lines: list[str] = field(default_factory=list)
 
-    def summary(self) -> list[str]:
-        """Return the summary that ends a successful run, a line each."""
+    def headline(self) -> str:
+        """Return what was changed, how, in what time, and what became of the old table."""
         names = ", ".join(self.tables) or f"{self.schema}.{self.table}"
         what = "would change" if self.outcome == "rehearsed" else "changed"
         if self.reverted:
             what = "changed, and changed back,"
-        lines = [f"{names} {what} ({self.algorithm}) in {human_seconds(self.seconds)}"]
-        if self.reason:
-            lines.append(f"  why {self.algorithm}: {self.reason}")
+        line = f"{names} {what} ({self.algorithm}) in {human_seconds(self.seconds)}"
+        if self.outcome == "rehearsed":
+            return f"{line}; nothing was changed, and nothing is left behind"
+        if self.algorithm != "copy":
+            return line
+        old = "in place again" if self.reverted else self.old_table or "dropped"
+        return f"{line}; old table: {old}"
+
+    def summary(self) -> list[str]:
+        """Return the summary that ends a successful run, a line each; the report has the rest."""
+        lines = [self.headline()]
         if self.resumed:
             lines.append(f"  run {self.runs}     {self.resumed}")
-        if self.algorithm == "copy":
+        # An earlier run may have copied and swapped, and said so: this one has no figures of that.
+        if self.algorithm == "copy" and (not self.phases or Phase.COPY in self.phases):
             lines += self._copy_summary()
         lines += self.rehearsal_lines
-        if self.outcome == "rehearsed":
-            lines.append("  nothing was changed, and nothing is left behind")
-        lines += [f"  warning: {warning}" for warning in self.warnings]
+        if self.warnings:
+            lines.append(f"  {counted(len(self.warnings), 'warning')}, shown above")
         return lines
 
     def _copied_by(self) -> str:
@@ -206,11 +214,6 @@ class MigrationReport(OutcomeReport):
         return "by Spark" if by_spark >= rows else f"{human_count(by_spark)} of them by Spark"
 
     def _copy_summary(self) -> list[str]:
-        phases = ", ".join(f"{name} {human_seconds(spent)}" for name, spent in self.phases.items())
-        old = "in place again" if self.reverted else self.old_table or "dropped"
-        if self.phases and Phase.COPY not in self.phases:
-            # An earlier run has copied and swapped, and said so: this one has no figures of that.
-            return [f"  phases    {phases}", f"  old table {old}"]
         changes = ", ".join(
             f"{human_count(count)} {what}"
             for count, what in (
@@ -221,30 +224,29 @@ class MigrationReport(OutcomeReport):
             )
         )
         compared = (
-            f"{human_count(self.checksum_rows)} rows, {self.checksum_passes} pass(es),"
-            f" {self.differences_found} differences, {self.chunks_repaired} chunks repaired"
+            f"{counted(self.checksum_rows, 'row')},"
+            f" {counted(self.checksum_passes, 'pass', 'passes')},"
+            f" {counted(self.differences_found, 'difference')},"
+            f" {counted(self.chunks_repaired, 'chunk')} repaired"
         )
         if self.checksum_age_seconds >= _TOLD_AGE:
             age = human_seconds(self.checksum_age_seconds)
             compared += f"; the last one ended {age} before the swap"
         locked = (
-            f"{self.cutover_attempts} attempt(s), waited {self.lock_wait_ms:.0f} ms for the lock,"
-            f" held it {self.lock_held_ms:.0f} ms"
+            f"{counted(self.cutover_attempts, 'try', 'tries')},"
+            f" waited {self.lock_wait_ms:.0f} ms for the lock, held it {self.lock_held_ms:.0f} ms"
         )
         if self.attached:
-            locked += f"; {len(self.attached)} foreign key(s) and trigger(s) went along"
-        copied = f"{human_count(self.rows_copied)} rows in {human_count(self.chunks)} chunks"
+            locked += f"; {len(self.attached)} foreign keys and triggers went along"
+        copied = f"{counted(self.rows_copied, 'row')} in {counted(self.chunks, 'chunk')}"
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"
-        peak = human_bytes(self.peak_buffered_bytes)
         return [
             f"  copied    {copied}",
-            f"  changes   {changes}; peak buffer {peak}",
+            f"  changes   {changes}",
             *([f"  indexes   {self._built()}"] if self.indexes_deferred else []),
             f"  checksum  {compared}",
             *([] if self.outcome == "rehearsed" else [f"  cutover   {locked}"]),
-            f"  phases    {phases}",
-            *([] if self.outcome == "rehearsed" else [f"  old table {old}"]),
         ]
 
     def _built(self) -> str:
@@ -253,7 +255,8 @@ class MigrationReport(OutcomeReport):
             return f"{names} built after the copy, by an earlier run"
         return (
             f"{names} built after the copy in"
-            f" {human_seconds(self.index_build_seconds)}, {self.index_build_tries} statement(s)"
+            f" {human_seconds(self.index_build_seconds)},"
+            f" {counted(self.index_build_tries, 'statement')}"
         )
 
 

@@ -40,6 +40,7 @@ from spirit_py.errors import MigrationFailure
 from spirit_py.sql import binary_literal, quote_identifier, string_literal
 from spirit_py.table import temporal
 from spirit_py.table.keys import INTEGERS, TEMPORALS, KeyBound, comparable
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +169,7 @@ def bound_from_literals(columns: Sequence[Column], literals: Sequence[str]) -> K
     """
     if len(literals) != len(columns):
         names = ", ".join(column.name for column in columns)
-        raise ValueError(f"{len(literals)} value(s) are no key of ({names})")
+        raise ValueError(f"{counted(len(literals), 'value')} cannot be a key of ({names})")
     values = tuple(
         _value_of(column, literal) for column, literal in zip(columns, literals, strict=True)
     )

@@ -286,7 +286,7 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
         check=False,
     )
     assert again.returncode == 0, again.stderr
-    assert "4 table(s): 4 changed" in again.stderr
+    assert "4 tables: 4 changed" in again.stderr
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 

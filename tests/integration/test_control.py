@@ -184,7 +184,7 @@ def test_a_swap_is_postponed_and_made_on_demand(table, tmp_path):
         assert "postponed already" in done(table, "postpone")
         assert "_t_snt" in tables(table)
         hold.release()
-        command.until(lambda: "[sentinel]" in command.said, "the wait")
+        command.until(lambda: "is deferred" in command.said, "the wait")
         assert live(table)["live"]["phase"] == "sentinel"
         assert "dropped" in done(table, "cutover")
         command.finish()
@@ -219,7 +219,7 @@ def test_a_paused_migration_does_not_swap(table, tmp_path):
         hold = in_copy(command, listener)
         done(table, "postpone")
         hold.release()
-        command.until(lambda: "[sentinel]" in command.said, "the wait")
+        command.until(lambda: "is deferred" in command.said, "the wait")
         done(table, "pause")
         assert "now: sentinel, paused by" in done(table, "cutover")
         until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "the pause")

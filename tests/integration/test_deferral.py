@@ -84,7 +84,7 @@ def test_a_difference_that_comes_while_waiting_is_found(table, engine):
 
 def repaired(migrating):
     """Whether a checksum has reported a repaired chunk."""
-    return any(" 1 chunks repaired" in line for line in migrating.told.lines)
+    return any(" 1 chunk repaired" in line for line in migrating.told.lines)
 
 
 def test_the_wait_ends_with_its_time(table, engine):

@@ -314,7 +314,7 @@ def test_what_the_feed_could_not_see_is_repaired(db, engine):
     db.execute("INSERT INTO _t_old VALUES (3, 0, 30)")
     said = changed.revert()
     assert following.result() is True
-    assert said.said(" 1 chunks repaired")
+    assert said.said(" 1 chunk repaired")
     assert rows_of(db, names="*") == [(1, 1, 10), (2, 2, 20), (3, 3, 30)]
 
 

@@ -43,7 +43,7 @@ def asked(monkeypatch):
     def clean_up(_options, *, ask, ask_old, say, **given):
         seen.update(given)
         say("an abandoned migration has left:")
-        if not ask("Drop 2 table(s)?"):
+        if not ask("Drop 2 tables?"):
             raise Refusal("nothing was dropped", hint="answer yes, or give --yes")
         seen["old"] = ask_old("Drop the old one too?")
 
@@ -67,7 +67,7 @@ def test_status_shows_everything_a_line_each(asked):
         "shop.t: copy, checkpoint written 2m10s ago",
         "  statement  ALTER TABLE `shop`.`t` ADD COLUMN x int",
         "  copied     12 rows",
-        "  worked     2h01m in 2 run(s) since 2026-11-20T11:00:00+00:00",
+        "  worked     2h01m in 2 runs since 2026-11-20T11:00:00+00:00",
         "  position   gtid;u;",
         "  binlog     the binlog still reaches its position",
         "  now        a process works on it now (server session 77); it has written no figures yet",

@@ -63,9 +63,11 @@ class LiveDisplay:
 
     Args:
         stream: the terminal; by default standard error.
+        verbose: details are printed too.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
+        self._verbose = verbose
         self._stream: TextIO = stream if stream is not None else sys.stderr
         self._console = Console(file=self._stream, force_terminal=True)
         unicode = "utf" in (getattr(self._stream, "encoding", None) or "utf-8").lower()
@@ -111,7 +113,7 @@ class LiveDisplay:
 
     def event(self, event: Event) -> None:
         """Print one event above the panel, with its time."""
-        if not event.has_line:
+        if not event.has_line or (event.detail and not self._verbose):
             return
         for line, its_style in event.screen:
             self._print_all(Text(printable(line), its_style))

@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 
+from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import AttachmentsSettled
 from spirit_py.phases import Phase
 from spirit_py.status.plain import PROGRESS_SECONDS, PlainReporter
@@ -23,24 +24,53 @@ def _status(**more):
     )
 
 
-def test_progress_lines_are_spaced_but_a_new_phase_shows_at_once():
-    """One progress line a few seconds, and one at every change of phase."""
-    now = [0.0]
-    out = io.StringIO()
-    reporter = PlainReporter(clock=lambda: now[0], stream=out)
-    reporter.progress(_status())
-    reporter.progress(_status())
-    assert len(out.getvalue().splitlines()) == 1
-    reporter.progress(_status(phase=Phase.CHECKSUM))
-    now[0] += PROGRESS_SECONDS
-    reporter.progress(_status(phase=Phase.CHECKSUM))
-    assert len(out.getvalue().splitlines()) == 3
+def _lines_of(phases, *, hours=0.0, seconds=0.0, verbose=False):
+    """Return the lines of a run that is looked at every 2.5 s, each phase so long."""
+    now, out = [0.0], io.StringIO()
+    reporter = PlainReporter(clock=lambda: now[0], stream=out, verbose=verbose)
+    for phase in phases:
+        until = now[0] + hours * 3600 + seconds
+        while now[0] < until:
+            reporter.progress(_status(phase=phase))
+            now[0] += 2.5
+    return out.getvalue().splitlines()
+
+
+def test_a_run_of_a_few_seconds_has_no_progress_line():
+    """Its events and its summary say everything."""
+    every = [Phase.CREATE, Phase.COPY, Phase.CHECKSUM, Phase.CUTOVER, Phase.DONE]
+    assert not _lines_of(every[:2], seconds=2.5)
+    assert len(_lines_of(every, seconds=PROGRESS_SECONDS * 2)) == 2 * len(every) - 3
+
+
+def test_lines_of_a_phase_become_rarer_the_longer_it_lasts():
+    """A tenth of the phase's time lies between two, at most a minute; a new phase begins anew."""
+    lines = _lines_of([Phase.COPY, Phase.CHECKSUM], hours=1)
+    assert len(lines) in range(2 * 60, 2 * 120)
+    assert len(_lines_of([Phase.COPY], seconds=60)) == 11
+
+
+def test_two_days_of_deferral_are_not_two_hundred_lines():
+    """Where only an operator can end a phase, a line every half hour is enough."""
+    assert len(_lines_of([Phase.COPY, Phase.SENTINEL], hours=48)) < 60 * 48 + 200
+    assert len(_lines_of([Phase.SENTINEL], hours=48)) in range(96, 200)
+
+
+def test_details_are_shown_when_asked_for():
+    """A line that most readers need not see is written with ``--verbose`` alone."""
+    for verbose, lines in ((False, 0), (True, 1)):
+        out = io.StringIO()
+        PlainReporter(clock=lambda: 0.0, stream=out, verbose=verbose).event(FeedBegun(position="p"))
+        assert len(out.getvalue().splitlines()) == lines
 
 
 def test_unknown_is_shown_as_unknown():
     """A figure that is not known is said to be, never shown as zero."""
-    out = io.StringIO()
-    PlainReporter(clock=lambda: 0.0, stream=out).progress(_status(rows=5, rate=2.0, pending=3))
+    now, out = [0.0], io.StringIO()
+    reporter = PlainReporter(clock=lambda: now[0], stream=out)
+    reporter.progress(_status())
+    now[0] += PROGRESS_SECONDS
+    reporter.progress(_status(rows=5, rate=2.0, pending=3))
     assert out.getvalue().endswith("; 5 rows; 2 rows/s, ETA unknown; 3 pending\n")
 
 
@@ -69,9 +99,16 @@ def test_each_table_of_a_batch_has_lines_of_its_own():
     out = io.StringIO()
     reporter = PlainReporter(clock=lambda: now[0], stream=out)
     two = tuple(replace(_status(), table=name) for name in ("a.t", "b.t"))
-    for _ in range(2):
-        reporter.progress(BatchStatus(described="0 of 2 done", elapsed=1.0, tables=two))
-    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["a.t", "b.t"]
-    reporter.progress(BatchStatus(described="1 of 2 done", elapsed=1.0, tables=two[1:]))
-    reporter.progress(BatchStatus(described="1 of 2 done", elapsed=1.0, tables=two))
-    assert [line.split()[2] for line in out.getvalue().splitlines()] == ["a.t", "b.t", "a.t"]
+
+    def shown(*tables):
+        for _ in range(2):
+            reporter.progress(BatchStatus(described="", elapsed=1.0, tables=tables))
+        return [line.split()[2] for line in out.getvalue().splitlines()]
+
+    assert not shown(*two)
+    now[0] += PROGRESS_SECONDS
+    assert shown(*two) == ["a.t", "b.t"]
+    now[0] += PROGRESS_SECONDS
+    assert shown(two[1]) == ["a.t", "b.t", "b.t"]
+    now[0] += 1.0
+    assert shown(*two) == ["a.t", "b.t", "b.t"]

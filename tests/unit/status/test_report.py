@@ -68,7 +68,7 @@ def test_a_new_file_gets_the_mode_of_any_new_file_and_an_old_one_keeps_its(tmp_p
 
 @pytest.mark.parametrize(
     ("tries", "said"),
-    [(0, "d.t.a built after the copy, by an earlier run"), (2, "the copy in 3.0s, 2 statement(s)")],
+    [(0, "d.t.a built after the copy, by an earlier run"), (2, "the copy in 3.0s, 2 statements")],
 )
 def test_the_summary_says_who_built_the_indexes(tries, said):
     """A run that finds them there has sent nothing, and took no time for them."""
@@ -101,7 +101,7 @@ def test_the_summary_of_a_copy_names_the_proof():
         "shop.orders",
         "12 000 rows in 7 chunks (by this process)",
         "5 applied",
-        "1 pass(es)",
+        "1 pass,",
         "held it 12 ms",
         "dropped",
     ):
@@ -139,20 +139,18 @@ def test_the_summary_of_a_run_that_only_cleans_up_has_no_figures_of_a_copy():
         runs=2,
         phases={"preflight": 0.2, "cleanup": 0.1},
     )
-    _changed, resumed, phases, old = report.summary()
+    changed, resumed = report.summary()
     assert "the swap is done" in resumed
-    assert phases.split() == ["phases", "preflight", "0.2s,", "cleanup", "0.1s"]
-    assert old.split() == ["old", "table", "dropped"]
+    assert changed.endswith("; old table: dropped")
 
 
 def test_the_summary_of_a_shortcut_is_short():
-    """An INSTANT change says so and why, and nothing about a copy."""
+    """An INSTANT change says so, and nothing about a copy."""
     lines = MigrationReport(
         schema="s", table="t", algorithm="instant", reason="only metadata"
     ).summary()
     assert lines[0].startswith("s.t changed (instant)")
-    assert "only metadata" in lines[1]
-    assert len(lines) == 2
+    assert len(lines) == 1
 
 
 def test_the_report_names_the_versions():
