@@ -18,6 +18,8 @@ POINTS: Final[dict[str, bool]] = {
     "batch.created": False,
     "batch.noting": False,
     "batch.noted": False,
+    "revision.begun": False,
+    "revision.made": False,
     "preflight.done": False,
     "checkpoint.created": False,
     "create.built": False,

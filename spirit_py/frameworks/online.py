@@ -115,6 +115,23 @@ class SessionFacts:
     server_uuid: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableChange:
+    """A statement that changes one table, and how it is carried out online.
+
+    Attributes:
+        table: schema and name.
+        statement: what the framework would send.
+        arguments: of the library: the server, and the options of settings and migration.
+        handle_signals: SIGTERM, too, stops the run in order.
+    """
+
+    table: tuple[str, str]
+    statement: str
+    arguments: Mapping[str, Any]
+    handle_signals: bool = False
+
+
 def look_around(session: FrameworkSession) -> SessionFacts:
     """Read what the session knows."""
     ((schema, own, general, uuid),) = session.query(

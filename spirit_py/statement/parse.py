@@ -69,6 +69,21 @@ def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple
         return None
 
 
+def defined_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
+    """Return the schema and the name of the table whose definition a statement makes or changes.
+
+    None for what is no DDL of one table, and for what does nothing where it is made already (IF
+    EXISTS). Of a rename it is the name from before.
+    """
+    try:
+        cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
+        if cursor.take_any("ALTER", "CREATE", "DROP", "RENAME") and cursor.take("TABLE"):
+            return None if cursor.take("IF") else _table_name(cursor, default_schema)
+    except Refusal:
+        return None
+    return changed_table(sql, default_schema, sql_mode=sql_mode)
+
+
 def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> AlterStatement:
     """Read the clauses that follow ``ALTER TABLE t``.
 

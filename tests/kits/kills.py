@@ -82,8 +82,10 @@ MORE_OF_A_BATCH = (
     ("batch.noting", 8),
     ("batch.noted", 6),
 )
+#: Of a framework's migration, whose statements go online one after another.
+OF_A_REVISION = ("revision.begun", "revision.made")
 #: Each point at which ``make kills`` kills.
-STRUCK = {
+STRUCK = set(OF_A_REVISION) | {
     point
     for point, _ in (
         *FEW_OF_A_RUN,

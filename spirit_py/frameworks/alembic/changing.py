@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import inspect
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakKeyDictionary
 
 from alembic import context
+from sqlalchemy import event
 
 from spirit_py.errors import UsageFault
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
-    change,
+    TableChange,
     is_empty,
     look_around,
-    prepared,
     size_of,
 )
 from spirit_py.frameworks.policy import Policy, split_settings
-from spirit_py.statement import changed_table
+from spirit_py.frameworks.revision import Revision
+from spirit_py.sql import quote_identifier
+from spirit_py.statement import changed_table, defined_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from alembic.ddl.impl import DefaultImpl
     from sqlalchemy.engine import Connection, Engine
 
+    from spirit_py.frameworks.online import SessionFacts
+
 #: Below Alembic's own logger, which its alembic.ini shows.
 _log: Final = logging.getLogger("alembic.spirit_py")
 _SECTION: Final = "spirit_py"
+_revisions: WeakKeyDictionary[Connection, Revision] = WeakKeyDictionary()
 _NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 
 
@@ -49,35 +56,106 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
     if impl.as_sql:
         impl.static_output(f"{_NOTE}\n{statement}{impl.command_terminator}")
         return
-    connection = _connection(impl)
-    session = FrameworkSession(connection.connection.dbapi_connection)
+    session = session_of(impl)
     around = look_around(session)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-    if table is not None and is_empty(session, *table):
-        session.query(statement)
+    revision = revision_of(impl)
+    if table is None or is_empty(session, *table):
+        revision.plainly(table or ("", ""), statement, lambda: session_of(impl).query(statement))
         return
+    revision.flush()
+    revision.online(_change_of(impl, table, statement, options))
+    revision.flush()
+
+
+def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> Any:
+    """Execute a statement of Alembic's own: as it does, or online where the settings say so.
+
+    Raises:
+        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    """
+    session = session_of(impl)
+    around = look_around(session)
+    table = defined_table(statement, around.schema, sql_mode=around.sql_mode)
+    if table is None:
+        return plainly()
+    if not _goes_online(impl, session, statement, around):
+        return revision_of(impl).plainly(table, statement, plainly)
+    revision_of(impl).online(_change_of(impl, table, statement, {}))
+    return None
+
+
+def _change_of(
+    impl: DefaultImpl, table: tuple[str, str], statement: str, options: Mapping[str, Any]
+) -> TableChange:
     _, settings = split_settings(_settings(impl))
     told = settings | {name: value for name, value in options.items() if value is not None}
-    arguments = _arguments(connection, told) | told
+    arguments = _arguments(_connection(impl), told) | told
     signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
-    config = prepared(session, arguments, around, statement)
-    change(session, config, _log, handle_signals=signals)
+    return TableChange(
+        table=table, statement=statement, arguments=arguments, handle_signals=signals
+    )
+
+
+def session_of(impl: DefaultImpl) -> FrameworkSession:
+    """Return the session of Alembic's connection."""
+    return FrameworkSession(_connection(impl).connection.dbapi_connection)
+
+
+def revision_of(impl: DefaultImpl) -> Revision:
+    """Return the migration that runs on Alembic's connection."""
+    connection = _connection(impl)
+    found = _revisions.get(connection)
+    if found is None:
+        versions = str(impl.context_opts.get("version_table") or "alembic_version")
+        schema = impl.context_opts.get("version_table_schema")
+        found = Revision(
+            partial(session_of, impl),
+            partial(_versions, impl, versions, str(schema or "")),
+            _log,
+            versions=versions,
+            finish="alembic stamp REVISION",
+        )
+        _revisions[connection] = found
+        _follow(connection, found)
+    return found
+
+
+def _follow(connection: Connection, revision: Revision) -> None:
+    """Have what waits carried out before anything else that the connection is asked."""
+    event.listen(connection, "before_cursor_execute", lambda *_: revision.flush())
+    event.listen(connection, "commit", lambda *_: revision.flush())
+    event.listen(connection, "rollback", lambda *_: revision.give_up())
+    event.listen(connection, "after_cursor_execute", lambda *_: revision.noted())
+
+
+def _versions(impl: DefaultImpl, table: str, schema: str) -> list[tuple[Any, ...]]:
+    """Return what Alembic has noted; nothing before its table is there."""
+    name = ".".join(quote_identifier(part) for part in (schema, table) if part)
+    session = session_of(impl)
+    if not session.query(
+        "SELECT 1 FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = COALESCE(NULLIF(%s, ''), DATABASE()) AND TABLE_NAME = %s",
+        (schema, table),
+    ):
+        return []
+    return session.query(f"SELECT version_num FROM {name} ORDER BY 1")
 
 
 def sql_mode_of(impl: DefaultImpl) -> str:
     """Return the mode by whose rules statements are quoted; empty in offline mode."""
     if impl.as_sql:
         return ""
-    return look_around(FrameworkSession(_connection(impl).connection.dbapi_connection)).sql_mode
+    return look_around(session_of(impl)).sql_mode
 
 
-def goes_online(impl: DefaultImpl, statement: str) -> bool:
+def _goes_online(
+    impl: DefaultImpl, session: FrameworkSession, statement: str, around: SessionFacts
+) -> bool:
     """Return whether the policy sends a statement of Alembic's own through this program."""
     policy = policy_of(impl)
-    if not policy.chooses_any or impl.as_sql:
+    if not policy.chooses_any:
         return False
-    session = FrameworkSession(_connection(impl).connection.dbapi_connection)
-    around = look_around(session)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
     if table is None or is_empty(session, *table):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from alembic.operations.batch import BatchOperationsImpl
 from sqlalchemy.schema import DDLElement
 
 from spirit_py.errors import Refusal
-from spirit_py.frameworks.alembic.changing import change_online, goes_online, sql_mode_of
+from spirit_py.frameworks.alembic.changing import change_online, execute, sql_mode_of
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import parse_statement
 
@@ -220,8 +221,6 @@ class OnlineMySQLImpl(MySQLImpl):
 
     def _exec(self, construct: Executable | str, *more: Any, **settings: Any) -> Any:
         """Send a statement to the server, or a change of a large table through this program."""
-        statement = text_of(construct, self.dialect)
-        if statement and goes_online(self, statement):
-            change_online(self, statement, {})
-            return None
-        return super()._exec(construct, *more, **settings)
+        statement = "" if self.as_sql else text_of(construct, self.dialect)
+        plainly = partial(super()._exec, construct, *more, **settings)
+        return execute(self, statement, plainly) if statement else plainly()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db.transaction import TransactionManagementError
@@ -12,14 +14,14 @@ from django.db.transaction import TransactionManagementError
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
-    change,
+    TableChange,
     is_empty,
     look_around,
-    prepared,
     size_of,
 )
 from spirit_py.frameworks.policy import split_settings
-from spirit_py.statement import changed_table
+from spirit_py.frameworks.revision import Revision
+from spirit_py.statement import changed_table, defined_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     _Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 _log: Final = logging.getLogger(__name__)
+_VERSIONS: Final = "django_migrations"
+_revisions: WeakKeyDictionary[Any, Revision] = WeakKeyDictionary()
 _NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 
 
@@ -52,25 +56,84 @@ def execute_online(
     """
     connection: Any = editor.connection
     table = _goes_online(editor, str(sql), asked=asked is not None)
-    if table is None:
+    if editor.collect_sql:
+        if table is not None:
+            editor.collected_sql.append(_NOTE)
         plainly(sql, params)
         return
-    if editor.collect_sql:
-        editor.collected_sql.append(_NOTE)
-        plainly(sql, params)
+    if table is None:
+        _plainly(editor, plainly, sql, params)
         return
     if connection.in_atomic_block:
         raise TransactionManagementError(
             f"{table[0]}.{table[1]} cannot be changed online inside a transaction, whose locks"
             " would hold back the swap: take the change out of atomic()"
         )
-    session = FrameworkSession(connection.connection)
     _, options = split_settings(_settings())
     told = options | {name: value for name, value in (asked or {}).items() if value is not None}
     arguments = arguments_of("mysqldb", connection.get_connection_params(), told) | told
     signals = bool(arguments.pop("handle_signals", False))
-    config = prepared(session, arguments, look_around(session), _text(editor, sql, params))
-    change(session, config, _log, handle_signals=signals)
+    revision_of(connection).online(
+        TableChange(
+            table=table,
+            statement=_text(editor, sql, params),
+            arguments=arguments,
+            handle_signals=signals,
+        )
+    )
+
+
+def revision_of(connection: Any) -> Revision:
+    """Return the migration that runs on a connection of Django's."""
+    found = _revisions.get(connection)
+    if found is None:
+        found = Revision(
+            lambda: FrameworkSession(connection.connection),
+            lambda: _applied(FrameworkSession(connection.connection)),
+            _log,
+            versions=_VERSIONS,
+            finish="manage.py migrate --fake APP MIGRATION",
+        )
+        _revisions[connection] = found
+        connection.execute_wrappers.append(partial(_following, found))
+    return found
+
+
+def _following(
+    revision: Revision, execute: Callable[..., Any], sql: str, params: Any, *more: Any
+) -> Any:
+    """Have what waits carried out before anything else that the connection is asked."""
+    revision.flush()
+    result = execute(sql, params, *more)
+    if sql.lstrip()[:6].upper() != "SELECT":
+        revision.noted()
+    return result
+
+
+def _applied(session: FrameworkSession) -> list[tuple[Any, ...]]:
+    """Return what Django has noted; nothing before its table is there."""
+    if not session.query(
+        "SELECT 1 FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",
+        (_VERSIONS,),
+    ):
+        return []
+    return session.query(f"SELECT app, name FROM {_VERSIONS} ORDER BY id")
+
+
+def _plainly(
+    editor: BaseDatabaseSchemaEditor, plainly: Execute, sql: object, params: _Params
+) -> None:
+    """Execute a statement as Django does; DDL is a step of the migration."""
+    connection: Any = editor.connection
+    connection.ensure_connection()
+    around = look_around(FrameworkSession(connection.connection))
+    table = defined_table(str(sql), around.schema, sql_mode=around.sql_mode)
+    if table is None or connection.in_atomic_block:
+        plainly(sql, params)
+        return
+    text = _text(editor, sql, params)
+    revision_of(connection).plainly(table, text, lambda: plainly(sql, params))
 
 
 def _goes_online(

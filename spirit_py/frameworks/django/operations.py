@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
-from spirit_py.frameworks.django.changing import execute_online
+from spirit_py.frameworks.django.changing import execute_online, revision_of
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
@@ -268,6 +268,11 @@ def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterat
         del given.deferred_sql[deferred:]
         for statement in late:
             given.execute(statement, None)
+        if not editor.collect_sql:
+            revision_of(editor.connection).flush()
+    except BaseException:
+        revision_of(editor.connection).give_up()
+        raise
     finally:
         if outer is None:
             del given.execute

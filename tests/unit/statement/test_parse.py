@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.statement import ClauseKind as Kind
-from spirit_py.statement import alter_of, changed_table, parse_statement
+from spirit_py.statement import alter_of, changed_table, defined_table, parse_statement
 
 
 def clauses(text: str):
@@ -377,3 +377,27 @@ def test_drop_index_is_rewritten():
 def test_the_table_of_a_change_is_found_without_reading_its_clauses(sql, table):
     """The table of a change is found whatever its clauses are; other statements have none."""
     assert changed_table(sql, "s") == table
+
+
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [
+        ("CREATE TABLE t (a INT)", ("s", "t")),
+        ("create table `o`.`t` (a INT)", ("o", "t")),
+        ("DROP TABLE t", ("s", "t")),
+        ("RENAME TABLE t TO u", ("s", "t")),
+        ("ALTER TABLE t RENAME TO u", ("s", "t")),
+        ("ALTER TABLE t ADD a INT", ("s", "t")),
+        ("CREATE UNIQUE INDEX i ON t (a)", ("s", "t")),
+        ("DROP INDEX i ON t", ("s", "t")),
+        ("CREATE TABLE IF NOT EXISTS t (a INT)", None),
+        ("DROP TABLE IF EXISTS t", None),
+        ("CREATE TEMPORARY TABLE t (a INT)", None),
+        ("UPDATE t SET a = 1", None),
+        ("CREATE VIEW v AS SELECT 1", None),
+        ("nonsense '", None),
+    ],
+)
+def test_the_table_whose_definition_a_statement_makes_or_changes(sql, table):
+    """Of one table; none where the statement may be sent twice, or is no DDL."""
+    assert defined_table(sql, "s") == table

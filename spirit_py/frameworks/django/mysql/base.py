@@ -10,14 +10,30 @@ from typing import TYPE_CHECKING, Any
 from django.db.backends.mysql import base
 from django.db.backends.mysql.schema import DatabaseSchemaEditor
 
-from spirit_py.frameworks.django.changing import execute_online
+from spirit_py.frameworks.django.changing import execute_online, revision_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
 
 
 class OnlineSchemaEditor(DatabaseSchemaEditor):
     """Django's own for MySQL; also a mixin for the schema editor of another MySQL engine."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Send what Django has put off, and carry out what waits; nothing after an exception."""
+        super().__exit__(kind, value, traceback)
+        if self.collect_sql:
+            return
+        if kind is None:
+            revision_of(self.connection).flush()
+        else:
+            revision_of(self.connection).give_up()
 
     def execute(self, sql: Any, params: Sequence[Any] | None = ()) -> None:
         """Execute a statement; a change of a large table goes online."""

@@ -1,0 +1,331 @@
+"""A framework's migration that is under way: its statements, in order, each made once.
+
+What goes online waits until something else is asked of the connection: neighbouring changes of one
+table become one ALTER where the server makes the same definition of an empty table by it, so that
+the rows are copied once. And every statement is noted as a step (:mod:`spirit_py.frameworks.steps`)
+from the first one on that goes online, so that the framework's same command carries on after
+whatever has stopped it: a step that is made is passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py import points
+from spirit_py.errors import AnotherServer, Refusal, SpiritError
+from spirit_py.frameworks.online import change, look_around, prepared
+from spirit_py.frameworks.steps import ABSENT, Step, StepTable, form_of, made_of
+from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.statement import parse_statement
+from spirit_py.statement.temporary_form import FOREIGN_KEY
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spirit_py.frameworks.online import FrameworkSession, SessionFacts, TableChange
+
+_NO_SUCH_TABLE: Final = 1146
+#: Each says that what the statement makes is there, or that what it drops is not.
+_MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
+
+
+class Revision:
+    """The statements of the migration that runs on one connection of a framework.
+
+    Args:
+        session: gives the framework's session.
+        history: gives what the framework has noted: other rows begin another migration.
+        log: of the framework's integration.
+        versions: name of the framework's table.
+        finish: the framework's command that notes a migration without carrying it out.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], FrameworkSession],
+        history: Callable[[], object],
+        log: logging.Logger,
+        *,
+        versions: str,
+        finish: str,
+    ) -> None:
+        self._session, self._history = session, history
+        self._log, self._finish = log, finish
+        self._table = StepTable(session, versions)
+        self._key = ""
+        self._steps: list[Step] = []
+        self._done = 0
+        self._waiting: list[TableChange] = []
+        self._carrying_out = False
+
+    def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
+        """Carry out a statement as the framework does, unless a run before this one has.
+
+        Returns:
+            What ``execute`` returns; None where the statement is passed over.
+
+        Raises:
+            Refusal: somebody else has changed the table since an earlier run made the statement.
+        """
+        self.flush()
+        self._look()
+        if self._passes(table, statement):
+            return None
+        with self._hinting():
+            self._begin(table, statement)
+            result = execute()
+        self._made(table)
+        return result
+
+    def online(self, asked: TableChange) -> None:
+        """Carry a statement out online, at the latest before the next :meth:`flush` returns.
+
+        Raises:
+            SpiritError: what waited has failed.
+        """
+        first = self._waiting[0] if self._waiting else None
+        if first is not None and replace(first, statement=asked.statement) != asked:
+            self.flush()
+        self._waiting.append(asked)
+
+    def flush(self) -> None:
+        """Carry out what waits.
+
+        Raises:
+            SpiritError: it has failed; the framework's same command carries on.
+        """
+        if self._carrying_out or not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        self._carrying_out = True
+        try:
+            around = look_around(self._session())
+            self._look()
+            while waiting:
+                together = self._together(waiting, around)
+                one = _joined(waiting[:together], around)
+                self._carry_out(one, together, around)
+                del waiting[:together]
+        finally:
+            self._carrying_out = False
+
+    def give_up(self) -> None:
+        """Forget what waits: the migration has failed before it."""
+        self._waiting = []
+
+    def noted(self) -> None:
+        """Forget the steps where the framework has noted their migration by now."""
+        if self._table.exists and not self._carrying_out and _digest(self._history()) != self._key:
+            self._look()
+
+    def _look(self) -> None:
+        """Have the steps of the migration that is under way."""
+        key = _digest(self._history())
+        if key == self._key:
+            return
+        if self._key:
+            self._table.drop()
+            self._steps = []
+        else:
+            schema = look_around(self._session()).schema
+            found = self._table.read(schema)
+            self._steps = [one for one in found if one.history == key]
+            if not self._steps:
+                self._table.drop()
+        self._key, self._done = key, 0
+
+    def _passes(self, table: tuple[str, str], statement: str) -> bool:
+        """Return whether an earlier run has made the next statement, which is passed over then.
+
+        Raises:
+            Refusal: it has, and somebody else has changed the table since.
+        """
+        step = self._next()
+        if step is None:
+            return False
+        if (step.table, step.statement) != (".".join(table), statement):
+            self._forget()
+            return False
+        same = [one for one in self._steps[self._done :] if one.table == step.table]
+        made = made_of(same, self._form(table))
+        if made > 0:
+            self._log.info("spirit-py: made by an earlier run, passed over: %s", statement)
+            self._steps[self._done] = replace(step, made=True)
+            self._done += 1
+            self._keep()
+            return True
+        if step.made:
+            raise Refusal(
+                f"an earlier run of this migration has made {statement!r}, and since then somebody"
+                f" else has changed {step.table}",
+                hint=f"see what the table lacks; to note the migration as done: {self._finish}; to"
+                f" begin it anew: DROP TABLE {self._table.name}",
+            )
+        return False
+
+    def _next(self) -> Step | None:
+        return self._steps[self._done] if self._done < len(self._steps) else None
+
+    def _forget(self) -> None:
+        """Forget the steps that do not come any more: the migration is another one than before."""
+        for step in self._steps[self._done :]:
+            if step.made:
+                self._log.warning(
+                    "spirit-py: an earlier run has made %r, which does not come now: it stays",
+                    step.statement,
+                )
+        del self._steps[self._done :]
+
+    def _begin(self, table: tuple[str, str], statement: str, after: str = "") -> None:
+        """Note that the next statement is carried out."""
+        del self._steps[self._done :]
+        step = Step(
+            history=self._key,
+            number=self._done,
+            table=".".join(table),
+            statement=statement,
+            before=self._form(table),
+            after=after,
+            made=False,
+        )
+        self._steps.append(step)
+        self._keep()
+
+    def _made(self, table: tuple[str, str]) -> None:
+        """Note that it is made."""
+        self._steps[-1] = replace(self._steps[-1], after=self._form(table), made=True)
+        self._done += 1
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._table.exists:
+            self._table.write(self._steps)
+
+    def _carry_out(self, one: TableChange, together: int, around: SessionFacts) -> None:
+        """Carry a change out online, unless an earlier run has."""
+        if self._passes(one.table, one.statement):
+            return
+        session = self._session()
+        if together > 1:
+            self._log.info("spirit-py: %d statements become one: %s", together, one.statement)
+        with self._hinting():
+            # What the framework has open would hold back the swap, and is committed by any ALTER.
+            config = prepared(session, one.arguments, around, one.statement)
+            after = self._shape_after(one.table, [_clauses(one.statement, around)])
+            self._begin(one.table, one.statement, self._form_of(after, one.table))
+            self._table.write(self._steps)
+            points.reach("revision.begun")
+            try:
+                change(session, config, self._log, handle_signals=one.handle_signals)
+            except (Refusal, AnotherServer):
+                if not self._done:
+                    # Nothing is begun, and nothing is made.
+                    self._table.drop()
+                raise
+        points.reach("revision.made")
+        self._made(one.table)
+
+    def _together(self, waiting: list[TableChange], around: SessionFacts) -> int:
+        """Return how many of the changes, from the first one on, become one ALTER."""
+        step = self._next()
+        for count in range(len(waiting), 0, -1):
+            if step is not None and step.statement == _joined(waiting[:count], around).statement:
+                return count
+        clauses: list[str] = []
+        for count, one in enumerate(waiting):
+            found = _clauses(one.statement, around)
+            if found is None:
+                return max(count, 1)
+            apart = self._shape_after(one.table, [*clauses, found]) if count else "alone"
+            joined = self._shape_after(one.table, [", ".join([*clauses, found])]) if count else ""
+            if count and (not joined or form_of(joined) != form_of(apart)):
+                return count
+            clauses.append(found)
+        return len(waiting)
+
+    def _shape_after(self, table: tuple[str, str], clauses: Iterable[str | None]) -> str:
+        """Return what the server makes of an empty table by ALTERs, one after another.
+
+        Empty where it makes nothing, which is so where a temporary table cannot have a part. Only
+        the session sees the temporary table, which has the name of the real one.
+        """
+        definition = self._definition(table)
+        quoted = quote_table(*table)
+        _, found, body = definition.partition("(\n")
+        if not found:
+            return ""
+        session = self._session()
+        try:
+            session.query(f"CREATE TEMPORARY TABLE {quoted} {found}{FOREIGN_KEY.sub('', body)}")
+        except Exception:
+            return ""
+        try:
+            for one in clauses:
+                if one is None:
+                    return ""
+                session.query(f"ALTER TABLE {quoted} {one}")
+            made = self._definition(table)
+        except Exception:
+            return ""
+        finally:
+            session.query(f"DROP TEMPORARY TABLE IF EXISTS {quoted}")
+        return made.replace("CREATE TEMPORARY TABLE ", "CREATE TABLE ", 1)
+
+    def _form(self, table: tuple[str, str]) -> str:
+        definition = self._definition(table)
+        return form_of(definition) if definition else ABSENT
+
+    def _form_of(self, shape: str, table: tuple[str, str]) -> str:
+        return form_of(shape, self._definition(table)) if shape else ""
+
+    def _definition(self, table: tuple[str, str]) -> str:
+        """Return SHOW CREATE TABLE; empty where there is no such table."""
+        try:
+            return str(self._session().query(f"SHOW CREATE TABLE {quote_table(*table)}")[0][1])
+        except Exception as error:
+            if error.args[:1] != (_NO_SUCH_TABLE,):
+                raise
+            return ""
+
+    @contextlib.contextmanager
+    def _hinting(self) -> Iterator[None]:
+        """Say what can be done where the server has already what a statement makes."""
+        try:
+            yield
+        except Exception as error:
+            cause: Any = getattr(error, "orig", None) or error.__cause__ or error
+            refused = isinstance(error, SpiritError) and any(
+                f"(error {code})" in error.message for code in _MADE_ALREADY
+            )
+            if refused or cause.args[:1] in {(code,) for code in _MADE_ALREADY}:
+                error.add_note(
+                    "if an earlier run of this migration, or somebody else, has made all of it:"
+                    f" {self._finish} notes it as done"
+                )
+            raise
+
+
+def _joined(changes: list[TableChange], around: SessionFacts) -> TableChange:
+    """Return one change that does what the changes do."""
+    if len(changes) == 1:
+        return changes[0]
+    clauses = ", ".join(_clauses(one.statement, around) or "" for one in changes)
+    name = ".".join(quote_identifier(part) for part in changes[0].table)
+    return replace(changes[0], statement=f"ALTER TABLE {name} {clauses}")
+
+
+def _clauses(statement: str, around: SessionFacts) -> str | None:
+    """Return what follows ``ALTER TABLE t``; None where the statement is not understood."""
+    try:
+        (one,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
+    except (SpiritError, ValueError):
+        return None
+    return one.clauses
+
+
+def _digest(history: object) -> str:
+    return hashlib.sha256(repr(history).encode()).hexdigest()[:32]

@@ -1,0 +1,252 @@
+"""A framework's migration of several statements, stopped anywhere: the same command carries on."""
+
+from __future__ import annotations
+
+import logging
+import signal
+
+import pytest
+import sqlalchemy as sa
+
+from spirit_py.errors import Refusal
+from spirit_py.points import VARIABLE
+from tests.integration.test_alembic import VERSIONS, connected, migration
+from tests.kits import example_projects
+from tests.kits.kills import OF_A_REVISION, chosen
+from tests.kits.library import ROWS, fill_rows
+from tests.kits.point_listener import PointListener
+from tests.kits.tables import tables
+from tests.kits.waiting import until
+
+LOG = "alembic.spirit_py"
+STEPS = "_alembic_version_steps"
+
+
+class Stopped(Exception):
+    """The migration ends here, as by a statement of another table that fails."""
+
+
+def prepared(db):
+    """Make the tables of a migration: a large one, a small one, and one that goes."""
+    db.execute("CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL, b INT)")
+    fill_rows(db, "INSERT INTO orders (a, b) SELECT i, i FROM {n}")
+    db.execute(
+        "CREATE TABLE small (id INT PRIMARY KEY); INSERT INTO small VALUES (1);"
+        " CREATE TABLE gone (id INT); ANALYZE TABLE orders"
+    )
+
+
+def revision(op, stop_after=99):
+    """Run the statements of a migration, up to one."""
+    for number, step in enumerate(
+        (
+            lambda: op.add_column("small", sa.Column("c", sa.Integer)),
+            lambda: op.drop_column("orders", "b"),
+            lambda: op.add_column("orders", sa.Column("b", sa.String(9))),
+            lambda: op.execute("UPDATE orders SET b = 'x' WHERE id = 1"),
+            lambda: op.create_index("by_a", "orders", ["a"]),
+            lambda: op.create_table("more", sa.Column("id", sa.Integer, primary_key=True)),
+            lambda: op.drop_table("gone"),
+            lambda: op.alter_column("orders", "a", type_=sa.BigInteger, existing_nullable=False),
+        )
+    ):
+        if number == stop_after:
+            raise Stopped
+        step()
+    op.execute("DO 0")
+
+
+def run(db, stop_after=99):
+    """Run the migration in a process's own connection, as a command does."""
+    with connected(db) as connection, migration(connection, min_rows=1000) as op:
+        revision(op, stop_after)
+
+
+def definitions(db):
+    """Return the definitions of all tables but Alembic's own."""
+    names = [name for name in tables(db) if name != VERSIONS]
+    return {name: db.query(f"SHOW CREATE TABLE {name}")[0][1] for name in names}
+
+
+@pytest.mark.parametrize("stop_after", [4, 5, 7])
+def test_what_is_made_is_passed_over(db, caplog, stop_after):
+    """Whatever statement it is, a dropped column that is added again included."""
+    caplog.set_level(logging.INFO, logger=LOG)
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, stop_after)
+    db.execute("INSERT INTO orders (a, b) VALUES (0, 'kept')")
+    caplog.clear()
+    run(db)
+    assert [line for line in caplog.messages if "passed over" in line]
+    assert db.query("SELECT b FROM orders WHERE a = 0") == [("kept",)]
+    assert db.query("SELECT b FROM orders WHERE id = 1") == [("x",)]
+    assert tables(db) == [VERSIONS, "more", "orders", "small"]
+    made = definitions(db)
+    assert "`a` bigint" in made["orders"]
+    assert "by_a" in made["orders"]
+    assert "`c` int" in made["small"]
+
+
+def test_the_next_migration_passes_over_nothing(db, caplog):
+    """Its statements are its own, though they are the same as those of the one before."""
+    caplog.set_level(logging.INFO, logger=LOG)
+    prepared(db)
+    for _ in range(2):
+        with connected(db) as connection, migration(connection, min_rows=1000) as op:
+            op.drop_column("orders", "b")
+            op.add_column("orders", sa.Column("b", sa.String(9)))
+        db.execute("UPDATE orders SET b = 'x'")
+    assert not [line for line in caplog.messages if "passed over" in line]
+    assert STEPS not in tables(db)
+
+
+def test_a_migration_that_was_edited_is_carried_out_as_it_is_now(db, caplog):
+    """What was made and does not come any more stays, and is said."""
+    caplog.set_level(logging.INFO, logger=LOG)
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, 5)
+    with connected(db) as connection, migration(connection, min_rows=1000) as op:
+        op.add_column("small", sa.Column("c", sa.Integer))
+        op.add_column("orders", sa.Column("z", sa.String(9)))
+    assert [line for line in caplog.messages if "does not come now" in line]
+    assert {"`z` varchar(9)", "`b` varchar(9)"} <= {
+        one.strip().split(" DEFAULT")[0] for one in definitions(db)["orders"].splitlines()
+    }
+
+
+def test_a_table_that_somebody_else_has_changed_since_is_not_guessed_about(db):
+    """The refusal says how to go on."""
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, 5)
+    db.execute("ALTER TABLE orders ADD COLUMN foreign_hand INT")
+    with pytest.raises(Refusal, match="somebody else has changed") as refused:
+        run(db)
+    assert "alembic stamp" in refused.value.hint
+    assert STEPS in refused.value.hint
+
+
+def test_what_nobody_has_noted_is_said_with_the_way_out(db):
+    """A column that is there already, without a step of ours: the server's own error, and stamp."""
+    prepared(db)
+    db.execute("ALTER TABLE small ADD COLUMN c INT")
+    with pytest.raises(sa.exc.OperationalError, match="Duplicate column") as failed:
+        run(db)
+    assert any("alembic stamp" in note for note in failed.value.__notes__)
+    db.execute("ALTER TABLE orders ADD COLUMN b2 INT")
+    with pytest.raises(Refusal, match="Duplicate column") as refused:
+        _add(db, "b2")
+    assert any("alembic stamp" in note for note in refused.value.__notes__)
+    assert STEPS not in tables(db)
+
+
+def _add(db, name):
+    with connected(db) as connection, migration(connection, min_rows=1000) as op:
+        op.add_column("orders", sa.Column(name, sa.Integer))
+
+
+def test_neighbours_become_one_alter_where_that_makes_the_same(db, caplog):
+    """Rows are copied once; another statement, or one that cannot be joined, comes between."""
+    caplog.set_level(logging.INFO, logger=LOG)
+    prepared(db)
+    with connected(db) as connection, migration(connection, min_rows=1000) as op:
+        op.alter_column("orders", "a", type_=sa.BigInteger, existing_nullable=False)
+        op.create_index("by_a", "orders", ["a"])
+        op.drop_column("orders", "b")
+        op.add_column("orders", sa.Column("d", sa.Integer, server_default="5"))
+        # The server does not join these two: the first one makes the column.
+        op.alter_column("orders", "d", server_default="6", existing_type=sa.Integer)
+    joined = [line for line in caplog.messages if "become one" in line]
+    assert len(joined) == 1
+    assert "4 statements" in joined[0]
+    assert len([line for line in caplog.messages if "changed (" in line]) == 2
+    assert db.query("SELECT DISTINCT d FROM orders") == [(5,)]
+    assert db.query("SELECT COUNT(*) FROM orders") == [(ROWS,)]
+    assert "`d` int DEFAULT '6'" in definitions(db)["orders"]
+
+
+def test_a_migration_that_fails_sends_nothing_of_what_waits(db):
+    """An exception after an operation that waits: as if it had come before it."""
+    prepared(db)
+    before = definitions(db)
+    with connected(db) as connection:
+        with pytest.raises(Stopped), migration(connection, min_rows=1000) as op:
+            _fail_after_adding(op)
+        connection.rollback()
+        connection.execute(sa.text("DO 0"))
+    assert definitions(db) == before
+
+
+def _fail_after_adding(op):
+    op.add_column("orders", sa.Column("c", sa.Integer))
+    raise Stopped
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize(
+    ("point", "how"),
+    [
+        ("revision.begun", signal.SIGINT),
+        *(
+            (point, signal.SIGKILL)
+            for point, _ in chosen((("revision.made", 1),), (("revision.begun", 1),))
+        ),
+    ],
+)
+@pytest.mark.parametrize("framework", ["alembic", "django"])
+def test_the_examples_are_stopped_at_every_alter(db, tmp_path, framework, point, how):
+    """The same command ends as if nothing had stopped it, for every ALTER of every migration."""
+    assert point in OF_A_REVISION
+    shop = getattr(example_projects, f"shop_of_{framework}")(db)
+    command = {"alembic": ("upgrade", "head"), "django": ("migrate", "shop")}[framework]
+    first = {"alembic": ("upgrade", "0001"), "django": ("migrate", "shop", "0001")}[framework]
+    insert = {
+        "alembic": "INSERT INTO orders (customer, amount, remark) SELECT i % 97, 0, 'r' FROM {n}",
+        "django": "INSERT INTO shop_order (number, amount, remark) SELECT i, 0, 'r' FROM {n}",
+    }[framework]
+    shop.run(*first)
+    fill_rows(db, insert, 12_000)
+    db.execute(f"ANALYZE TABLE {shop.table}")
+    stops = 0
+    with PointListener(tmp_path / "points") as listener:
+        while True:
+            # A run that carries on passes points, too: the next one is the next ALTER.
+            hold = listener.hold(point, listener.count(point) + 1)
+            process = shop.start(*command, **{VARIABLE: str(listener.path)})
+            _wait(hold, process)
+            if process.poll() is not None:
+                break
+            stops += 1
+            process.send_signal(how)
+            hold.release()
+            process.communicate(timeout=240)
+            assert process.returncode
+            carried_on = _passes_one(shop, listener, point, command)
+            if carried_on is not None:
+                process = carried_on
+                break
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    assert stops
+    assert [name for name in tables(db) if name.startswith("_")] == []
+    assert db.query(f"SELECT COUNT(*) FROM {shop.table}") == [(12_000,)]
+
+
+def _wait(hold, process):
+    """Wait until the process is held, or has ended."""
+    until(lambda: hold.held.is_set() or process.poll() is not None, hold.point)
+
+
+def _passes_one(shop, listener, point, command):
+    """Run the command until the ALTER after the stopped one; return it if it comes to its end."""
+    hold = listener.hold(point, listener.count(point) + 2)
+    process = shop.start(*command, **{VARIABLE: str(listener.path)})
+    _wait(hold, process)
+    if process.poll() is not None:
+        return process
+    process.kill()
+    hold.release()
+    process.communicate()
+    return None
