@@ -116,7 +116,7 @@ class SessionFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableChange:
+class OnlineChange:
     """A statement that changes one table, and how it is carried out online.
 
     Attributes:

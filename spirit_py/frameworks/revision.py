@@ -1,4 +1,4 @@
-"""A framework's migration that is under way: its statements, in order, each made once.
+"""Keep count of the statements of a framework's migration: each is made once, in order.
 
 What goes online waits until something else is asked of the connection: neighbouring changes of one
 table become one ALTER where the server makes the same definition of an empty table by it, so that
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks.online import change, look_around, prepared
-from spirit_py.frameworks.steps import ABSENT, Step, StepTable, form_of, made_of
+from spirit_py.frameworks.steps import ABSENT, RevisionStep, StepTable, form_of, made_of
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import parse_statement
 from spirit_py.statement.temporary_form import FOREIGN_KEY
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterable, Iterator
 
-    from spirit_py.frameworks.online import FrameworkSession, SessionFacts, TableChange
+    from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
 
 _NO_SUCH_TABLE: Final = 1146
 #: Each says that what the statement makes is there, or that what it drops is not.
@@ -57,9 +57,9 @@ class Revision:
         self._log, self._finish = log, finish
         self._table = StepTable(session, versions)
         self._key = ""
-        self._steps: list[Step] = []
+        self._steps: list[RevisionStep] = []
         self._done = 0
-        self._waiting: list[TableChange] = []
+        self._waiting: list[OnlineChange] = []
         self._carrying_out = False
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
@@ -81,7 +81,7 @@ class Revision:
         self._made(table)
         return result
 
-    def online(self, asked: TableChange) -> None:
+    def online(self, asked: OnlineChange) -> None:
         """Carry a statement out online, at the latest before the next :meth:`flush` returns.
 
         Raises:
@@ -167,7 +167,7 @@ class Revision:
             )
         return False
 
-    def _next(self) -> Step | None:
+    def _next(self) -> RevisionStep | None:
         return self._steps[self._done] if self._done < len(self._steps) else None
 
     def _forget(self) -> None:
@@ -183,7 +183,7 @@ class Revision:
     def _begin(self, table: tuple[str, str], statement: str, after: str = "") -> None:
         """Note that the next statement is carried out."""
         del self._steps[self._done :]
-        step = Step(
+        step = RevisionStep(
             history=self._key,
             number=self._done,
             table=".".join(table),
@@ -205,7 +205,7 @@ class Revision:
         if self._table.exists:
             self._table.write(self._steps)
 
-    def _carry_out(self, one: TableChange, together: int, around: SessionFacts) -> None:
+    def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
         """Carry a change out online, unless an earlier run has."""
         if self._passes(one.table, one.statement):
             return
@@ -229,7 +229,7 @@ class Revision:
         points.reach("revision.made")
         self._made(one.table)
 
-    def _together(self, waiting: list[TableChange], around: SessionFacts) -> int:
+    def _together(self, waiting: list[OnlineChange], around: SessionFacts) -> int:
         """Return how many of the changes, from the first one on, become one ALTER."""
         step = self._next()
         for count in range(len(waiting), 0, -1):
@@ -309,7 +309,7 @@ class Revision:
             raise
 
 
-def _joined(changes: list[TableChange], around: SessionFacts) -> TableChange:
+def _joined(changes: list[OnlineChange], around: SessionFacts) -> OnlineChange:
     """Return one change that does what the changes do."""
     if len(changes) == 1:
         return changes[0]

@@ -39,7 +39,7 @@ _FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT FOREIGN KEY [^\n]*?(?=,?\n)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class RevisionStep:
     """A statement of a migration.
 
     Attributes:
@@ -76,7 +76,7 @@ def form_of(create: str, foreign_keys_of: str = "") -> str:
     return hashlib.sha256(repr((_FOREIGN_KEY.sub("", plain), keys)).encode()).hexdigest()[:32]
 
 
-def made_of(steps: list[Step], form: str) -> int:
+def made_of(steps: list[RevisionStep], form: str) -> int:
     """Return how many steps of one table are made, by the form that it has now.
 
     Args:
@@ -110,7 +110,7 @@ class StepTable:
         #: Whether the table is there, as far as this process knows.
         self.exists = False
 
-    def read(self, schema: str) -> list[Step]:
+    def read(self, schema: str) -> list[RevisionStep]:
         """Return the steps that a run has left; none where there is no such table.
 
         A table of the name that is not the program's, and rows that are not, count as none.
@@ -124,11 +124,11 @@ class StepTable:
             f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} ORDER BY id LIMIT {_MOST}"
         )
         try:
-            return [from_text(str(record), Step) for (record,) in rows]
+            return [from_text(str(record), RevisionStep) for (record,) in rows]
         except UnreadableCheckpoint:
             return []
 
-    def write(self, steps: list[Step]) -> None:
+    def write(self, steps: list[RevisionStep]) -> None:
         """Replace everything by these steps."""
         session = self._session()
         if not self.exists:

@@ -15,7 +15,7 @@ from spirit_py.errors import UsageFault
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
-    TableChange,
+    OnlineChange,
     is_empty,
     look_around,
     size_of,
@@ -87,12 +87,12 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
 
 def _change_of(
     impl: DefaultImpl, table: tuple[str, str], statement: str, options: Mapping[str, Any]
-) -> TableChange:
+) -> OnlineChange:
     _, settings = split_settings(_settings(impl))
     told = settings | {name: value for name, value in options.items() if value is not None}
     arguments = _arguments(_connection(impl), told) | told
     signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
-    return TableChange(
+    return OnlineChange(
         table=table, statement=statement, arguments=arguments, handle_signals=signals
     )
 

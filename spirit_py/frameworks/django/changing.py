@@ -14,7 +14,7 @@ from django.db.transaction import TransactionManagementError
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
-    TableChange,
+    OnlineChange,
     is_empty,
     look_around,
     size_of,
@@ -74,7 +74,7 @@ def execute_online(
     arguments = arguments_of("mysqldb", connection.get_connection_params(), told) | told
     signals = bool(arguments.pop("handle_signals", False))
     revision_of(connection).online(
-        TableChange(
+        OnlineChange(
             table=table,
             statement=_text(editor, sql, params),
             arguments=arguments,

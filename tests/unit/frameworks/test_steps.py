@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from spirit_py.frameworks.steps import ABSENT, Step, form_of, made_of
+from spirit_py.frameworks.steps import ABSENT, RevisionStep, form_of, made_of
 
 
 def steps(*forms, made):
     """Return steps of one table that lead from form to form; the first ``made`` are made."""
     return [
-        Step(
+        RevisionStep(
             history="h",
             number=number,
             table="s.t",
