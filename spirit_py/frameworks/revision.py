@@ -293,7 +293,7 @@ class Revision:
 
     @contextlib.contextmanager
     def _hinting(self) -> Iterator[None]:
-        """Say what can be done where the server has already what a statement makes."""
+        """Add a note to an error where the server has already what a statement makes."""
         try:
             yield
         except Exception as error:
