@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -78,6 +79,14 @@ class ConnectionOptions:
     def address(self) -> str:
         """Where the server is, for messages: the socket, or host and port."""
         return self.socket or f"{self.host}:{self.port}"
+
+    @property
+    def words(self) -> str:
+        """What reaches the server on the command line; nothing secret."""
+        where = ["--socket", self.socket] if self.socket else ["--host", self.host]
+        if not self.socket and self.port != DEFAULT_PORT:
+            where += ["--port", str(self.port)]
+        return shlex.join([*where, *(["--user", self.user] if self.user else [])])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -287,7 +287,8 @@ class Checker:
         await_turn(what.pace, Work.REPAIR, pause=what.stop.pause, show=self._wait_for)
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
-            _log.warning("%s: %s; copied again", self._mapping.source.name, difference)
+            mended = "deleted there" if difference.kind == "extra" else "copied again"
+            _log.warning("%s: %s; %s", self._mapping.source.name, difference, mended)
         try:
             treated = repair(applier, self._what.feed, self._mapping, found)
         except ValueLost as error:

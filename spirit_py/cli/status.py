@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 STATUS_EXIT_CODES = """\b
 Exit codes:
-  0  shown
-  1  there is none, or the server stopped answering
+  0  shown, also that there is none
+  1  the server stopped answering
   2  refused: the command line is wrong, the server cannot be reached, or the account might not
      see what is there"""
 
@@ -42,8 +42,8 @@ def status(**options: Any) -> None:
         else:
             show_lines(line for one in found for line in one.lines())
         if not found:
-            click.echo("no migration has left a checkpoint here", err=True)
-        leave_with(0 if found else 1)
+            click.echo("no migration is under way or unfinished here", err=True)
+        leave_with(0)
 
 
 def unfinished(options: dict[str, Any]) -> list[BatchShown | MigrationShown]:

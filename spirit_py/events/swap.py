@@ -5,12 +5,13 @@ from __future__ import annotations
 from spirit_py.events.event import Event, Level, aside, event
 
 
-@event("lock.blocked", "{lock} is not requested while this is in front: {blockers}")
+@event("lock.blocked", "{lock} is not requested while this is in front: {blockers}{remedy}")
 class LockBlocked(Event):
     """Sessions are in front of a lock, which is not requested meanwhile (R21)."""
 
     lock: str
     blockers: str
+    remedy: str = aside(default="")
 
 
 @event(
@@ -25,12 +26,13 @@ class LockUnseen(Event):
     reason: str
 
 
-@event("cutover.deferred", "the cutover is deferred: {statement} when it may swap")
+@event("cutover.deferred", "the cutover is deferred; to swap: {command}; or {statement}")
 class CutoverDeferred(Event):
-    """The swap waits for its sentinel to be dropped."""
+    """The swap waits for its sentinel to be dropped; each of two commands does that."""
 
     sentinel: str
     statement: str
+    command: str
 
 
 @event("cutover.released", "nothing defers the cutover any more")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from spirit_py.contracts import SqlSession
     from spirit_py.locks.policy import KillPolicy
 
@@ -122,6 +124,24 @@ def _early(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> str:
     if kills.mode == "idle" and blocker.seconds < int(kills.after):
         return f"it has been idle for {blocker.seconds} s only"
     return ""
+
+
+def remedy(blockers: Iterable[Blocker], *, kills: bool) -> str:
+    """Return how an operator can end those that may be ended, as the end of a line; or nothing.
+
+    Args:
+        kills: the run itself kills those that idle.
+    """
+    sessions = [
+        one.session
+        for one in blockers
+        if one.session is not None and one.certain and not (one.system or one.own)
+    ]
+    if not sessions:
+        return ""
+    statements = "; ".join(f"KILL {session}" for session in dict.fromkeys(sessions))
+    option = "" if kills else " (--kill-blockers idle kills those that idle in a transaction)"
+    return f"; to end them: {statements}{option}"
 
 
 def kill_blocker(session: SqlSession, blocker: Blocker) -> str:

@@ -24,6 +24,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.events.swap import LockBlocked, LockUnseen
+from spirit_py.locks.blockers import remedy
 from spirit_py.locks.front import Front, named
 from spirit_py.mysql.connect import connect
 from spirit_py.units import human_seconds
@@ -181,7 +182,8 @@ class LockTurns:
         self.show(f"{who}, before {self.what} is requested")
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()
-            self.tell(LockBlocked(lock=self.what, blockers=who))
+            kills = any(front.kills.mode != "never" for _, front in self.fronts)
+            self.tell(LockBlocked(lock=self.what, blockers=who, remedy=remedy(found, kills=kills)))
 
     def _report_unseen(self, front: Front) -> None:
         if front.unseen and not self._told_unseen:

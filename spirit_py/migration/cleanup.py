@@ -303,7 +303,8 @@ def _existing(session: SqlSession, schema: str) -> set[str]:
 
 
 def _list(left: Leftovers, say: Say) -> None:
-    say(f"an abandoned migration of {_names(left.tables)} has left:")
+    state = "a finished" if left.kept else "an abandoned"
+    say(f"{state} migration of {_names(left.tables)} has left:")
     for schema, name in left.own:
         say(f"  {schema}.{name}")
     for schema, name in left.old:

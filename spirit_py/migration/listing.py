@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from dataclasses import astuple, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -276,8 +277,15 @@ class _Listing:
             paused=_paused(session, CheckpointTable(*home)) if worker is None else "",
             modes=record.modes.options,
             indexes=() if swapped else tuple(_indexes(session, record, run)),
+            command=self._command(record) if resumes and worker is None else "",
             **{name: getattr(record, name) for name in _OF_RECORD},
         )
+
+    def _command(self, record: CheckpointRecord) -> str:
+        """Return the command that carries on."""
+        statement = shlex.join(["--statement", " ".join(record.statement.split())])
+        modes = f" {record.modes.options}" if record.modes.options else ""
+        return f"spirit-py migrate {self._options.words} {statement}{modes}"
 
     def _resumable_for(self, found: Found, seen: MigrationShown) -> float:
         """Return for how many seconds the same command can still carry on.

@@ -78,6 +78,8 @@ class MigrationShown:
             where a process works on it that has not written any yet.
         resumable_for: seconds for which the same command can still carry on; None where a process
             works on it, and after the swap.
+        command: what carries on, with the options that must be the same; the operator's others,
+            such as limits, may differ. Empty where nothing does.
     """
 
     checkpoint: str
@@ -111,6 +113,7 @@ class MigrationShown:
     live: LiveFigures | None = None
     live_age: float | None = None
     resumable_for: float | None = None
+    command: str = ""
 
     @property
     def state(self) -> str:
@@ -189,6 +192,7 @@ class MigrationShown:
             f"  now        {self._working}",
             *([f"  resumable  {until}"] if self.resumable_for is not None else []),
             again,
+            *([f"  command    {self.command}"] if self.command else []),
         ]
 
     @property

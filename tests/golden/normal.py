@@ -124,6 +124,7 @@ _TEXTS: Final = (
     (re.compile(r"(about |~)\d+(?: \d{3})* rows"), r"\1<count> rows"),
     (re.compile(r"\d+ rows(?=, [^,;]+, as the server estimates)"), "<count> rows"),
     (re.compile(r"(_spirit_py_batch_)[0-9a-f]{12}"), r"\1<token>"),
+    (re.compile(r"--port \d+"), "--port <number>"),
     (re.compile(r"\bsession \d+"), "session <number>"),
     (re.compile(r"\bprocess \d+"), "process <number>"),
     (re.compile(r"\b\d+ chunks?\b"), "<count> chunks"),

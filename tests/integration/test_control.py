@@ -179,7 +179,7 @@ def test_a_swap_is_postponed_and_made_on_demand(table, tmp_path):
     """``postpone`` creates the sentinel while rows are copied, ``cutover`` drops it."""
     with migration(table, tmp_path) as (command, listener):
         hold = in_copy(command, listener)
-        assert "nothing postpones the swap" in done(table, "cutover")
+        assert "there was no sentinel" in done(table, "cutover")
         assert "postponed now" in done(table, "postpone")
         assert "postponed already" in done(table, "postpone")
         assert "_t_snt" in tables(table)
@@ -221,7 +221,9 @@ def test_a_paused_migration_does_not_swap(table, tmp_path):
         hold.release()
         command.until(lambda: "is deferred" in command.said, "the wait")
         done(table, "pause")
-        assert "now: sentinel, paused by" in done(table, "cutover")
+        said = done(table, "cutover")
+        assert "the swap is made when the pause has ended (spirit-py ctl resume)" in said
+        assert "now: sentinel, paused by" in said
         until(lambda: "the end of the pause" in live(table)["live"]["waiting_for"], "the pause")
         assert listener.count("cutover.lock") == 0
         done(table, "resume")

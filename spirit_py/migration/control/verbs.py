@@ -157,11 +157,12 @@ class Verbs:
             )
         ends = [f"dropped {', '.join(dropped)}"] if dropped else []
         ends += ["the hook is not asked any more"] if asks else []
-        said = "; ".join(ends) or "nothing postpones the swap"
-        now = self._now(waits_for_hook=asks)
-        return Effect(
-            said=f"{said}: the swap is made as soon as everything before it is done; now: {now}"
-        )
+        said = "; ".join(ends) or "there was no sentinel"
+        now = self._now(asked_for=bool(ends))
+        when = "as soon as everything before it is done"
+        if self._run.settings.current.paused:
+            when = "when the pause has ended (spirit-py ctl resume)"
+        return Effect(said=f"{said}: the swap is made {when}; now: {now}")
 
     def _drop(self, session: Session, sentinel: Name) -> bool:
         """Drop a sentinel of ours; return whether it was there."""
@@ -170,12 +171,12 @@ class Verbs:
         drop_sentinel(session, *sentinel)
         return True
 
-    def _now(self, *, waits_for_hook: bool) -> str:
-        """Return the phase, and what it waits for now that no hook is asked any more."""
+    def _now(self, *, asked_for: bool) -> str:
+        """Return the phase, and what it waits for, unless that has just ended."""
         seen = self._run.snapshots.take()
         if paused := self._run.settings.current.paused:
             return f"{seen.phase.value}, {paused}"
-        waits = "" if waits_for_hook and seen.phase is Phase.SENTINEL else seen.waiting_for
+        waits = "" if asked_for and seen.phase is Phase.SENTINEL else seen.waiting_for
         return f"{seen.phase.value}, waiting for {waits}" if waits else seen.phase.value
 
     def _postpone(self, session: Session, _asked: Asked) -> Effect:

@@ -9,6 +9,7 @@ from the start before the swap.
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -102,7 +103,7 @@ class Deferral:
     def _deferred(self) -> str:
         """Return what has to happen before the swap, for the display; empty for nothing."""
         if name := self.present():
-            return f"table {name} to be dropped"
+            return f"table {name} to be dropped (spirit-py ctl cutover)"
         return self._disagreement()
 
     def _disagreement(self) -> str:
@@ -164,8 +165,15 @@ class Deferral:
         if sentinel is None or sentinel == self._told:
             return
         self._told = sentinel
-        statement = f"DROP TABLE {quote_table(*sentinel)}"
-        self._run.tell(CutoverDeferred(sentinel=".".join(sentinel), statement=statement))
+        source = self._pairs[self._names.index(sentinel)].mapping.source
+        named = shlex.join(["--database", source.schema, "--table", source.name])
+        self._run.tell(
+            CutoverDeferred(
+                sentinel=".".join(sentinel),
+                statement=f"DROP TABLE {quote_table(*sentinel)}",
+                command=f"spirit-py ctl {self._run.config.connection.words} {named} cutover",
+            )
+        )
 
     def _pause(self, until: float) -> None:
         """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
