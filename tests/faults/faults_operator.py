@@ -48,18 +48,20 @@ def _start(scene: Scene, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def _is_done(asked: subprocess.Popen[str], words: tuple[str, ...]) -> bool:
+def _is_done(scene: Scene, asked: subprocess.Popen[str], words: tuple[str, ...]) -> bool:
     """Wait for the answer; return whether it was done, and not too late."""
     said, complaint = asked.communicate(timeout=_ANSWER_SECONDS)
     if asked.returncode == 0:
         return True
     late = any(text in complaint for text in _TOO_LATE)
+    # The table of requests goes with the checkpoint, a moment before the process ends.
+    late = late or ("takes no requests now" in complaint and scene.swapped())
     assert late, f"ctl {words} ended with {asked.returncode}: {said}{complaint}"
     return False
 
 
 def _ask(scene: Scene, *words: str) -> bool:
-    return _is_done(_start(scene, *words), words)
+    return _is_done(scene, _start(scene, *words), words)
 
 
 def pause_and_resume(scene: Scene, hold: Hold) -> None:
@@ -109,7 +111,7 @@ def _abort(scene: Scene, hold: Hold, *more: str) -> bool:
         _ANSWER_SECONDS,
     )
     hold.release()
-    return _is_done(asked, ("abort", *more))
+    return _is_done(scene, asked, ("abort", *more))
 
 
 def nothing_is_left(scene: Scene) -> None:

@@ -365,7 +365,7 @@ class Oracle:
     def _moment(self, run: Any, column: str) -> str:
         """Return the moment at which the defaults of the rows before the swap were evaluated."""
         (found,) = run(
-            f"SELECT UNIX_TIMESTAMP(MIN({quoted(column)})), UNIX_TIMESTAMP()"
+            f"SELECT UNIX_TIMESTAMP(MIN({quoted(column)})), UNIX_TIMESTAMP(NOW(6))"
             f" FROM {quoted(self.schema)}.{quoted(self.changed[0])}"
         )
         moment, now = float(found[0]), float(found[1])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.config import ConnectionOptions
 from spirit_py.errors import Interrupted, MigrationFailure, ServerFault
 from spirit_py.events.event import Event, untold
 from spirit_py.events.swap import CutoverDeferred, CutoverReleased
@@ -50,10 +51,18 @@ def deferral_of(
     work = SimpleNamespace(mapping=SimpleNamespace(source=source))
     run = SimpleNamespace(session=session, stop=stop or StopSwitch(), pace=pace or Unhindered())
     run.show = lambda _: None
+    run.config = SimpleNamespace(connection=ConnectionOptions())
     run.veto, run.giving_up = SimpleNamespace(held_back=lambda: "", asks=False), ""
     run.settings = SimpleNamespace(current=SimpleNamespace(paused=""))
     run.state = SimpleNamespace(postponements=0, undeferred=False, phase=Phase.CHECKSUM)
     return Deferral(run, [work])  # type: ignore[arg-type,list-item]
+
+
+def config(timeout: float, interval: float) -> Any:
+    """Return what the wait reads of a configuration."""
+    return SimpleNamespace(
+        connection=ConnectionOptions(), defer_timeout=timeout, recheck_interval=interval
+    )
 
 
 def failing(code: int) -> Callable[[], Any]:
@@ -167,7 +176,9 @@ def test_a_sentinel_that_was_there_is_told_once(monkeypatch: pytest.MonkeyPatch)
     run: Any = found._run
     told: list[tuple[type[Event], Any]] = []
     run.tell = lambda event: told.append((type(event), event.fields.get("statement")))
-    run.config = SimpleNamespace(defer_timeout=1.0, recheck_interval=3600.0)
+    run.config = SimpleNamespace(
+        connection=ConnectionOptions(), defer_timeout=1.0, recheck_interval=3600.0
+    )
     run.settings.unpaused = lambda: 0.0
     run.stop = SimpleNamespace(pause=lambda _: None, check=lambda: None, requested=False)
     drop = "DROP TABLE `shop`.`_t_snt`"
@@ -194,7 +205,9 @@ def test_a_pause_uses_up_nothing_of_the_time_to_wait(monkeypatch: pytest.MonkeyP
         return 0.0 if looks < paused_for else 10.0
 
     run.tell = untold
-    run.config = SimpleNamespace(defer_timeout=5.0, recheck_interval=0.0)
+    run.config = SimpleNamespace(
+        connection=ConnectionOptions(), defer_timeout=5.0, recheck_interval=0.0
+    )
     run.settings.unpaused = unpaused
     with pytest.raises(MigrationFailure, match="was deferred for"):
         found.wait()
@@ -209,7 +222,9 @@ def test_a_sentinel_that_appears_while_another_reason_is_waited_for_is_reported(
     told: list[type[Event]] = []
     run.tell = lambda event: told.append(type(event))
     run.settings.unpaused = lambda: 0.0
-    run.config = SimpleNamespace(defer_timeout=9.0, recheck_interval=60.0)
+    run.config = SimpleNamespace(
+        connection=ConnectionOptions(), defer_timeout=9.0, recheck_interval=60.0
+    )
     run.veto.held_back = lambda: "not now" if len(looks) > 3 else ""
     found.wait()
     assert told == [CutoverDeferred, CutoverReleased]
