@@ -12,7 +12,7 @@ A transaction without a row of a followed table is one :class:`Committed`.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Place:
         tsid: ``uuid`` or ``uuid:tag`` of its transaction; empty without GTIDs.
         number: number of its transaction; 0 without GTIDs.
         executed_at: Unix time of the event on the server, in seconds.
+        committed_at: Unix time of its transaction's commit there, to the microsecond; 0 where the
+            server has not written it.
     """
 
     file: str
@@ -40,6 +42,7 @@ class Place:
     tsid: str = ""
     number: int = 0
     executed_at: int = 0
+    committed_at: float = field(default=0.0, compare=False)
 
     @property
     def gtid(self) -> str:

@@ -94,6 +94,7 @@ class BinlogParser:
         self._xid = ""
         self._tsid, self._number = "", 0
         self._time = 0
+        self._committed_at = 0.0
         self._handlers: dict[int, Callable[[bytes], None]] = {
             wire.TABLE_MAP: self._table_map,
             wire.XID: self._commit,
@@ -135,7 +136,9 @@ class BinlogParser:
     @property
     def place(self) -> Place:
         """The end of the event that was read last."""
-        return Place(self.file, self.offset, self._tsid, self._number, self._time)
+        return Place(
+            self.file, self.offset, self._tsid, self._number, self._time, self._committed_at
+        )
 
     def feed(self, event: bytes | memoryview) -> None:
         """Take one event of the stream, from its header on; nothing keeps a view of it.
@@ -265,6 +268,8 @@ class BinlogParser:
             self._tsid, self._number = wire.parse_tagged_gtid(body)
         else:
             self._tsid, self._number = "", 0
+        tagged = kind == wire.GTID_TAGGED
+        self._committed_at = wire.tagged_commit_time(body) if tagged else wire.commit_time(body)
 
     def _table_map(self, body: bytes) -> None:
         """Find table and codec of the rows events that follow."""

@@ -56,6 +56,10 @@ ROWS: Final = frozenset(
 )
 
 _FIRST_FLAGS_TAGGED: Final = 3
+#: After flags, identifier, number, kind of clock, and two numbers of its ticks.
+_COMMIT_TIME: Final = slice(42, 49)
+_MICROSECONDS: Final = (1 << 55) - 1
+_COMMIT_TIME_TAGGED: Final = 6
 _PAYLOAD_END, _PAYLOAD_SIZE, _PAYLOAD_COMPRESSION = 0, 1, 2
 _ZSTD, _UNCOMPRESSED = 0, 255
 _MAX_WINDOW: Final = 1 << 31
@@ -83,6 +87,36 @@ def parse_rotate(body: bytes) -> tuple[str, int]:
 def parse_gtid(body: bytes) -> tuple[str, int]:
     """Return identifier and number of a GTID event."""
     return _uuid_text(body[1:17]), int.from_bytes(body[17:25], "little")
+
+
+def commit_time(body: bytes) -> float:
+    """Return the Unix time of the commit, from a GTID or anonymous GTID event; 0 without one.
+
+    In microseconds, seven bytes long, whose highest bit says that another one follows (the commit
+    on the first server).
+    """
+    return (int.from_bytes(body[_COMMIT_TIME], "little") & _MICROSECONDS) / 1e6
+
+
+def tagged_commit_time(body: bytes) -> float:
+    """Return the same from a tagged GTID event: its seventh field."""
+    at = 0
+    for _ in range(_FIRST_FLAGS_TAGGED):
+        _, at = _varlen(body, at)
+    while at < len(body):
+        field, at = _varlen(body, at)
+        if field > _COMMIT_TIME_TAGGED:
+            break
+        if field == 1:
+            for _ in range(16):
+                _, at = _varlen(body, at)
+            continue
+        value, at = _varlen(body, at)
+        if field == 3:
+            at += value
+        elif field == _COMMIT_TIME_TAGGED:
+            return value / 1e6
+    return 0.0
 
 
 @functools.cache

@@ -187,7 +187,7 @@ class Dispatcher:
                     self._ledger.began()
             case Committed(place, cascaded):
                 self._committed(place, cascaded=cascaded)
-                self.lag = max(0.0, time.time() - place.executed_at)
+                self.lag = max(0.0, time.time() - (place.committed_at or place.executed_at))
             case Advanced(place):
                 self._committed(place)
                 self.lag = 0.0

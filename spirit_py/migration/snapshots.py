@@ -25,7 +25,7 @@ from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from spirit_py.checksum.checker import Checker
     from spirit_py.copier.meter import CopyStatistics
@@ -40,6 +40,9 @@ _HELD_BACK: Final = _AT_WORK | {Phase.SENTINEL}
 #: Phases in which nothing is slowed down.
 _NO_WORK: Final = frozenset({Phase.CUTOVER, Phase.DRAIN, Phase.ANALYZE})
 _HISTORY: Final = 60
+_SPEEDS: Final = ("rate", "byte_rate")
+#: Work that is held back for less goes on at its speed.
+_STANDS_SECONDS: Final = 2.0
 #: Of a table with so many times as many rows as estimated nothing else is known either.
 _STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
@@ -81,16 +84,20 @@ class Snapshots:
             "to_come": self._to_come(),
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
-        if self._paused:
+        if self._stands(now, shown):
+            # Its end is nobody's estimate, and a speed of before is none of now.
+            shown |= {name: 0.0 for name in _SPEEDS if shown.get(name) is not None}
             shown["eta"] = None
         shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
         return MigrationStatus(**shown, totals=totals_of(self._figures))
 
-    @property
-    def _paused(self) -> bool:
-        """Whether a pause holds back what the phase does; its end is nobody's estimate."""
-        return self._state.phase in _HELD_BACK and self._figures.paused()
+    def _stands(self, now: float, shown: Mapping[str, Any]) -> bool:
+        """Return whether a pause holds back what the phase does, or a limit for a while."""
+        if self._state.phase not in _HELD_BACK:
+            return False
+        held = shown.get("throttled") and (self._throttled.seconds(now) or 0.0) >= _STANDS_SECONDS
+        return bool(held) or bool(self._figures.paused())
 
     def _to_come(self) -> tuple[Phase, ...]:
         """Return the planned phases after this one; none until it is known that rows are copied."""

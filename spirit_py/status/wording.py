@@ -124,7 +124,7 @@ def _speed(seen: MigrationProgress) -> Iterator[Said]:
         yield Said(f"{human_bytes(seen.byte_rate)}/s")
     if seen.eta is not None:
         yield Said(f"ETA {duration(seen.eta)}", brief=True, drawn=True)
-    elif seen.rate is not None:
+    elif seen.rate is not None and not (seen.waiting_for or seen.throttled):
         yield Said("ETA unknown", brief=True, drawn=True)
     if seen.chunk_rows and seen.chunk_seconds is not None:
         took = duration(seen.chunk_seconds)
@@ -168,6 +168,8 @@ def _changes(seen: MigrationProgress) -> Iterator[Said]:
         yield Said(f"{human_percent(seen.deduplicated_part)} deduplicated")
     if seen.parked:
         yield Said(f"parked: {seen.parked}", "yellow")
+    elif seen.pending and seen.applied_rate == 0:
+        yield Said("they wait for their batch")
 
 
 def _binlog(seen: MigrationProgress) -> Iterator[Said]:

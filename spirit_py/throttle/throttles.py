@@ -277,13 +277,19 @@ class Throttles:
         return (found[0], found[len(found) // 2]) if found else None
 
     def described(self) -> str:
-        """Return how much the work takes now; empty where nothing is spared."""
-        adaptive = self._moving
-        if adaptive is None or not adaptive.spares or not self._working():
+        """Return how much the work takes now, and why; empty where nothing is spared."""
+        if not self._working():
             return ""
-        share, size = adaptive.tasks / (1.0 + adaptive.rest), human_bytes(adaptive.part)
-        why = f" ({adaptive.slowed_by})" if adaptive.slowed_by else ""
-        return f"{share:.2g} of {adaptive.most} tasks, {size} a transaction{why}"
+        parts = []
+        if (part := self._slow_part()) is not None:
+            parts.append(f"one task, {human_bytes(part)} a transaction (a replica lags)")
+        elif (adaptive := self._moving) is not None and adaptive.spares:
+            share, size = adaptive.tasks / (1.0 + adaptive.rest), human_bytes(adaptive.part)
+            why = adaptive.slowed_by or "more while commits stay quick"
+            parts.append(f"{share:.2g} of {adaptive.most} tasks, {size} a transaction ({why})")
+        if nice := self._settings.current.nice:
+            parts.append(f"{nice:g} s of rest after each second of work (nice)")
+        return "; ".join(parts)
 
     def count(self) -> None:
         """Count the waits up to now, and report those that began or ended."""

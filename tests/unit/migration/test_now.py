@@ -35,7 +35,14 @@ class Copying:
         self.snapshots = Snapshots(figures)
         for phase in (Phase.SHORTCUT, Phase.CREATE, Phase.COPY):
             self.enter(phase)
-        seen = CopyStatistics(rows=1000, rows_total=3000, seconds=10.0, steady_rows_per_second=100)
+        seen = CopyStatistics(
+            rows=1000,
+            rows_total=3000,
+            seconds=10.0,
+            rows_per_second=120,
+            steady_rows_per_second=100,
+        )
+        self.figures = figures
         copier: Any = SimpleNamespace(statistics=lambda: seen)
         figures.copying(copier, TABLE)
 
@@ -56,8 +63,30 @@ def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
     copying.pause()
     seen = copying.snapshots.take()
     assert (seen.eta, seen.run_eta) == (None, None)
+    assert (seen.rate, seen.byte_rate) == (0.0, 0.0)
     copying.pause(paused=False)
-    assert copying.snapshots.take().eta == pytest.approx(20.0)
+    seen = copying.snapshots.take()
+    assert seen.eta == pytest.approx(20.0)
+    assert seen.rate == 120
+
+
+def test_a_limit_that_holds_the_copy_back_for_a_while_leaves_no_end_either() -> None:
+    """A moment at the limit is nothing: the work goes on at its speed."""
+    copying = Copying()
+    held: Any = SimpleNamespace(
+        waiting_for=lambda: "the lag of a replica",
+        described=lambda: "",
+        most_tasks=lambda most: most,
+        tasks=lambda most: most,
+        seconds=dict,
+    )
+    copying.figures.sparing(held)
+    shown = []
+    for _ in range(4):
+        seen = copying.snapshots.take()
+        shown.append((seen.rate, seen.eta is None))
+        copying.time += 1.0
+    assert shown == [(120, False), (120, False), (0.0, True), (0.0, True)]
 
 
 def test_what_the_server_does_in_a_pause_has_its_end() -> None:
