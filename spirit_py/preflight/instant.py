@@ -181,7 +181,7 @@ def _of_clauses(altered: Altered) -> Iterator[str]:
             )
             if off and not _unenforced(clause.body):
                 yield "the rows are checked for a constraint"
-        inline = clause.kind is ClauseKind.ADD_COLUMN and " check (" in f" {clause.body}"
+        inline = clause.kind is ClauseKind.ADD_COLUMN and " check(" in f" {clause.body}"
         if inline and not _unenforced(clause.body):
             yield "the rows are checked for a new constraint"
 

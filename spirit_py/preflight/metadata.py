@@ -30,7 +30,7 @@ _OPTIONS = frozenset(
         *("stats_persistent", "stats_auto_recalc", "stats_sample_pages"),
     }
 )
-_VARIABLE = re.compile(r"(varchar|varbinary) \( (\d+) \)(?: (.*))?\Z", re.DOTALL)
+_VARIABLE = re.compile(r"(varchar|varbinary)\((\d+)\)(?: (.*))?\Z", re.DOTALL)
 _REBUILDS = frozenset(
     {
         *("first", "after", "unique", "primary", "key", "as", "generated", "check"),
@@ -65,7 +65,7 @@ def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     if found is None or not source.has_column(clause.name):
         return False
     column, attributes = source.column(clause.name), f" {found[3] or ''} "
-    words = set(attributes.split())
+    words = set(attributes.replace("(", " ( ").split())
     return (
         column.data_type == found[1]
         and int(found[2]) >= (column.length or 0)

@@ -174,13 +174,37 @@ def _is_call(tokens: tuple[Token, ...], at: int) -> bool:
     return not length
 
 
+#: Nothing comes before these, and nothing after those.
+_CLOSING, _OPENING = frozenset(",)."), frozenset("(.")
+
+
 def normal_text(tokens: tuple[Token, ...]) -> str:
-    """Write tokens in a normal form: lower-case words and names, strings in single quotes.
+    """Write tokens as SQL in a normal form: lower-case words and names, strings in single quotes.
 
     Texts of different meaning have different normal forms: a name keeps its quotes if it would be
     read differently without them.
     """
-    return " ".join(_normal(tokens, at) for at in range(len(tokens)))
+    words = [_normal(tokens, at) for at in range(len(tokens))]
+    pieces = words[:1]
+    for before, token, word in zip(tokens, tokens[1:], words[1:], strict=False):
+        pieces += [word] if _touch(before, token) else [" ", word]
+    return "".join(pieces)
+
+
+def _touch(before: Token, token: Token) -> bool:
+    """Return whether no blank is between two tokens.
+
+    A call of some functions has none before its parenthesis (manual, 11.2.5), and an operator of
+    several characters has none inside.
+    """
+    if token.kind == "symbol" and token.value in _CLOSING:
+        return True
+    if before.kind == "symbol" and before.value in _OPENING:
+        return True
+    if token.is_symbol("("):
+        return before.kind in {"word", "name"}
+    both = before.kind == token.kind == "symbol" and before.value not in _CLOSING
+    return both and before.end == token.start
 
 
 def _normal(tokens: tuple[Token, ...], at: int) -> str:

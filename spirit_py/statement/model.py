@@ -65,14 +65,26 @@ class Clause:
 
     @property
     def normalized(self) -> str:
-        """The clause in a form that ignores blanks, case of keywords and backquotes.
+        """The clause as SQL in a form that ignores blanks, case of keywords and backquotes.
 
         A name that the clause creates keeps its case: it will be seen in the table.
         """
+        if self.kind is ClauseKind.OPTION:
+            return f"{self.name.upper()} {self.body}"
+        if self.kind is ClauseKind.VALIDATION:
+            return f"{self.body.upper()} VALIDATION"
         creates = self.kind in {ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE}
         name = self.name if creates else self.name.lower()
-        names = (quote_identifier(one) for one in (name, self.new_name) if one)
-        return " ".join((self.kind.value.upper(), *names, self.body)).rstrip()
+        names = [quote_identifier(one) for one in (name, self.new_name) if one]
+        head, body = self.kind.value.upper(), self.body
+        if self.kind in {ClauseKind.RENAME_COLUMN, ClauseKind.RENAME_INDEX}:
+            names.insert(1, "TO")
+        elif self.kind is ClauseKind.ADD_CHECK and names:
+            head, names = f"ADD CONSTRAINT {names[0]} CHECK", []
+        elif self.kind is ClauseKind.ADD_INDEX and body.startswith(("fulltext ", "spatial ")):
+            kind, _, body = body.partition(" ")
+            head = f"ADD {kind.upper()} INDEX"
+        return " ".join((head, *names, body)).rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

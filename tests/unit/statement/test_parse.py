@@ -401,3 +401,33 @@ def test_the_table_of_a_change_is_found_without_reading_its_clauses(sql, table):
 def test_the_table_whose_definition_a_statement_makes_or_changes(sql, table):
     """Of one table; none where the statement may be sent twice, or is no DDL."""
     assert defined_table(sql, "s") == table
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("engine=innodb", "ENGINE innodb"),
+        ("default charset = latin1", "CHARACTER SET latin1"),
+        ("rename column a to B, rename key i to j", None),
+        ("rename column a to B", "RENAME COLUMN `a` TO `B`"),
+        ("add constraint c check (a >= 0 and b->>'$.x' <> 'y')", None),
+        ("add constraint c check(a>=0)", "ADD CONSTRAINT `c` CHECK (a >= 0)"),
+        ("add fulltext f (a) with parser ngram", "ADD FULLTEXT INDEX `f` (a) with parser ngram"),
+        ("add spatial index (g)", "ADD SPATIAL INDEX (g)"),
+        ("add a decimal(10, 2) default -1.5, without validation", None),
+        (
+            "add c varchar(9) as (substring(a, 1,2))",
+            "ADD COLUMN `c` varchar(9) as(substring(a, 1, 2))",
+        ),
+        ("add key (a(5), (b+1) desc)", "ADD INDEX (a(5), (b + 1) desc)"),
+        ("partition by hash(id) partitions 4", "PARTITION BY hash(id) partitions 4"),
+    ],
+)
+def test_the_normal_form_is_sql_that_means_the_same(written, shown):
+    """It is shown, logged and pasted: the server and this program read it as the statement."""
+    (statement,) = parse_statement(f"ALTER TABLE t {written}", "s")
+    (again,) = parse_statement(statement.normalized, "other")
+    assert again.normalized == statement.normalized
+    assert [one.kind for one in again.parsed] == [one.kind for one in statement.parsed]
+    if shown is not None:
+        assert statement.normalized == f"ALTER TABLE `s`.`t` {shown}"
