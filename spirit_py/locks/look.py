@@ -15,6 +15,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.locks.blockers import Blocker
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
 from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.processlist import process_list
 from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import string_literal
 
@@ -231,7 +232,7 @@ def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
     transactions = _open_transactions(session)
     names = [name.lower() for _, name in request.tables]
     found = []
-    for row in session.query("SHOW PROCESSLIST"):
+    for row in process_list(session):
         number, user, host, database, command, seconds, _, info, *_ = row
         # A statement without a transaction, such as DDL that waits for its own lock.
         text = str(info or "").lower() if command in {"Query", "Execute"} else ""

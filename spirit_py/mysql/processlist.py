@@ -7,7 +7,7 @@ the server is no utf8mb3.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied
@@ -48,9 +48,26 @@ def performance_schema_shows_sessions(session: SqlSession) -> bool:
     return not any(int(lost) for _, lost in session.query(_LOST))
 
 
+def process_list(session: SqlSession, full: Literal["", "FULL"] = "") -> list[tuple[Any, ...]]:
+    """Return the rows of SHOW PROCESSLIST.
+
+    The server sends the statements of others as their clients have sent them, whatever bytes are
+    in them: what is no UTF-8 is replaced.
+    """
+    session.execute("SET SESSION character_set_results = binary")
+    try:
+        rows = session.query(f"SHOW {full} PROCESSLIST")
+    finally:
+        session.execute("SET SESSION character_set_results = utf8mb4")
+    return [
+        tuple(one.decode(errors="replace") if isinstance(one, bytes) else one for one in row)
+        for row in rows
+    ]
+
+
 def user_of(session: SqlSession, number: int | None) -> str:
     """Return user and host of a session; empty where it is gone, or the account may not see it."""
-    rows = session.query("SHOW PROCESSLIST")
+    rows = process_list(session)
     found = next((row for row in rows if int(row[0]) == number), None)
     return "" if found is None else f"{found[1]}@{str(found[2]).rpartition(':')[0] or found[2]}"
 
@@ -66,8 +83,7 @@ def optimizes_now(session: SqlSession) -> bool:
 
     A text in which the word stands elsewhere counts for nothing: anybody may send one (R26).
     """
-    listed = session.query("SHOW FULL PROCESSLIST")
-    return any(_OPTIMIZES.match(str(row[7] or "")) for row in listed)
+    return any(_OPTIMIZES.match(str(row[7] or "")) for row in process_list(session, "FULL"))
 
 
 def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> bool:
@@ -75,11 +91,11 @@ def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> boo
     if not numbers:
         return False
     if performance_schema_shows_sessions(session):
-        listed = ", ".join(str(int(number)) for number in numbers)
-        return bool(session.query(_IDLE.format(listed), (seconds,))[0][0])
+        among = ", ".join(str(int(number)) for number in numbers)
+        return bool(session.query(_IDLE.format(among), (seconds,))[0][0])
     return any(
         row[0] in numbers and row[4] == "Sleep" and int(row[5] or 0) >= seconds
-        for row in session.query("SHOW PROCESSLIST")
+        for row in process_list(session)
     )
 
 
@@ -90,5 +106,4 @@ def dumping(session: SqlSession) -> set[int]:
     """
     if performance_schema_shows_sessions(session):
         return {int(row[0]) for row in session.query(_DUMPS)}
-    listed = session.query("SHOW PROCESSLIST")
-    return {int(row[0]) for row in listed if str(row[4]).startswith("Binlog Dump")}
+    return {int(row[0]) for row in process_list(session) if str(row[4]).startswith("Binlog Dump")}

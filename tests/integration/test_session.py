@@ -8,6 +8,7 @@ import functools
 import os
 import socket
 
+import MySQLdb
 import pytest
 
 from spirit_py.errors import ServerFault
@@ -23,6 +24,7 @@ from spirit_py.mysql.evaluation import (
 from spirit_py.mysql.facts import ServerFacts
 from spirit_py.mysql.faults import connection_lost, connection_refusal
 from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.processlist import optimizes_now, process_list
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.waiting import until
@@ -447,3 +449,22 @@ def test_a_session_may_be_closed_twice(db):
         session.query("SELECT 1")
     assert not session.alive()
     assert f"id={session.id}" in repr(session)
+
+
+def test_the_statements_of_others_are_read_whatever_bytes_they_have(db):
+    """A client sends the bytes of a binary value as they are, and the server shows them so."""
+    other = db.connect()
+    number = other.thread_id()
+    call = BackgroundCall(lambda: other.query(b"SELECT SLEEP(60), '\xff\x81'"))
+    with connect(connection_options(db), role="test") as session:
+
+        def shown():
+            return [str(row[7]) for row in process_list(session) if "SLEEP" in str(row[7])]
+
+        until(shown, "the statement")
+        assert shown() == ["SELECT SLEEP(60), '\ufffd\ufffd'"]
+        assert not optimizes_now(session)
+        assert session.value("SELECT @@character_set_results") == "utf8mb4"
+    db.kill(number)
+    with contextlib.suppress(MySQLdb.Error):
+        call.result()
