@@ -33,6 +33,10 @@ from spirit_py.options import Form, Option, SslMode, declared
 OUTPUT: Final = "Output"
 """The section with ``--help`` itself."""
 _OTHERS: Final = "General"
+#: Options that fit on a screen or two.
+_MANY: Final = 30
+#: Set while ``--help`` shows what most runs need.
+_COMMON: Final = "spirit_py.common_options"
 EXAMPLE: Final = "--max-lag as SPIRIT_PY_MAX_LAG"
 """How an option is written in the environment."""
 
@@ -42,27 +46,71 @@ class SectionedOption(click.Option):
 
     Args:
         section: its title.
+        common: most runs have a use for it.
     """
 
-    def __init__(self, *names: Any, section: str, **settings: Any) -> None:
+    def __init__(self, *names: Any, section: str, common: bool = True, **settings: Any) -> None:
         super().__init__(*names, **settings)
-        self.section = section
+        self.section, self.common = section, common
 
 
 class SectionedCommand(click.Command):
-    """A command whose ``--help`` shows options in sections."""
+    """A command whose ``--help`` shows options in sections.
+
+    Where there are many, ``--help`` shows those that most runs need, and ``--help-all`` every one.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        if self._has_many:
+            self.params.append(_HELP_ALL)
+
+    @property
+    def _has_many(self) -> bool:
+        return sum(isinstance(one, SectionedOption) for one in self.params) > _MANY
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Return ``--help``, which shows what most runs need."""
+        option = super().get_help_option(ctx)
+        if option is not None and self._has_many:
+            option.help = "Show what most runs need."
+            option.callback = _show_common
+        return option
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""
         for title, options in in_sections(self, ctx).items():
-            with formatter.section(title):
-                formatter.write_dl([record for _, record in options])
+            shown = [record for one, record in options if _is_shown(one, ctx)]
+            if shown:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what holds for all options, then the epilog."""
         formatter.write_paragraph()
+        if ctx.meta.get(_COMMON):
+            every = sum(isinstance(one, click.Option) for one in self.get_params(ctx))
+            formatter.write_text(f"--help-all shows all {every} options.")
         formatter.write_text(f"Options can also be set in the environment: {EXAMPLE}.")
         super().format_epilog(ctx, formatter)
+
+
+def _is_shown(option: click.Option, ctx: click.Context) -> bool:
+    every = not ctx.meta.get(_COMMON)
+    return every or not isinstance(option, SectionedOption) or option.common
+
+
+def _show_common(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_COMMON] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 def in_sections(
@@ -78,6 +126,15 @@ def in_sections(
     return found
 
 
+_HELP_ALL: Final = SectionedOption(
+    ["--help-all"],
+    section=OUTPUT,
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show every option.",
+)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -178,6 +235,7 @@ def _declare(one: Option) -> Callable[[Command], Command]:
     settings: dict[str, Any] = {
         "cls": SectionedOption,
         "section": one.section,
+        "common": one.common,
         "help": one.help,
         "metavar": one.metavar,
         "multiple": one.repeated,

@@ -23,7 +23,7 @@ _FILES: Final = (
     ("~/.mylogin.cnf", "login paths, as mysql_config_editor writes them"),
     (
         "/etc/spirit-py/config.toml, ~/.config/spirit-py/config.toml",
-        "defaults for options; they count more than MySQL's files, and less than the environment",
+        "defaults for options: before MySQL's files, and behind the environment",
     ),
     ("~/.cache/spirit-py", "an archive of Spark's classes, which may be deleted"),
 )

@@ -60,6 +60,7 @@ class Option:
         variables: of the environment, beside ``SPIRIT_PY_NAME``.
         environment: whether it may be set there, or in a configuration file, at all.
         live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
+        common: most runs have a use for it: ``--help`` shows it where a command has many.
     """
 
     section: str
@@ -76,6 +77,7 @@ class Option:
     variables: tuple[str, ...] = ()
     environment: bool = True
     live: str = ""
+    common: bool = False
 
     @property
     def flag(self) -> str:
@@ -93,21 +95,25 @@ class Section:
 
     Args:
         title: shown above the options.
+        common: all of them are.
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *, common: bool = False) -> None:
         self._title = title
+        self._common = common
         self._place = next(_places)
 
-    def __call__(self, *, first: bool = False, **more: Any) -> Option:
+    def __call__(self, *, first: bool = False, common: bool = False, **more: Any) -> Option:
         """Declare an option.
 
         Args:
             first: it is shown before others of the section.
+            common: most runs have a use for it.
             more: arguments of :class:`Option`.
         """
         place = (self._place, not first, next(_places))
-        return Option(section=self._title, place=place, **more)
+        common = common or self._common
+        return Option(section=self._title, place=place, common=common, **more)
 
 
 def declared(arguments: type) -> Iterator[Option]:

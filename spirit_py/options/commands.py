@@ -59,7 +59,7 @@ class _Statement(TypedDict, total=False):
         str,
         BEGIN(),
         "A whole ALTER TABLE or CREATE INDEX, instead of --table and --alter; several tables,"
-        " with a semicolon between, are changed at one moment.",
+        " separated by semicolons, are cut over at the same moment.",
     ]
 
 
@@ -79,85 +79,89 @@ class _EachOptions(
     dry_run: Annotated[
         bool,
         BEGIN(),
-        "Do everything but the swap, under the real load; report, and leave nothing behind.",
+        "Do everything but the cut-over, under the real load; report, and leave nothing behind.",
     ]
     threads: Annotated[
-        int, SPEED(least=1, most=256, live="threads"), "Chunks copied at once. [default: 4 at most]"
+        int,
+        SPEED(least=1, most=256, live="threads", common=True),
+        "Chunks copied at once. [default: 4 at most]",
     ]
     target_chunk_time: Annotated[
         Seconds,
         SPEED(least=0.01, most=60, default=0.5, live="chunk-time"),
-        "Seconds that one chunk should take.",
+        "Target time of one chunk, in seconds.",
     ]
     aggressive: Annotated[
         bool,
-        SPEED(live="aggressive"),
-        "Use all threads and large transactions, whoever else uses the server; by default the"
-        " work slows down where the commits of others take twice as long as without it.",
+        SPEED(live="aggressive", common=True),
+        "Use all threads and large transactions regardless of other load; by default the copy"
+        " slows down when commits of other sessions take twice as long as without it.",
     ]
     nice: Annotated[
         float,
-        SPEED(metavar="RATIO", least=0, most=100, default=0.0, live="nice"),
-        "Seconds of rest for each second of the copy's work: 1 halves its speed.",
+        SPEED(metavar="RATIO", least=0, most=100, default=0.0, live="nice", common=True),
+        "Seconds to sleep for each second of copying: 1 halves the speed.",
     ]
     defer_indexes: Annotated[
         IndexMode,
         SPEED(default="auto"),
-        "Leave secondary indexes that are not unique out while rows are copied, and build them"
-        " afterwards, before the checksum. auto: where they are large beside the buffer pool and"
-        " no replica would have to apply one long ADD INDEX.",
+        "Build secondary indexes that are not unique after the rows are copied, before the"
+        " checksum. auto: when they are large compared with the buffer pool and no replica would"
+        " have to apply one long ADD INDEX.",
     ]
     tag_own_writes: Annotated[
         bool,
         SPEED(),
-        "Let the server not send the copy's own writes to the change feed; needs GTIDs. Leaves an"
+        "Keep the copy's own writes out of the change feed, by a GTID tag; needs GTIDs. Leaves an"
         " identifier in gtid_executed for good.",
     ]
-    no_shortcut: Annotated[bool, SPEED(), "Copy even where INSTANT or INPLACE would do."]
+    no_shortcut: Annotated[bool, SPEED(), "Copy even where INSTANT or INPLACE would work."]
     triggers: Annotated[
         TriggerMode,
         LOCKS(default="keep"),
-        "keep: the changed table has the same triggers, from the moment of the swap. refuse: a"
-        " table with triggers is not migrated.",
+        "keep: the changed table gets the same triggers at the moment of the cut-over. refuse: do"
+        " not migrate a table with triggers.",
     ]
     defer_cutover: Annotated[
-        bool, LOCKS(), "Create a sentinel table (_t_snt) and swap only when it was dropped."
+        bool,
+        LOCKS(common=True),
+        "Create a sentinel table (_t_snt), and cut over only when it is dropped or spirit-py ctl"
+        " cutover is run.",
     ]
     defer_timeout: Annotated[
         Seconds,
         LOCKS(least=1, default="48h"),
-        "How long to wait for that; the same command carries on later.",
+        "How long to wait for that; the same command resumes later.",
     ]
     keep_old_current: Annotated[
         Seconds,
-        OLD_TABLE(least=1),
-        "Keep the old table up to date for this long after the swap, for spirit-py revert.",
+        OLD_TABLE(least=1, common=True),
+        "Keep the old table in sync for this long after the cut-over, for spirit-py revert.",
     ]
     drop_old_after: Annotated[
         SecondsOrNever,
-        OLD_TABLE(default="0s"),
-        "Time after the swap before which the old table is not dropped, such as 1h; never: leave"
-        " it to spirit-py cleanup --drop-old. A column that could be dropped at once is then"
-        " dropped by a copy, so that there is an old table.",
+        OLD_TABLE(default="0s", common=True),
+        "How long to keep the old table after the cut-over, such as 1h; never: leave it to"
+        " spirit-py cleanup --drop-old. A column that could be dropped instantly is then dropped"
+        " by a copy, so that there is an old table.",
     ]
     no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
     recompute_generated: Annotated[
         bool,
         COMPARISON(),
         "Accept that stored generated columns are recomputed under the server's own time zone and"
-        " settings, where sessions of other settings stored other values.",
+        " settings, where sessions with other settings stored other values.",
     ]
     recheck_interval: Annotated[
         Seconds,
         COMPARISON(least=1, default="10m"),
-        "Pause between two checksums while the cutover is deferred.",
+        "Pause between two checksums while the cut-over is deferred.",
     ]
     sql_mode: Annotated[
         str,
         DEFINITIONS(metavar="MODES"),
-        "Change the table as an ALTER in a session with this sql_mode would, not under the"
-        " server's: for a definition that only an older one accepts. Values are never shortened"
-        " or replaced all the same.",
+        "Run the ALTER under this sql_mode instead of the server's, for a definition that only an"
+        " older mode accepts. Values are never truncated or replaced.",
     ]
     allow_zero_dates: Annotated[
         bool,
@@ -173,26 +177,26 @@ class _EachOptions(
     allow_nullable_unique_key: Annotated[
         bool,
         DEFINITIONS(),
-        "Tell rows apart by a unique key with nullable columns where there is no other key; a row"
+        "Identify rows by a unique key with nullable columns where there is no other key; a row"
         " with NULL in it stops the run.",
     ]
     checkpoint_max_age: Annotated[
         Seconds,
         UNFINISHED(least=1, default="7d"),
-        "Do not carry on from a checkpoint that is older.",
+        "Do not resume from a checkpoint older than this.",
     ]
     start_afresh: Annotated[
         bool,
-        UNFINISHED(),
-        "Drop the rows that an unfinished migration of the table has copied, where this command"
-        " cannot carry on with them; without it a terminal asks, and anything else is refused.",
+        UNFINISHED(common=True),
+        "Drop the rows that an unfinished migration of the table has copied, if this command"
+        " cannot resume it; without this option a terminal asks, and anything else is refused.",
     ]
     writes_only_here: Annotated[
         bool,
         WRITERS(first=True),
-        "State that no session writes the table through another server (several primaries,"
-        " Galera, circular replication) until the swap has reached it: the table lock holds on"
-        " this one alone.",
+        "Declare that no session writes the table through another server (several primaries,"
+        " Galera, circular replication) until the cut-over has reached it: the table lock holds"
+        " on this server alone.",
     ]
 
 
@@ -200,7 +204,7 @@ class _Yield(TypedDict, total=False):
     checksum_yield_timeout: Annotated[
         Seconds,
         COMPARISON(least=1, default="1h"),
-        "Age at which the checksum gives its snapshot back and takes a new one.",
+        "Age at which the checksum releases its snapshot and takes a new one.",
     ]
 
 
@@ -225,7 +229,7 @@ class MigrateCommand(MigrationArguments, BatchOptions, RunOutput, VetoOption, to
     # Not by the environment, where it would answer a question that nobody has seen.
     yes: Annotated[
         bool,
-        OUTPUT(environment=False),
+        OUTPUT(environment=False, common=True),
         "With --tables: change those that match without asking first.",
     ]
 
@@ -255,7 +259,7 @@ class ChecksumArguments(
     database: Annotated[str, BEGIN(), "Schema of the source table."]
     table: Annotated[str, BEGIN(), "The source table: what is right."]
     threads: Annotated[
-        int, SPEED(least=1, most=256), "Chunks compared at once. [default: 4 at most]"
+        int, SPEED(least=1, most=256, common=True), "Chunks compared at once. [default: 4 at most]"
     ]
     lock_wait_timeout: Annotated[
         Seconds,

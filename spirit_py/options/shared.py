@@ -25,17 +25,17 @@ from spirit_py.options import (
 )
 from spirit_py.records import LogFormat
 
-BEGIN: Final = Section("To begin")
+BEGIN: Final = Section("To begin", common=True)
 MANY: Final = Section("Many tables")
 CONNECTION: Final = Section("Connection")
 TARGET: Final = Section("Target server")
 SPEED: Final = Section("Speed")
-WAIT: Final = Section("Reasons to wait")
-LOCKS: Final = Section("Locks and the swap")
+WAIT: Final = Section("Throttling")
+LOCKS: Final = Section("Locks and the cut-over")
 OLD_TABLE: Final = Section("The old table")
-COMPARISON: Final = Section("Comparison")
-DEFINITIONS: Final = Section("Old definitions")
-UNFINISHED: Final = Section("An unfinished migration")
+COMPARISON: Final = Section("Checksum")
+DEFINITIONS: Final = Section("SQL modes and keys")
+UNFINISHED: Final = Section("Resuming")
 WRITERS: Final = Section("Other writers")
 SPARK: Final = Section("Spark")
 OUTPUT: Final = Section("Output")
@@ -63,7 +63,7 @@ class ConnectionArguments(TypedDict, total=False):
     dsn: Annotated[
         Dsn,
         CONNECTION(default="", metavar="URL"),
-        "All of that as mysql://user@host:port/schema; the other options count more.",
+        "All of these as mysql://user@host:port/schema; explicit options take precedence.",
     ]
     login_path: Annotated[
         str, CONNECTION(default=""), "Group of ~/.mylogin.cnf, as mysql_config_editor writes it."
@@ -91,15 +91,17 @@ class ConnectionArguments(TypedDict, total=False):
 class TargetOptions(TypedDict, total=False):
     """How to reach the server that a table is compared on."""
 
-    target_host: Annotated[str, TARGET(), "Its server, as host or host:port. [default: --host]"]
+    target_host: Annotated[
+        str, TARGET(common=True), "Its server, as host or host:port. [default: --host]"
+    ]
     target_port: Annotated[int, TARGET(least=1, most=65535), "[default: --port]"]
     target_socket: Annotated[str, TARGET(), "[default: --socket]"]
     target_user: Annotated[str, TARGET(), "[default: --user]"]
     target_password: Annotated[
         Password, TARGET(), "Asked for when given without a value. [default: --password]"
     ]
-    target_database: Annotated[str, TARGET(), "Its schema. [default: --database]"]
-    target_table: Annotated[str, TARGET(), "Table to compare with. [default: --table]"]
+    target_database: Annotated[str, TARGET(common=True), "Its schema. [default: --database]"]
+    target_table: Annotated[str, TARGET(common=True), "Table to compare with. [default: --table]"]
     target_defaults_file: Annotated[
         FileRead,
         TARGET(),
@@ -117,24 +119,24 @@ class BatchOptions(TypedDict, total=False):
 
     tables: Annotated[
         Names,
-        MANY(metavar="SCHEMA.TABLE"),
-        "Change every table that matches, each by a migration of its own; both parts are patterns"
-        " of LIKE, a part in backquotes is a name; repeatable, goes with --alter.",
+        MANY(metavar="SCHEMA.TABLE", common=True),
+        "Change every table that matches, each by a migration of its own; both parts are LIKE"
+        " patterns, a part in backquotes is a name; repeatable, goes with --alter.",
     ]
     exclude: Annotated[
         Names,
         MANY(metavar="SCHEMA.TABLE"),
-        "With --tables: leave out the tables that match; repeatable.",
+        "With --tables: skip the tables that match; repeatable.",
     ]
     statements: Annotated[
         Statements,
-        MANY(),
-        "Carry out a file of ALTER TABLE and CREATE INDEX, each by a migration of its own.",
+        MANY(common=True),
+        "Run a file of ALTER TABLE and CREATE INDEX, each as a migration of its own.",
     ]
     parallel: Annotated[
         int,
         MANY(least=1, most=64, default=1),
-        "With --tables or --statements: migrations side by side; they share --threads.",
+        "With --tables or --statements: migrations at the same time; they share --threads.",
     ]
     on_failure: Annotated[
         OnFailure,
@@ -148,27 +150,28 @@ class WaitOptions(TypedDict, total=False):
 
     max_load: Annotated[
         Limits,
-        WAIT(metavar="NAME=VALUE,...", live="max-load"),
-        "Wait while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
+        WAIT(metavar="NAME=VALUE,...", live="max-load", common=True),
+        "Pause while a counter of SHOW GLOBAL STATUS is above its value: Threads_running=25.",
     ]
     critical_load: Annotated[
         Limits,
         WAIT(metavar="NAME=VALUE,...", live="critical-load"),
-        "End the run above such a value, seen twice in half a second; the same command carries on.",
+        "Stop the run above such a value, seen twice within half a second; the same command"
+        " resumes.",
     ]
     max_lag: Annotated[
         Seconds,
-        WAIT(live="max-lag"),
-        "Wait while a replica is further behind. A replica that cannot be read then holds the"
-        " migration back; 0 looks at none. [default: 1.5s, for the replicas that can be read]",
+        WAIT(live="max-lag", common=True),
+        "Pause while a replica lags more than this. A replica that cannot be read then pauses the"
+        " migration too; 0 watches none. [default: 1.5s, for the replicas that can be read]",
     ]
     replica: Annotated[
         Names,
-        WAIT(parameter="replicas", metavar="HOST[:PORT]"),
+        WAIT(parameter="replicas", metavar="HOST[:PORT]", common=True),
         "Replica whose lag is watched; repeatable. [default: those that the server knows]",
     ]
     replica_user: Annotated[
-        str, WAIT(), "User name on the replicas, which needs no privilege there. [default: --user]"
+        str, WAIT(), "User name on the replicas; it needs no privilege there. [default: --user]"
     ]
     replica_password: Annotated[
         Password, WAIT(), "Its password; asked for without a value. [default: --password]"
@@ -176,35 +179,35 @@ class WaitOptions(TypedDict, total=False):
     throttle_http: Annotated[
         Url,
         WAIT(metavar="URL"),
-        "Wait while a HEAD request to this endpoint is answered by anything but 200.",
+        "Pause while a HEAD request to this endpoint is answered by anything but 200.",
     ]
     throttle_query: Annotated[
         str,
         WAIT(metavar="SELECT"),
-        "Wait while the first value of this query is not 0; a text is shown as the reason.",
+        "Pause while the first value of this query is not 0; a text is shown as the reason.",
     ]
     allow: Annotated[
         Windows,
-        WAIT(metavar="HH:MM-HH:MM[,...]"),
-        "Work and swap at these times of the day alone, by this machine's clock or at an offset:"
-        " 22:00-06:00+01:00; repeatable.",
+        WAIT(metavar="HH:MM-HH:MM[,...]", common=True),
+        "Work and cut over at these times of the day only, by this machine's clock or at an"
+        " offset: 22:00-06:00+01:00; repeatable.",
     ]
     min_free_disk: Annotated[
         Size,
         WAIT(),
-        "Wait while less is free where a server on this machine writes; 0 for no limit. [default:"
-        " 256M, where that can be seen]",
+        "Pause while less disk space is free where a server on this machine writes; 0 for no"
+        " limit. [default: 256M, where that can be seen]",
     ]
     max_binlog_space: Annotated[
-        Size, WAIT(), "Wait while the server's binary logs are larger than this together."
+        Size, WAIT(), "Pause while the server's binary logs take more space than this."
     ]
     max_history_length: Annotated[
-        int, WAIT(least=0), "Wait while InnoDB's history is longer than this."
+        int, WAIT(least=0), "Pause while InnoDB's history list is longer than this."
     ]
     max_checkpoint_age: Annotated[
         float,
         WAIT(least=0, most=100, metavar="PERCENT"),
-        "Wait while more of the redo log is in use than this.",
+        "Pause while more of the redo log is in use than this.",
     ]
 
 
@@ -213,17 +216,17 @@ class ComparedOptions(TypedDict, total=False):
 
     map: Annotated[
         Pairs,
-        COMPARISON(metavar="OLD=NEW"),
+        COMPARISON(metavar="OLD=NEW", common=True),
         "Compare the source's column OLD with the target's NEW; repeatable.",
     ]
     ignore_column: Annotated[
         Names,
-        COMPARISON(parameter="ignored", metavar="NAME"),
+        COMPARISON(parameter="ignored", metavar="NAME", common=True),
         "Do not compare a column; repeatable.",
     ]
     repair: Annotated[
         bool,
-        COMPARISON(),
+        COMPARISON(common=True),
         "Make the target equal: its differing rows are deleted, and written as the source has"
         " them. Refused where triggers or foreign keys of the target would act.",
     ]
@@ -235,32 +238,32 @@ class SwapOptions(TypedDict, total=False):
     lock_wait_timeout: Annotated[
         Seconds,
         LOCKS(least=1, most=3600, default=2.5),
-        "Seconds that one request for a lock on the table waits at most: so long may the"
-        " application's new statements wait behind it. It is not requested at all while a"
-        " transaction that is older than a second is in front.",
+        "Longest wait for one lock request on the table, in seconds: new statements of the"
+        " application may queue behind it for that long. The lock is not requested at all while a"
+        " transaction older than a second blocks it.",
     ]
     cutover_timeout: Annotated[
         Seconds,
         LOCKS(default="1d"),
-        "Time in which the swap must get its lock, by however many requests; then the run ends,"
-        " and the same command carries on.",
+        "How long to keep trying to get the cut-over's lock; then the run ends, and the same"
+        " command resumes.",
     ]
     kill_blockers: Annotated[
         KillMode,
-        LOCKS(default="never"),
-        "Whom to end who is in front of such a lock: nobody; sessions that sit idle in a"
-        " transaction; those and running statements.",
+        LOCKS(default="never", common=True),
+        "Which sessions to kill when they block the lock: none; those that idle in a transaction;"
+        " those that run a statement too.",
     ]
     kill_after: Annotated[
         Seconds,
         LOCKS(least=0.1, most=86400, default=30.0),
-        "Seconds for which such a session must have been in front.",
+        "How long a session must have blocked the lock before it is killed, in seconds.",
     ]
     snapshot_guard: Annotated[
         GuardMode,
         LOCKS(default="auto"),
-        "Give snapshots from before the swap an error (1412) instead of half a copy when they"
-        " read the swapped table; auto: wherever the table allows it.",
+        "Make snapshots from before the cut-over fail with error 1412, instead of showing half a"
+        " copy, when they read the new table; auto: wherever the table allows it.",
     ]
 
 
@@ -270,7 +273,7 @@ class PassableOption(TypedDict, total=False):
     pass_statement_writes: Annotated[
         TableNames,
         WRITERS(parameter="passable", metavar="SCHEMA.TABLE"),
-        "Pass over other clients' writes in STATEMENT format to this table: state that none of"
+        "Ignore other clients' writes in STATEMENT format to this table: declares that none of"
         " them changes a table that is migrated or followed; repeatable.",
     ]
 
@@ -281,8 +284,7 @@ class SparkOptions(TypedDict, total=False):
     spark_master: Annotated[
         str,
         SPARK(),
-        "Spark master; one that is named is started for a small table, too. [default:"
-        " local[threads]]",
+        "Spark master; a named one is started for a small table too. [default: local[threads]]",
     ]
     spark_conf: Annotated[SparkSettings, SPARK(metavar="KEY=VALUE"), "Passed to Spark; repeatable."]
     spark_ui: Annotated[bool, SPARK(), "Open Spark's web interface, on the loopback address."]
@@ -301,12 +303,16 @@ class SampleOption(TypedDict, total=False):
 class ReportOptions(TypedDict, total=False):
     """What a run leaves, and what others may read of it meanwhile."""
 
-    report_json: Annotated[FileWritten, OUTPUT(), "Write the final report to this file."]
+    report_json: Annotated[FileWritten, OUTPUT(common=True), "Write the final report to this file."]
     report_html: Annotated[
-        FileWritten, OUTPUT(), "Write the report to this file as one page, with plots of the run."
+        FileWritten,
+        OUTPUT(common=True),
+        "Write the report to this file as one page, with plots of the run.",
     ]
     metrics_listen: Annotated[
-        Address, OUTPUT(), "Answer Prometheus' scrapes there; :9187 on this machine alone."
+        Address,
+        OUTPUT(common=True),
+        "Answer Prometheus' scrapes there; :9187 on this machine alone.",
     ]
     metrics_file: Annotated[
         FileWritten,
@@ -320,7 +326,7 @@ class LogOption(TypedDict, total=False):
 
     log_format: Annotated[
         LogFormat,
-        OUTPUT(default="text"),
+        OUTPUT(default="text", common=True),
         "Format of the log lines; text is for where there is no terminal, json is one object a"
         " line with stable names, on a terminal too.",
     ]
@@ -341,20 +347,22 @@ class VerboseOption(TypedDict, total=False):
     """How much is kept for a search of errors."""
 
     verbose: Annotated[
-        bool, OUTPUT(), "More lines, and tracebacks; Spark's log in ./spirit-py-spark.log."
+        bool,
+        OUTPUT(common=True),
+        "More lines, and tracebacks; Spark's log in ./spirit-py-spark.log.",
     ]
 
 
 class TracebackOption(TypedDict, total=False):
     """The same of a command without Spark; of the command line alone."""
 
-    verbose: Annotated[bool, OUTPUT(), "Tracebacks."]
+    verbose: Annotated[bool, OUTPUT(common=True), "Tracebacks."]
 
 
 class _EventOption(TypedDict, total=False):
     on_event: Annotated[
         str,
-        HOOKS(metavar="COMMAND"),
+        HOOKS(metavar="COMMAND", common=True),
         "Run this with /bin/sh -c at each event, with the event as JSON on its standard input"
         " (docs/events.md). What it does never stops the run.",
     ]

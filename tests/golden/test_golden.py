@@ -77,7 +77,10 @@ def test_every_metric_is_as_recorded():
 
 @pytest.mark.parametrize("command", ["", *sorted(main.commands)])
 def test_help_is_as_recorded(command):
-    """All texts of all options, at one width."""
+    """All texts of all options, at one width; those that most runs need by themselves."""
     words = [command, "--help"] if command else ["--help"]
     shown = CliRunner().invoke(main, words, terminal_width=80).output
     compare(f"help/{command or 'spirit-py'}.txt", shown)
+    if "--help-all" in shown:
+        shown = CliRunner().invoke(main, [command, "--help-all"], terminal_width=80).output
+        compare(f"help/{command}_all.txt", shown)

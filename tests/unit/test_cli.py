@@ -326,7 +326,7 @@ def test_help_imports_nothing_heavy(command):
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    own = {"migrate": "--target-chunk-time", "checksum": "--target-table", "watch": "--until"}
+    own = {"migrate": "--dry-run", "checksum": "--target-table", "watch": "--until"}
     assert own[command] in done.stdout
     # An example stands on lines of its own, as it can be copied.
     assert f"\n  spirit-py {command} --host db1" in done.stdout

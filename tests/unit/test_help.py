@@ -15,6 +15,7 @@ from spirit_py.cli import SUMMARIES, main
 from spirit_py.cli.groups import SectionedCommand
 
 #: All but the one that prints scripts, and has no option.
+_HINT = "--help-all shows"
 COMMANDS = sorted(set(main.commands) - {"completion"})
 
 
@@ -23,13 +24,35 @@ def test_every_option_has_a_section(command):
     """No option stands where nobody looks for it, and none is shown twice."""
     found = main.commands[command]
     assert isinstance(found, SectionedCommand)
-    shown = CliRunner().invoke(main, [command, "--help"]).output
+    shown = _everything(command)
     assert "General:" not in shown, "declare it in spirit_py/options"
     for parameter in found.params:
         if isinstance(parameter, click.Option):
             longest = max(parameter.opts, key=len)
             declared = re.findall(rf"^  (?:-\w, )?{longest}\b(?!-)", shown, re.MULTILINE)
             assert len(declared) == 1, longest
+
+
+def _everything(command):
+    """Return the help with all options."""
+    shown = CliRunner().invoke(main, [command, "--help"]).output
+    return CliRunner().invoke(main, [command, "--help-all"]).output if _HINT in shown else shown
+
+
+def test_a_command_with_many_options_shows_what_most_runs_need():
+    """The others are one option away, which the end of the text names."""
+    shown = CliRunner().invoke(main, ["migrate", "--help"]).output
+    assert f"{_HINT} all {shown_options(_everything('migrate'))} options" in shown
+    assert shown_options(shown) < 40
+    assert "Throttling:" in shown
+    assert "--max-lag" in shown
+    assert "--max-checkpoint-age" not in shown
+    assert _HINT not in CliRunner().invoke(main, ["status", "--help"]).output.partition("Exit")[2]
+
+
+def shown_options(text):
+    """Count the options in a help text."""
+    return len(re.findall(r"^  (?:-\w, )?--[a-z]", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

@@ -141,8 +141,8 @@ class SpiritAlter(Operation):
         reverse: the clauses that undo it; empty where nothing does.
         state_operations: what the change means for the models.
         options: as of :class:`Online`.
-        hints: for the routers, as ``RunSQL`` has them; ``model_name`` among them counts more than
-            that of the state operations.
+        hints: for the routers, as ``RunSQL`` has them; ``model_name`` among them takes precedence
+            over that of the state operations.
     """
 
     serialization_expand_args: ClassVar[list[str]] = ["state_operations"]

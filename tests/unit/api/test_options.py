@@ -35,7 +35,7 @@ BASE: Any = {
     "alter": "ADD x INT",
 }
 #: What the functions of the library do not take, because it is said in another way or to nobody.
-OUTPUT = {"docs_url"}
+OUTPUT = {"docs_url", "help_all"}
 RUN = {*OUTPUT, "log_format", "on_event", "hook_timeout"}
 BATCH = {"tables", "exclude", "statements", "parallel", "on_failure"}
 LEFT_OUT = {
