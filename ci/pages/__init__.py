@@ -4,7 +4,7 @@
 - ``hooks``: what mkdocs calls: pages of options, drawings, navigation;
 - ``options``: the options of a command as Markdown, from the command itself;
 - ``sequence``, ``boxes``, ``axis``: three kinds of drawings, from their text to SVG (``svg``);
-- ``captures``: pictures of real runs in ``docs/captures``; ``--quick`` leaves them as they are;
+- ``captures``: pictures of real runs in ``docs/captures``; made anew with ``--captures`` alone;
 - ``links``: the links, anchors and images of the built pages.
 
 Whatever is not as it should be ends the build: a page outside the navigation, a broken link,

@@ -24,14 +24,15 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def main(arguments: list[str] | None = None) -> int:
     """Build; return 0 if nothing was found wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="no new captures")
+    parser.add_argument("--captures", action="store_true", help="make docs/captures anew first")
     parser.add_argument("--into", type=Path, default=ROOT / "build" / "site")
     asked = parser.parse_args(arguments)
     began = time.monotonic()
-    if not asked.quick:
+    if asked.captures:
         from pages.captures import capture
 
         capture(ROOT / "docs" / "captures")
+    print("docs: building the pages (half a minute)", file=sys.stderr)
     pages, found = built(asked.into)
     for fault in found:
         print(f"docs: {fault}", file=sys.stderr)

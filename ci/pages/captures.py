@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from pages.film import Screen, film
 from terminal import ConditionNotMet, Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mysql_base import MySQLServer
 
@@ -51,10 +52,15 @@ def capture(folder: Path) -> None:
         mysql_server.running(ServerOptions(buffer_pool="512M")) as server,
     ):
         captures = _Captures(server, folder, Path(scratch))
-        _load(server)
-        captures.film()
-        _load(server)
-        captures.take()
+        steps: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("filling a table", partial(_load, server)),
+            ("filming a migration", captures.film),
+            ("filling the table again", partial(_load, server)),
+            ("taking pictures of a migration", captures.take),
+        )
+        for number, (what, step) in enumerate(steps, start=1):
+            print(f"docs: {what} (step {number} of {len(steps)})", file=sys.stderr)
+            step()
 
 
 def _load(server: MySQLServer) -> None:

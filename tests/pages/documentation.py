@@ -33,7 +33,7 @@ DRAWINGS = (
 def site(tmp_path_factory):
     """Return the folder of the site, as `make docs` builds it."""
     folder = tmp_path_factory.mktemp("site")
-    subprocess.run(["ci/docs", "--quick", "--into", str(folder)], check=True)
+    subprocess.run(["ci/docs", "--into", str(folder)], check=True)
     return folder
 
 
