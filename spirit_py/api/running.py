@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
@@ -21,6 +22,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, Stopped
 from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
+from spirit_py.status.progress_events import ProgressEvents
 from spirit_py.status.recorders import recorders
 from spirit_py.status.reporters import Reporters
 from spirit_py.stop import StopSwitch
@@ -251,6 +253,7 @@ class _Told:
         self._events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
         self._news = threading.Condition()
         self._ended = False
+        self._progress = ProgressEvents(time.monotonic)
 
     def start(self) -> None:
         """Do nothing."""
@@ -262,8 +265,10 @@ class _Told:
             self._news.notify()
 
     def progress(self, snapshot: Any) -> None:
-        """Keep a snapshot instead of the one before."""
+        """Keep a snapshot instead of the one before; as an event, too, where one is due."""
         self.status = snapshot
+        for event in self._progress.due(snapshot):
+            self.event(event)
 
     def stop(self) -> None:
         """Do nothing: a report that cannot be written is an event after this."""

@@ -15,7 +15,6 @@ from spirit_py.api.commands import migration_config_of, run_of
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, parse_statement
-from spirit_py.status.wording import in_one_line
 
 if TYPE_CHECKING:
     import logging
@@ -256,6 +255,4 @@ def _run(
             if time.monotonic() - shown >= _ALIVE_SECONDS:
                 shown = time.monotonic()
                 session.keep_alive()
-                if running.status is not None:
-                    log.info("spirit-py: %s", in_one_line(running.status))
         return running.report

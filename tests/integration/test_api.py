@@ -11,7 +11,9 @@ import pytest
 
 import spirit_py
 from spirit_py.events.copy import CopyDone
+from spirit_py.events.run import ProgressMade
 from spirit_py.events.swap import CutoverDeferred, SwapDone
+from spirit_py.status import progress_events
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, arguments, fill_rows
 from tests.kits.tables import tables
@@ -100,6 +102,16 @@ def test_leaving_early_stops_in_order_and_the_same_call_carries_on(db, orders, b
     report = spirit_py.migrate(**given)
     assert (report.runs, report.rows_copied_before, report.rows_copied) == (2, ROWS, ROWS)
     assert _type(db) == "bigint"
+
+
+def test_the_events_have_the_progress(db, orders, monkeypatch):
+    """A program that reads nothing but events sees how far it is, and when it ends."""
+    monkeypatch.setattr(progress_events, "PROGRESS_SECONDS", 0.05)
+    with spirit_py.start_migration(**{**orders, "defer_cutover": True}) as running:
+        seen = next(event for event in running if isinstance(event, ProgressMade))
+        assert seen.table == f"{db.name}.orders"
+        assert {"phase", "rows", "fraction", "eta", "pending"} <= set(seen.fields)
+        assert seen.text.startswith("[")
 
 
 def test_a_failure_is_raised_where_the_events_are_read_or_when_the_context_is_left(db, orders):
