@@ -373,7 +373,7 @@ class Interrupted(SpiritError):
     outcome = "interrupted"
 
     def __init__(self, signal_number: int, *, hint: str = "") -> None:
-        super().__init__(f"interrupted by signal {signal_number}", hint=hint)
+        super().__init__(f"interrupted by {signal.Signals(signal_number).name}", hint=hint)
         self.exit_code = 128 + signal_number
 
 

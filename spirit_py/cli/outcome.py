@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import re
 import shutil
 import signal
@@ -151,14 +152,14 @@ def _leave(error: BaseException) -> NoReturn:
     if isinstance(error, ReaderGone):
         leave_with(error.exit_code)
     if isinstance(error, SpiritError):
-        say(f"error: {error.message}")
+        say_error(error.message)
         for line in error.details:
             say(f"  {line}")
         if error.hint:
             say(f"hint: {error.hint}")
         say_more(error.explained_by)
         leave_with(error.exit_code)
-    say(f"error: unexpected {type(error).__name__}: {error}")
+    say_error(f"unexpected {type(error).__name__}: {error}")
     say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
     say_more([ErrorCode.DEFECT])
     leave_with(1)
@@ -182,6 +183,22 @@ def confirmed(question: str) -> bool:
     except click.Abort:
         click.echo(err=True)
         return False
+
+
+def say_error(text: str) -> None:
+    """Write what has failed to standard error: on a terminal red, and wrapped at words."""
+    line = one_line(f"error: {text}")
+    if not sys.stderr.isatty():
+        say(line)
+        return
+    wide = shutil.get_terminal_size().columns
+    wrapped = textwrap.wrap(
+        line, wide, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    with contextlib.suppress(OSError, ValueError):
+        for each in wrapped:
+            click.echo(each if plain else click.style(each, fg="red"), err=True)
 
 
 def say(text: str) -> None:
@@ -256,7 +273,6 @@ def _open_standard_streams() -> None:
     A text that the encoding of a stream cannot hold is written in escapes, on any stream.
     """
     import io
-    import os
 
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -275,8 +291,6 @@ def leave_with(code: int) -> NoReturn:
 
     A thread that a second SIGINT left behind must not keep the process.
     """
-    import os
-
     from spirit_py.signals import work_goes_on
 
     for stream in (sys.stdout, sys.stderr):

@@ -135,7 +135,7 @@ class CheckpointKept(Event):
         )
 
 
-@event("indexes.planned", "{said}: {reason}")
+@event("indexes.planned", "{said}: {reason}", detail=True)
 class IndexesPlanned(Event):
     """What is done with the secondary indexes of a table."""
 

@@ -108,7 +108,7 @@ def test_a_table_that_was_ended_alone_has_failed():
 
 def test_a_signal_is_the_outcome_of_the_batch():
     """The tables that it stopped have not failed."""
-    stopped = record("a", "interrupted", "running", code=130, error="interrupted by signal 2")
+    stopped = record("a", "interrupted", "running", code=130, error="interrupted by SIGINT")
     report = concluded(stopped, stopped=Interrupted(2))
     assert (report.outcome, report.exit_code) == ("interrupted", 130)
     assert "1 stopped" in report.summary()[-2]

@@ -78,7 +78,7 @@ def test_a_failure_arrives_with_its_exit_code(error, kind):
 def test_a_signal_to_the_process_that_was_asked_is_a_plain_failure():
     """The exit code of a signal is only for the process that got it."""
     told = from_text(to_text(Answer.of_error("t", Interrupted(15))), Answer).as_error()
-    assert (told.exit_code, told.message) == (1, "interrupted by signal 15")
+    assert (told.exit_code, told.message) == (1, "interrupted by SIGTERM")
 
 
 def test_every_request_has_a_lock_of_its_own():
