@@ -33,7 +33,7 @@ from spirit_py.mysql.retry import PATIENCE
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.checkpoint.table import CheckpointTable
@@ -44,10 +44,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PERIOD: Final = 50.0
-"""Seconds between two checkpoints."""
+"""Seconds between two checkpoints, at most."""
+_FIRST: Final = 5.0
+"""Seconds until the first one; each next pause is twice as long."""
 _AGAIN: Final = 5.0
 _LOCK_WAIT: Final = 5
 _ANSWER_WITHIN: Final = 10
+
+
+def pauses(period: float) -> Iterator[float]:
+    """Yield the seconds before each periodic record: few at first, when most would be lost."""
+    pause = min(_FIRST, period)
+    while True:
+        yield pause
+        pause = min(2 * pause, period)
 
 
 class CheckpointWriter:
@@ -60,7 +70,7 @@ class CheckpointWriter:
         take: returns the record of now; called by one thread at a time, must not block.
         stop: is requested when nothing could be written for ``patience`` seconds.
         written: called with each record that was written.
-        period: seconds between two writes.
+        period: seconds between two writes, after the first ones, which follow each other sooner.
     """
 
     def __init__(
@@ -125,7 +135,8 @@ class CheckpointWriter:
     def _keep_writing(self, stopping: threading.Event) -> None:
         """Write until the end; runs in the thread."""
         failing_since: float | None = None
-        pause = self._period
+        rhythm = pauses(self._period)
+        pause = next(rhythm)
         while True:
             self._wanted.wait(pause)
             self._wanted.clear()
@@ -133,7 +144,7 @@ class CheckpointWriter:
                 return
             try:
                 self.write_now()
-                failing_since, pause = None, self._period
+                failing_since, pause = None, next(rhythm)
             except Exception as error:
                 now = self._clock()
                 failing_since = now if failing_since is None else failing_since

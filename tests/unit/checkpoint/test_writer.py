@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -122,3 +123,9 @@ def test_closing_ends_the_writing(writing):
     writer.close()
     writer.close()
     assert store.written == []
+
+
+def test_the_first_records_follow_each_other_sooner():
+    """A run that is stopped in its first minute has lost seconds."""
+    assert list(itertools.islice(module.pauses(50.0), 6)) == [5.0, 10.0, 20.0, 40.0, 50.0, 50.0]
+    assert list(itertools.islice(module.pauses(1.0), 2)) == [1.0, 1.0]
