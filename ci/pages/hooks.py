@@ -29,6 +29,10 @@ _CODE = re.compile(r"`[^`]+`")
 _COMMANDS = "<!-- commands -->"
 
 
+#: What a hit in a part of the navigation weighs in the search; 1 in any other.
+_BOOST = {"Errors": 1, "When something is wrong": 3, "Guide": 2, "Development": 0.2}
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Make the fences of drawings known."""
     fences = [{"name": name, "class": name, "format": _formatter(name)} for name in _DRAWINGS]
@@ -57,8 +61,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the options of a command, and the list of commands, where the page asks for them."""
-    del page, config, files
+    """Put the options of a command, and the list of commands, where the page asks for them.
+
+    The search shows what operators need before the analyses of those who develop the program.
+    """
+    del config, files
+    parts = {str(one.title) for one in page.ancestors}
+    page.meta["search"] = {"boost": next((_BOOST[one] for one in parts if one in _BOOST), 1)}
     markdown = markdown.replace(_COMMANDS, options.commands())
     markdown = _OPTIONS.sub(lambda found: options.described(found[1]), markdown)
     return _TABLE_ROW.sub(lambda row: _CODE.sub(_bars, row[0]), markdown)
