@@ -73,7 +73,7 @@ class RowsDiffer(Event):
         return f"{self.rows} rows of {self.table} differ in pass {self.passes}{first}"
 
 
-@event("differences.repaired", "{rows:# row} of {table} mended")
+@event("differences.repaired", "{rows:# row} of {table} repaired")
 class DifferencesRepaired(Event):
     """The rows that differ were copied again."""
 

@@ -6,7 +6,7 @@ from spirit_py.events.event import Event, aside, event
 from spirit_py.units import counted, human_seconds
 
 
-@event("feed.begun", "the change feed runs", detail=True)
+@event("feed.begun", "the change feed is running", detail=True)
 class FeedBegun(Event):
     """Changes are received from ``position`` on."""
 
@@ -15,7 +15,7 @@ class FeedBegun(Event):
 
 @event(
     "feed.lost",
-    "the change feed has lost its connection, and opens another: {reason}",
+    "the change feed lost its connection and reconnects: {reason}",
     level="warning",
 )
 class FeedLost(Event):
@@ -24,7 +24,7 @@ class FeedLost(Event):
     reason: str
 
 
-@event("feed.reconnected", "the change feed is connected again, after {seconds:time}")
+@event("feed.reconnected", "the change feed is connected again after {seconds:time}")
 class FeedReconnected(Event):
     """The connection is there again."""
 
@@ -57,7 +57,7 @@ class BackpressureBegun(Event):
     buffered_bytes: int
 
 
-@event("backpressure.ended", "the binlog is read again, after {seconds:time}")
+@event("backpressure.ended", "reading of the binlog resumed after {seconds:time}")
 class BackpressureEnded(Event):
     """There is room again."""
 

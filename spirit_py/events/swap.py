@@ -5,7 +5,7 @@ from __future__ import annotations
 from spirit_py.events.event import Event, Level, aside, event
 
 
-@event("lock.blocked", "{lock} is not requested while this is in front: {blockers}{remedy}")
+@event("lock.blocked", "{lock} is not requested while it is blocked by: {blockers}{remedy}")
 class LockBlocked(Event):
     """Sessions are in front of a lock, which is not requested meanwhile (R21)."""
 
@@ -35,7 +35,7 @@ class CutoverDeferred(Event):
     command: str
 
 
-@event("cutover.released", "nothing defers the cutover any more")
+@event("cutover.released", "the cutover is no longer deferred")
 class CutoverReleased(Event):
     """The sentinel is gone, or an operator does not want to wait for it."""
 
@@ -71,7 +71,7 @@ class CutoverTryFailed(Event):
     lock_wait_ms: float
 
 
-@event("cutover.ready", "the tables are ready to be changed: the hook is asked", has_line=False)
+@event("cutover.ready", "ready to cut over: asking the hook", has_line=False)
 class CutoverReady(Event):
     """The hook of ``--hook-veto`` is asked."""
 
@@ -81,7 +81,7 @@ class CutoverReady(Event):
 
 @event(
     "cutover.vetoed",
-    "the hook does not agree to the swap: {reason}; it is asked again in {seconds:time}",
+    "the hook vetoed the cutover: {reason}; it is asked again in {seconds:time}",
     level="warning",
 )
 class CutoverVetoed(Event):
@@ -94,7 +94,7 @@ class CutoverVetoed(Event):
 
 @event(
     "rename.unanswered",
-    "the answer to RENAME was lost ({reason}); looking at the tables",
+    "lost the answer to RENAME ({reason}): looking at the tables",
     level="warning",
 )
 class RenameUnanswered(Event):
@@ -162,7 +162,10 @@ class AttachmentsSettled(Event):
     lock_wait_ms: float
 
 
-@event("attachments.left", "what the try has left is not undone yet: {reason}")
+@event(
+    "attachments.left",
+    "foreign keys and triggers of the failed try are not undone yet: {reason}",
+)
 class AttachmentsLeft(Event):
     """A try has changed foreign keys, and could not change them back."""
 

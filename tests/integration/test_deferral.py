@@ -251,7 +251,7 @@ def test_a_sentinel_while_the_swap_waits_for_its_lock_counts(table, engine):
                 "a transaction that no lock is requested behind",
             )
             table.execute("DROP TABLE _t_snt")
-            asked_not = "is not requested while this is in front"
+            asked_not = "is not requested while it is blocked by"
             migrating.wait_until(lambda: asked_not in migrating.told.text, "the wait for the lock")
             migrating.told.snapshots.clear()
             table.execute("CREATE TABLE _t_snt (id INT)")

@@ -137,7 +137,7 @@ def test_a_build_is_not_begun_while_the_new_table_is_used(db, engine, monkeypatc
 
         once_at(monkeypatch, "feed.started", begin_long_before)
         run = start(engine, db, defer_indexes="on", feed=QUICK)
-        said = "the build of b is not requested while this is in front: session"
+        said = "the build of b is not requested while it is blocked by: session"
         run.wait_until(lambda: said in run.told.text, "the wait")
         assert not builder(db)
         end()

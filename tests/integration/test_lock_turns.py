@@ -124,7 +124,7 @@ class Swapping:
         """Wait until it says that it waits for a session, and prove that it requests nothing."""
         who = f"session {holder.id} of root"
         until(lambda: any(who in text for text in self.said), "the message")
-        assert "is not requested while this is in front" in self.said[-1]
+        assert "is not requested while it is blocked by" in self.said[-1]
         until(lambda: who in "".join(self.shown[-1:]), "what is waited for")
         assert self.requests == 0
 

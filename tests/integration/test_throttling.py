@@ -314,7 +314,7 @@ def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, engine):
     other.query("BEGIN")
     other.query("INSERT INTO t VALUES (3, 1, 1)")
     run = Migrating(engine, config_for(small, **IN_PLACE))
-    run.wait_until(lambda: run.told.said("is not requested while this is in front"), "the wait")
+    run.wait_until(lambda: run.told.said("is not requested while it is blocked by"), "the wait")
     requests = partial(small.query, "SHOW TABLES LIKE '%%ctl'")
     run.wait_until(requests, "the table of the requests")
     asked(small, "pause")
