@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
@@ -81,7 +82,12 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
         return plainly()
     if not _goes_online(impl, session, statement, around):
         return revision_of(impl).plainly(table, statement, plainly)
-    revision_of(impl).online(_change_of(impl, table, statement, {}))
+    revision = revision_of(impl)
+    connection = _connection(impl)
+    if not connection.in_transaction():
+        # As by a statement that is sent at once: then the connection's close is heard of.
+        connection.exec_driver_sql("DO 0")
+    revision.online(_change_of(impl, table, statement, {}))
     return None
 
 
@@ -125,8 +131,16 @@ def _follow(connection: Connection, revision: Revision) -> None:
     """Have what waits carried out before anything else that the connection is asked."""
     event.listen(connection, "before_cursor_execute", lambda *_: revision.flush())
     event.listen(connection, "commit", lambda *_: revision.flush())
-    event.listen(connection, "rollback", lambda *_: revision.give_up())
+    event.listen(connection, "rollback", lambda *_: _rolled_back(revision))
     event.listen(connection, "after_cursor_execute", lambda *_: revision.noted())
+
+
+def _rolled_back(revision: Revision) -> None:
+    """Carry out what waits, which no rollback takes back in MySQL; not after an exception."""
+    if sys.exc_info()[0] is None:
+        revision.flush()
+    else:
+        revision.give_up()
 
 
 def _versions(impl: DefaultImpl, table: str, schema: str) -> list[tuple[Any, ...]]:
