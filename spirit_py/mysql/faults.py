@@ -79,6 +79,7 @@ _TRANSIENT: Final = frozenset(
         1203,  # max_user_connections
         1226,  # a resource limit of the account
         1412,  # table definition has changed, retry the transaction
+        1606,  # cannot open the table of a trigger: what a killed DROP TRIGGER may report
         1613,  # XA branch rolled back: took too long
         1614,  # XA branch rolled back: deadlock
         1615,  # prepared statement needs to be prepared again
