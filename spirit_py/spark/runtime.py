@@ -340,6 +340,17 @@ def _bundled_spark() -> Path:
     return Path(found.submodule_search_locations[0])
 
 
+def keep_own_logger() -> None:
+    """Have Py4J log a lost connection to its own logger.
+
+    It logs that by the functions of :mod:`logging`, which give an application's root logger a
+    handler where it has none.
+    """
+    from py4j import java_gateway
+
+    java_gateway.logging = java_gateway.logger
+
+
 def _connect(port: int, secret: str) -> Any:
     """Return PySpark's gateway to a JVM that runs already.
 
@@ -348,6 +359,7 @@ def _connect(port: int, secret: str) -> Any:
     """
     from pyspark.java_gateway import launch_gateway
 
+    keep_own_logger()
     told = {
         "PYSPARK_GATEWAY_PORT": str(port),
         "PYSPARK_GATEWAY_SECRET": secret,

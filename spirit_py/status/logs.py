@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from spirit_py.events.run import LogWritten
@@ -75,7 +74,5 @@ def to_terminal(*, verbose: bool, as_json: bool = False) -> None:
     handler.setFormatter(kind(verbose=verbose))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
-    # Py4J logs exceptions that its callers handle, one of them without a logger of its own.
+    # Py4J logs exceptions that its callers handle.
     logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)
-    if not verbose:
-        handler.addFilter(lambda record: Path(record.pathname).parent.name != "py4j")
