@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.events.event import Event
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.swap import Swap
 
 
 Clock: TypeAlias = "Callable[[], float]"
@@ -420,6 +421,32 @@ class ChangeSource(Protocol):
 
     def close(self) -> None:
         """Stop the threads and close the sessions, within seconds; safe to call again."""
+
+
+class SwappedAlong(Protocol):
+    """A small table of the caller that is exchanged for another one in the RENAME of a migration.
+
+    So what the caller notes about the migration is there from the moment on in which the tables
+    are changed, and not before.
+    """
+
+    @property
+    def swap(self) -> Swap:
+        """The names that are exchanged."""
+
+    def prepare(self, session: SqlSession) -> None:
+        """Make the new table, before each request of the lock.
+
+        Raises:
+            Refusal: it cannot be made, or the table does not hold what it should.
+        """
+
+    def prove(self, session: SqlSession) -> None:
+        """Prove under the lock that both tables are those that were prepared; must be fast.
+
+        Raises:
+            Refusal: they are not.
+        """
 
 
 class Reporter(Protocol):

@@ -79,7 +79,7 @@ def open_attempt(
     opened = stack.enter_context(contextlib.ExitStack())
     session, fence = open_locking_session(opened, plan, wait=math.ceil(wait))
     server = str(session.value("SELECT @@server_uuid"))
-    check_names(session, plan.swaps)
+    check_names(session, plan.renamed)
     _catch_up(plan)
     stack.enter_context(plan.source.applies_paused())
     half_way = HalfWay(plan)

@@ -166,6 +166,7 @@ class CutoverPlan:
         last_word: asked right before the RENAME, once :attr:`Cutover.renaming` is set; as
             ``held_back``, but without I/O, because the application waits.
         attached: what is sent beside the RENAME; without it, nothing is.
+        along: tables that no feed follows, exchanged in the same RENAME.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
             follow the swapped tables: :attr:`CutoverResult.after_rename`.
         clock: monotonic seconds.
@@ -186,18 +187,24 @@ class CutoverPlan:
     too_old: Callable[[], str] = str
     last_word: Callable[[], str] = str
     attached: AttachedObjects | None = None
+    along: Sequence[Swap] = ()
     note_position: bool = False
     clock: Clock = time.monotonic
 
     @cached_property
     def attached_objects(self) -> AttachedObjects:
         """What is sent beside the RENAME."""
-        return self.attached or NothingAttached(self.swaps)
+        return self.attached or NothingAttached(self.renamed)
+
+    @property
+    def renamed(self) -> tuple[Swap, ...]:
+        """All that the RENAME exchanges."""
+        return (*self.swaps, *self.along)
 
     @property
     def tables(self) -> list[tuple[str, str]]:
         """The tables that are locked in this try; those that are swapped come first."""
-        swapped = [(swap.schema, name) for swap in self.swaps for name in (swap.table, swap.new)]
+        swapped = [(swap.schema, name) for swap in self.renamed for name in (swap.table, swap.new)]
         return [*swapped, *self.attached_objects.tables]
 
 

@@ -11,20 +11,23 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.api.commands import migration_config_of, run_of
+from spirit_py.api.commands import cleanup, migration_config_of, run_of
 from spirit_py.errors import MigrationFailure, Refusal, SpiritError
+from spirit_py.options.commands import CleanupArguments
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, parse_statement
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from spirit_py.api.running import Running
     from spirit_py.config import MigrationConfig
     from spirit_py.statement import Clause
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.snapshot import MigrationStatus
+
+    Settle = Callable[[tuple[str, str]], None]
 
 _ALIVE_SECONDS: Final = 20.0
 #: ER_XAER_RMFAIL
@@ -165,7 +168,7 @@ def size_of(session: FrameworkSession, schema: str, table: str) -> tuple[int, in
 
 
 def prepared(
-    session: FrameworkSession, arguments: Mapping[str, Any], around: SessionFacts, statement: str
+    session: FrameworkSession, arguments: Mapping[str, Any], around: SessionFacts, *statements: str
 ) -> MigrationConfig:
     """Return the configuration of a change, on the server of the framework's session.
 
@@ -180,7 +183,7 @@ def prepared(
     options = dict(arguments)
     if around.chosen_mode is not None and not options.get("allow_zero_dates"):
         options.setdefault("sql_mode", around.chosen_mode)
-    statement = _with_present_names(session, around, statement)
+    statement = ";\n".join(_with_present_names(session, around, one) for one in statements)
     config = migration_config_of(**(options | {"statement": statement, "database": around.schema}))
     return replace(config, connection=replace(config.connection, server_uuid=around.server_uuid))
 
@@ -209,6 +212,28 @@ def _named(clause: Clause, present: Collection[str]) -> str:
     if not named or other.lower() not in present:
         return clause.text
     return f"{clause.kind.value.upper()} {quote_identifier(other)} {clause.body}".rstrip()
+
+
+def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -> Settle:
+    """Return what finishes the migration of a table whose process ended after the RENAME.
+
+    It settles what is attached to the tables, and drops the old ones that are proven to be ours,
+    unless ``drop_old_after`` asks for them.
+
+    Args:
+        arguments: returns how the server is reached, and the options of the settings.
+    """
+
+    def settle(table: tuple[str, str]) -> None:
+        given = arguments()
+        known = CleanupArguments.__annotations__
+        schema, name = table
+        options = {key: value for key, value in given.items() if key in known}
+        keep = bool(given.get("drop_old_after"))
+        for line in cleanup(**options | {"database": schema, "table": name, "drop_old": not keep}):
+            log.info("spirit-py: %s", line)
+
+    return settle
 
 
 def change(

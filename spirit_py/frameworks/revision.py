@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks.online import change, look_around, prepared
 from spirit_py.frameworks.steps import ABSENT, RevisionStep, StepTable, form_of, made_of
+from spirit_py.frameworks.versions import VersionChange, VersionSwap, finish_versions, version_rows
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import parse_statement
 from spirit_py.statement.temporary_form import FOREIGN_KEY
@@ -26,11 +27,33 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterable, Iterator
 
+    from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
 
 _NO_SUCH_TABLE: Final = 1146
 #: Each says that what the statement makes is there, or that what it drops is not.
 _MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
+
+
+#: What only reads, or sets something of the session alone, may come between.
+_READS: Final = ("SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESC")
+
+
+@dataclass(kw_only=True)
+class _Whole:
+    """A migration that happens as a whole, or not.
+
+    Attributes:
+        rows: of the framework's table, before it.
+        changes: of tables, in their order.
+        versions: what the framework would note.
+        open: changes are still gathered.
+    """
+
+    rows: tuple[str, ...]
+    changes: list[OnlineChange] = field(default_factory=list)
+    versions: list[VersionChange] = field(default_factory=list)
+    open: bool = True
 
 
 class Revision:
@@ -40,8 +63,9 @@ class Revision:
         session: gives the framework's session.
         history: gives what the framework has noted: other rows begin another migration.
         log: of the framework's integration.
-        versions: name of the framework's table.
+        versions: schema and name of the framework's table; no schema for that of the session.
         finish: the framework's command that notes a migration without carrying it out.
+        settle: finishes the migration of a table whose process ended after the RENAME.
     """
 
     def __init__(
@@ -50,17 +74,81 @@ class Revision:
         history: Callable[[], object],
         log: logging.Logger,
         *,
-        versions: str,
+        versions: tuple[str, str],
         finish: str,
+        settle: Callable[[tuple[str, str]], None],
     ) -> None:
         self._session, self._history = session, history
         self._log, self._finish = log, finish
-        self._table = StepTable(session, versions)
+        self._versions, self._settle = versions, settle
+        self._table = StepTable(session, versions[1])
         self._key = ""
         self._steps: list[RevisionStep] = []
         self._done = 0
         self._waiting: list[OnlineChange] = []
         self._carrying_out = False
+        self._whole: _Whole | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every change of a table is gathered, to happen with the others or not at all."""
+        return self._whole is not None and self._whole.open
+
+    @contextlib.contextmanager
+    def as_a_whole(self) -> Iterator[None]:
+        """Gather the changes of the context; they happen with what :meth:`version` notes.
+
+        Raises:
+            Refusal: a statement of the migration has come before.
+        """
+        self.flush()
+        self._look()
+        if self._done:
+            raise Refusal(
+                "a statement of this migration is made already, which cannot happen with the rest",
+                hint="put all its statements into the block, or give them a migration of their own",
+            )
+        session = cast("SqlSession", self._session())
+        self._whole = _Whole(rows=version_rows(session, self._version_table()))
+        try:
+            yield
+        except BaseException:
+            self._whole = None
+            raise
+        self._whole.open = False
+        if not self._whole.changes:
+            self._whole = None
+
+    def gather(self, statement: str, asked: OnlineChange | None) -> None:
+        """Take a statement of the context.
+
+        Args:
+            asked: as a change of a table that exists; None where it is something else.
+
+        Raises:
+            Refusal: it is something else than a change of a table, or a read.
+        """
+        if asked is not None:
+            self.online(asked)
+        else:
+            raise self._apart(statement)
+
+    def version(self, change: VersionChange) -> bool:
+        """Take what the framework would note; False where it is to do that itself."""
+        if self._whole is None or self._whole.open:
+            return False
+        self._whole.versions.append(change)
+        return True
+
+    def finish_earlier(self) -> None:
+        """Drop what a migration has left whose process ended after its RENAME.
+
+        Raises:
+            SpiritError: it could not be dropped.
+        """
+        self._table.read(look_around(self._session()).schema)
+        if self._table.exists:
+            finish_versions(self._session(), self._version_table(), self._table, self._settle)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Carry out a statement as the framework does, unless a run before this one has.
@@ -71,6 +159,8 @@ class Revision:
         Raises:
             Refusal: somebody else has changed the table since an earlier run made the statement.
         """
+        if self._whole is not None and self._whole.open:
+            raise self._apart(statement)
         self.flush()
         self._look()
         if self._passes(table, statement):
@@ -87,18 +177,29 @@ class Revision:
         Raises:
             SpiritError: what waited has failed.
         """
+        if self._whole is not None and self._whole.open:
+            self._whole.changes.append(asked)
+            return
         first = self._waiting[0] if self._waiting else None
         if first is not None and replace(first, statement=asked.statement) != asked:
             self.flush()
         self._waiting.append(asked)
 
-    def flush(self) -> None:
+    def flush(self, before: str = "") -> None:
         """Carry out what waits.
+
+        Args:
+            before: the statement that comes next; empty for the end of a transaction.
 
         Raises:
             SpiritError: it has failed; the framework's same command carries on.
         """
-        if self._carrying_out or not self._waiting:
+        if self._carrying_out:
+            return
+        if self._whole is not None:
+            self._flush_whole(self._whole, before)
+            return
+        if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
         self._carrying_out = True
@@ -116,6 +217,84 @@ class Revision:
     def give_up(self) -> None:
         """Forget what waits: the migration has failed before it."""
         self._waiting = []
+        self._whole = None
+
+    def _flush_whole(self, whole: _Whole, before: str) -> None:
+        """Carry out a migration as a whole, once the framework has noted it."""
+        if not whole.versions:
+            if before.lstrip(" (").upper().startswith(_READS):
+                return
+            self._whole = None
+            raise (
+                self._apart(before)
+                if before
+                else Refusal(
+                    "the migration was not noted, and so nothing of it was carried out",
+                    hint="run it with the framework's own command; what is not to be noted needs no"
+                    " block",
+                )
+            )
+        self._whole = None
+        self._carrying_out = True
+        try:
+            self._carry_out_whole(whole)
+        finally:
+            self._carrying_out = False
+
+    def _carry_out_whole(self, whole: _Whole) -> None:
+        """Change all tables, and note it, in one RENAME."""
+        session = self._session()
+        around = look_around(session)
+        first = whole.changes[0]
+        joined = []
+        for table in dict.fromkeys(one.table for one in whole.changes):
+            changes = [one for one in whole.changes if one.table == table]
+            for one in changes:
+                if replace(first, table=one.table, statement=one.statement) != one:
+                    raise Refusal(
+                        f"{one.statement!r} has other options than {first.statement!r}, and both"
+                        " happen at one moment",
+                        hint="give both the same options",
+                    )
+            if (count := self._together(changes, around)) < len(changes):
+                raise Refusal(
+                    f"{changes[count].statement!r} cannot be made at the same time as what comes"
+                    " before it: the server makes something else by one ALTER of both",
+                    hint="give it a migration of its own",
+                )
+            joined.append(_joined(changes, around).statement)
+        config = prepared(session, first.arguments, around, *joined)
+        if config.keep_old_current:
+            raise Refusal(
+                "keep_old_current swaps tables back, but not what the framework has noted",
+                hint="leave it out, or run the migration without asking that it happens as a whole",
+            )
+        versions = self._version_table()
+        tables = [one.table for one in whole.changes]
+        along = VersionSwap(versions, whole.versions, whole.rows, tuple(dict.fromkeys(tables)))
+        self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
+        with self._hinting():
+            change(
+                session,
+                replace(config, along=along),
+                self._log,
+                handle_signals=first.handle_signals,
+            )
+        points.reach("revision.swapped")
+        self._table.read(around.schema)
+        finish_versions(session, versions, self._table, lambda _: None)
+        self._key, self._steps, self._done = "", [], 0
+
+    def _version_table(self) -> tuple[str, str]:
+        schema, name = self._versions
+        return schema or look_around(self._session()).schema, name
+
+    def _apart(self, statement: str) -> Refusal:
+        return Refusal(
+            f"{statement.strip()[:200]!r} cannot happen at the same moment as the swap of tables",
+            hint="only changes of tables that exist go into the block; give it a migration of its"
+            " own",
+        )
 
     def noted(self) -> None:
         """Forget the steps where the framework has noted their migration by now."""
@@ -132,9 +311,10 @@ class Revision:
             self._steps = []
         else:
             schema = look_around(self._session()).schema
+            self.finish_earlier()
             found = self._table.read(schema)
             self._steps = [one for one in found if one.history == key]
-            if not self._steps:
+            if not self._steps and self._table.versions() is None:
                 self._table.drop()
         self._key, self._done = key, 0
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.mysql.tables.identity import Identity, Name  # noqa: TC001 (the codec reads it)
 from spirit_py.mysql.tables.marked import has_mark
 from spirit_py.sql import comment_literal, quote_table
 
@@ -28,6 +29,8 @@ _MARK: Final = "spirit-py: statements of a migration that is under way"
 #: More rows, or longer ones, are none of this program.
 _MOST: Final = 10_000
 _LONGEST: Final = 1 << 20
+#: The row of the framework's own table.
+_VERSIONS: Final = -1
 #: A name has 64 at most.
 _LETTERS: Final = 50
 ABSENT: Final = "absent"
@@ -59,6 +62,21 @@ class RevisionStep:
     before: str
     after: str
     made: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotedVersions:
+    """The framework's own table, before and after the RENAME of a migration.
+
+    Attributes:
+        before: the table that it is before.
+        after: the table that it is then.
+        tables: those that the migration changes, by schema and name.
+    """
+
+    before: Identity
+    after: Identity
+    tables: tuple[Name, ...]
 
 
 def form_of(create: str, foreign_keys_of: str = "") -> str:
@@ -95,6 +113,11 @@ def made_of(steps: list[RevisionStep], form: str) -> int:
     return made
 
 
+def as_text(value: object) -> str:
+    """Return a text that a driver may return as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
 class StepTable:
     """Keeps the steps in a table of their own.
 
@@ -103,7 +126,7 @@ class StepTable:
         versions: name of the framework's own table.
     """
 
-    def __init__(self, session: Callable[[], FrameworkSession], versions: str) -> None:
+    def __init__(self, session: Callable[[], FrameworkSession | SqlSession], versions: str) -> None:
         self._session = session
         self.name = f"_{versions[:_LETTERS]}_steps"
         self._schema = ""
@@ -121,28 +144,51 @@ class StepTable:
         if not self.exists:
             return []
         rows = session.query(
-            f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} ORDER BY id LIMIT {_MOST}"
+            f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} WHERE id >= 0 ORDER BY id"
+            f" LIMIT {_MOST}"
         )
         try:
-            return [from_text(str(record), RevisionStep) for (record,) in rows]
+            return [from_text(as_text(record), RevisionStep) for (record,) in rows]
         except UnreadableCheckpoint:
             return []
 
-    def write(self, steps: list[RevisionStep]) -> None:
-        """Replace everything by these steps."""
-        session = self._session()
+    def versions(self) -> NotedVersions | None:
+        """Return what an exchange of the framework's own table has noted; None for nothing."""
         if not self.exists:
-            session.query(
+            return None
+        rows = self._session().query(
+            f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} WHERE id = {_VERSIONS}"
+        )
+        try:
+            return from_text(as_text(rows[0][0]), NotedVersions) if rows else None
+        except UnreadableCheckpoint:
+            return None
+
+    def write_versions(self, noted: NotedVersions) -> None:
+        """Note what is exchanged with the tables of the migration."""
+        self._make()
+        self._replace(f"id = {_VERSIONS}", [(_VERSIONS, to_text(noted))])
+
+    def write(self, steps: list[RevisionStep]) -> None:
+        """Replace the steps by these."""
+        self._make()
+        self._replace("id >= 0", [(step.number, to_text(step)) for step in steps])
+
+    def _make(self) -> None:
+        if not self.exists:
+            self._session().query(
                 f"CREATE TABLE {self._quoted} (id INT NOT NULL PRIMARY KEY,"
                 " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL)"
                 f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
             )
             self.exists = True
+
+    def _replace(self, which: str, rows: list[tuple[Any, ...]]) -> None:
+        session = self._session()
+        into = self._quoted.replace("%", "%%")
         session.query("BEGIN")
-        session.query(f"DELETE FROM {self._quoted}")
-        for step in steps:
-            row: tuple[Any, ...] = (step.number, to_text(step))
-            into = self._quoted.replace("%", "%%")
+        session.query(f"DELETE FROM {self._quoted} WHERE {which}")
+        for row in rows:
             session.query(f"INSERT INTO {into} (id, record) VALUES (%s, %s)", row)
         session.query("COMMIT")
 

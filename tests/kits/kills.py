@@ -85,7 +85,8 @@ MORE_OF_A_BATCH = (
 #: Of a framework's migration, whose statements go online one after another.
 OF_A_REVISION = ("revision.begun", "revision.made")
 #: Each point at which ``make kills`` kills.
-STRUCK = set(OF_A_REVISION) | {
+OF_A_WHOLE_REVISION = ("revision.versions_made", "revision.versions_noted", "revision.swapped")
+STRUCK = {*OF_A_REVISION, *OF_A_WHOLE_REVISION} | {
     point
     for point, _ in (
         *FEW_OF_A_RUN,

@@ -10,8 +10,15 @@ tables go online, too. The settings are the section ``[spirit_py]`` of ``alembic
 from spirit_py.frameworks.alembic.operations import (
     OnlineMySQLImpl,
     SpiritAlterOp,
+    atomic_revision,
     online_alter_table,
     spirit_alter,
 )
 
-__all__ = ["OnlineMySQLImpl", "SpiritAlterOp", "online_alter_table", "spirit_alter"]
+__all__ = [
+    "OnlineMySQLImpl",
+    "SpiritAlterOp",
+    "atomic_revision",
+    "online_alter_table",
+    "spirit_alter",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,10 +20,12 @@ from spirit_py.frameworks.online import (
     OnlineChange,
     is_empty,
     look_around,
+    settle_by,
     size_of,
 )
 from spirit_py.frameworks.policy import Policy, split_settings
 from spirit_py.frameworks.revision import Revision
+from spirit_py.frameworks.versions import VersionChange
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import changed_table, defined_table
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("alembic.spirit_py")
 _SECTION: Final = "spirit_py"
 _revisions: WeakKeyDictionary[Connection, Revision] = WeakKeyDictionary()
+_QUOTED: Final = re.compile(r"'([^']*)'")
 _NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 
 
@@ -61,6 +65,9 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
     around = look_around(session)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
     revision = revision_of(impl)
+    if revision.takes_all and table is not None:
+        revision.online(_change_of(impl, table, statement, options))
+        return
     if table is None or is_empty(session, *table):
         revision.plainly(table or ("", ""), statement, lambda: session_of(impl).query(statement))
         return
@@ -78,6 +85,10 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
     session = session_of(impl)
     around = look_around(session)
     table = defined_table(statement, around.schema, sql_mode=around.sql_mode)
+    if revision_of(impl).takes_all:
+        changed = changed_table(statement, around.schema, sql_mode=around.sql_mode)
+        revision_of(impl).gather(statement, changed and _change_of(impl, changed, statement, {}))
+        return None
     if table is None:
         return plainly()
     if not _goes_online(impl, session, statement, around):
@@ -94,13 +105,18 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
 def _change_of(
     impl: DefaultImpl, table: tuple[str, str], statement: str, options: Mapping[str, Any]
 ) -> OnlineChange:
-    _, settings = split_settings(_settings(impl))
-    told = settings | {name: value for name, value in options.items() if value is not None}
-    arguments = _arguments(_connection(impl), told) | told
+    arguments = _told(impl, options)
     signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
     return OnlineChange(
         table=table, statement=statement, arguments=arguments, handle_signals=signals
     )
+
+
+def _told(impl: DefaultImpl, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the library: the server, the settings, and the options."""
+    _, settings = split_settings(_settings(impl))
+    told = settings | {name: value for name, value in options.items() if value is not None}
+    return _arguments(_connection(impl), told) | told
 
 
 def session_of(impl: DefaultImpl) -> FrameworkSession:
@@ -119,8 +135,9 @@ def revision_of(impl: DefaultImpl) -> Revision:
             partial(session_of, impl),
             partial(_versions, impl, versions, str(schema or "")),
             _log,
-            versions=versions,
+            versions=(str(schema or ""), versions),
             finish="alembic stamp REVISION",
+            settle=settle_by(lambda: _told(impl, {}), _log),
         )
         _revisions[connection] = found
         _follow(connection, found)
@@ -129,7 +146,7 @@ def revision_of(impl: DefaultImpl) -> Revision:
 
 def _follow(connection: Connection, revision: Revision) -> None:
     """Have what waits carried out before anything else that the connection is asked."""
-    event.listen(connection, "before_cursor_execute", lambda *_: revision.flush())
+    event.listen(connection, "before_cursor_execute", lambda *sent: revision.flush(sent[2]))
     event.listen(connection, "commit", lambda *_: revision.flush())
     event.listen(connection, "rollback", lambda *_: _rolled_back(revision))
     event.listen(connection, "after_cursor_execute", lambda *_: revision.noted())
@@ -141,6 +158,25 @@ def _rolled_back(revision: Revision) -> None:
         revision.flush()
     else:
         revision.give_up()
+
+
+def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
+    """Take what Alembic notes of a migration that happens as a whole; False for anything else.
+
+    Args:
+        text: the construct as SQL; the names of revisions are the only quoted values in it.
+    """
+    table = getattr(construct, "table", None)
+    versions = str(impl.context_opts.get("version_table") or "alembic_version")
+    if table is None or table.name != versions:
+        return False
+    sql = {
+        "insert": "INSERT INTO {table} (version_num) VALUES (%s)",
+        "update": "UPDATE {table} SET version_num = %s WHERE version_num = %s",
+        "delete": "DELETE FROM {table} WHERE version_num = %s",
+    }[construct.__visit_name__]
+    revision = revision_of(impl)
+    return revision.version(VersionChange(sql=sql, parameters=tuple(_QUOTED.findall(text))))
 
 
 def _versions(impl: DefaultImpl, table: str, schema: str) -> list[tuple[Any, ...]]:

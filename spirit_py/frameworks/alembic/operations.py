@@ -12,9 +12,16 @@ from alembic.ddl.mysql import MySQLImpl
 from alembic.operations import BatchOperations, MigrateOperation, Operations
 from alembic.operations.batch import BatchOperationsImpl
 from sqlalchemy.schema import DDLElement
+from sqlalchemy.sql.dml import UpdateBase
 
 from spirit_py.errors import Refusal
-from spirit_py.frameworks.alembic.changing import change_online, execute, sql_mode_of
+from spirit_py.frameworks.alembic.changing import (
+    change_online,
+    execute,
+    revision_of,
+    sql_mode_of,
+    take_version,
+)
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import parse_statement
 
@@ -192,6 +199,36 @@ def online_alter_table(
         change_online(impl, joined(recorded, schema or "", table_name, sql_mode=mode), options)
 
 
+@contextlib.contextmanager
+def atomic_revision(operations: HasContext) -> Iterator[None]:
+    """Have all changes of the block happen at one moment, with the revision's version, or never.
+
+    ::
+
+        def upgrade() -> None:
+            with atomic_revision(op):
+                op.add_column("orders", sa.Column("note", sa.String(200)))
+                op.drop_column("customers", "remark")
+
+    All tables of the block are copied, whatever their size; they and Alembic's version table are
+    swapped by one RENAME, after the function has returned. The block is the whole of the function;
+    what reads inside of it sees the tables as they were. Offline mode (``--sql``) prints plain SQL.
+
+    Args:
+        operations: Alembic's ``op``.
+
+    Raises:
+        Refusal: something else than a change of a table that exists, which nothing is done of.
+        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    """
+    impl = operations.get_context().impl
+    if impl.as_sql:
+        yield
+        return
+    with revision_of(impl).as_a_whole():
+        yield
+
+
 class _Collected(BatchOperationsImpl):
     """The operations of a block, which are never applied by making the table anew."""
 
@@ -223,4 +260,13 @@ class OnlineMySQLImpl(MySQLImpl):
         """Send a statement to the server, or a change of a large table through this program."""
         statement = "" if self.as_sql else text_of(construct, self.dialect)
         plainly = partial(super()._exec, construct, *more, **settings)
+        if isinstance(construct, UpdateBase) and not self.as_sql:
+            text = str(construct.compile(dialect=self.dialect))
+            return None if take_version(self, construct, text) else plainly()
         return execute(self, statement, plainly) if statement else plainly()
+
+    def start_migrations(self) -> None:
+        """Finish what a revision has left whose process ended right after its swap."""
+        super().start_migrations()
+        if not self.as_sql and self.connection is not None:
+            revision_of(self).finish_earlier()

@@ -17,6 +17,7 @@ from spirit_py.frameworks.online import (
     OnlineChange,
     is_empty,
     look_around,
+    settle_by,
     size_of,
 )
 from spirit_py.frameworks.policy import split_settings
@@ -69,9 +70,7 @@ def execute_online(
             f"{table[0]}.{table[1]} cannot be changed online inside a transaction, whose locks"
             " would hold back the swap: take the change out of atomic()"
         )
-    _, options = split_settings(_settings())
-    told = options | {name: value for name, value in (asked or {}).items() if value is not None}
-    arguments = arguments_of("mysqldb", connection.get_connection_params(), told) | told
+    arguments = _told(connection, asked or {})
     signals = bool(arguments.pop("handle_signals", False))
     revision_of(connection).online(
         OnlineChange(
@@ -83,6 +82,13 @@ def execute_online(
     )
 
 
+def _told(connection: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the library: the server, the settings, and what is asked for."""
+    _, options = split_settings(_settings())
+    told = options | {name: value for name, value in asked.items() if value is not None}
+    return arguments_of("mysqldb", connection.get_connection_params(), told) | told
+
+
 def revision_of(connection: Any) -> Revision:
     """Return the migration that runs on a connection of Django's."""
     found = _revisions.get(connection)
@@ -91,8 +97,9 @@ def revision_of(connection: Any) -> Revision:
             lambda: FrameworkSession(connection.connection),
             lambda: _applied(FrameworkSession(connection.connection)),
             _log,
-            versions=_VERSIONS,
+            versions=("", _VERSIONS),
             finish="manage.py migrate --fake APP MIGRATION",
+            settle=settle_by(lambda: _told(connection, {}), _log),
         )
         _revisions[connection] = found
         connection.execute_wrappers.append(partial(_following, found))
@@ -103,7 +110,7 @@ def _following(
     revision: Revision, execute: Callable[..., Any], sql: str, params: Any, *more: Any
 ) -> Any:
     """Have what waits carried out before anything else that the connection is asked."""
-    revision.flush()
+    revision.flush(sql)
     result = execute(sql, params, *more)
     if sql.lstrip()[:6].upper() != "SELECT":
         revision.noted()

@@ -15,7 +15,7 @@ from spirit_py import points
 from spirit_py.attached.foreign_keys.survey import concerned, concerned_now, moves
 from spirit_py.attached.implied_locks import Implied, implied_locks
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
-from spirit_py.attached.sequence import sequence_of
+from spirit_py.attached.sequence import renaming, sequence_of
 from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked, there
 from spirit_py.attached.triggers.catalogue import read_state
 from spirit_py.attached.triggers.survey import keepable, trigger_moves
@@ -66,6 +66,7 @@ class SwapAttachments:
         carried: returns a foreign key as the change leaves it; None for one that it drops.
         changed: returns the columns of a table, by schema and name, that their names no longer
             stand for after the swap, with what happens to them.
+        along: what else is exchanged in the RENAME, to which nothing is attached.
 
     Attributes:
         implied: what LOCK TABLES locks by itself besides.
@@ -75,6 +76,7 @@ class SwapAttachments:
     swaps: tuple[Swap, ...]
     carried: Callable[[ForeignKey], ForeignKey | None]
     changed: Callable[[Name], Mapping[str, str]] = lambda _: {}
+    along: tuple[Swap, ...] = ()
     _noted: Attachments = field(init=False)
     _keys: frozenset[ForeignKey] = field(default=frozenset(), init=False)
     _triggers: frozenset[str] = field(default=frozenset(), init=False)
@@ -93,7 +95,8 @@ class SwapAttachments:
     @property
     def statements(self) -> SwapStatements:
         """What is sent in this try."""
-        return sequence_of(self._noted)
+        rename = renaming((*self.swaps, *self.along))
+        return replace(sequence_of(self._noted), rename=rename)
 
     @property
     def described(self) -> list[str]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.config import RunConfig
-    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.contracts import Clock, SqlSession, SwappedAlong
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.job import Job
@@ -91,6 +91,7 @@ class PairSwap:
         held_back: returns what defers the swap, for messages, or an empty string.
         last_word: as of :class:`CutoverPlan`, as are ``try_ended`` and ``too_old``.
         note_position: note the place after the RENAME.
+        along: what is exchanged in the same RENAME.
         carried: returns a foreign key as the swap leaves it; None for one that it drops.
         cutover: the swap itself.
     """
@@ -106,6 +107,7 @@ class PairSwap:
     too_old: Callable[[], str] = str
     last_word: Callable[[], str] = str
     note_position: bool = False
+    along: SwappedAlong | None = None
     carried: Callable[[ForeignKey], ForeignKey | None]
     cutover: Cutover = field(init=False)
     _attached: SwapAttachments = field(init=False)
@@ -115,11 +117,13 @@ class PairSwap:
         """Make the swap; nothing is done yet."""
         config = self.job.config
         swaps = swaps_of(self.pairs, self.direction)
+        along = (self.along.swap,) if self.along is not None else ()
         self._attached = SwapAttachments(
             job=self.job,
             swaps=tuple(swaps),
             carried=self.carried,
             changed=self._changed,
+            along=along,
         )
         plan = CutoverPlan(
             connection=config.connection,
@@ -137,6 +141,7 @@ class PairSwap:
             too_old=self.too_old,
             last_word=self.last_word,
             attached=self._attached,
+            along=along,
             note_position=self.note_position,
             clock=self._tried,
         )
@@ -176,6 +181,8 @@ class PairSwap:
         require_same(session, (pair.tables for pair in self.pairs))
         self._align(session)
         self.prepare(session)
+        if self.along is not None:
+            self.along.prepare(session)
         for pair in self.pairs:
             if given := self.counters.get(pair.source_name):
                 set_auto_increment(session, pair.mapping, given)
@@ -209,6 +216,8 @@ class PairSwap:
         for pair in self.pairs:
             pair.require_proven()
         require_settled((pair.doubts for pair in self.pairs), session)
+        if self.along is not None:
+            self.along.prove(session)
         self._align(session)
 
 
@@ -260,6 +269,7 @@ def plan_swap(
         too_old=run.veto.too_old,
         last_word=last_word,
         note_position=run.config.keep_old_current > 0,
+        along=run.config.along,
         carried=partial(carried, altered=altered),
     )
     run.swap_with(swap.cutover)
