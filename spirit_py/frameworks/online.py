@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import cleanup, migration_config_of, run_of
-from spirit_py.errors import MigrationFailure, Refusal, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.options.commands import CleanupArguments
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind, parse_statement
@@ -246,8 +246,7 @@ def change(
     """Run the change to its end; the session is alive then.
 
     Raises:
-        SpiritError: it has failed; the same change carries on. What the command line would show
-            beside the message is a note of the exception.
+        SpiritError: it has failed; the same change carries on.
     """
     if config.dry_run:
         raise Refusal(
@@ -255,12 +254,7 @@ def change(
             hint="rehearse with spirit-py migrate --dry-run",
         )
     session.commit()
-    try:
-        report = _run(session, run_of(config, handle_signals=handle_signals), log)
-    except SpiritError as error:
-        for line in (*error.details, *filter(None, [error.hint])):
-            error.add_note(line)
-        raise
+    report = _run(session, run_of(config, handle_signals=handle_signals), log)
     for line in report.summary():
         log.info("spirit-py: %s", line)
     return report

@@ -104,7 +104,7 @@ class Revision:
         self.flush()
         self._look()
         if self._done:
-            raise Refusal(
+            raise _refusal(
                 "a statement of this migration is made already, which cannot happen with the rest",
                 hint="put all its statements into the block, or give them a migration of their own",
             )
@@ -148,7 +148,8 @@ class Revision:
         """
         self._table.read(look_around(self._session()).schema)
         if self._table.exists:
-            finish_versions(self._session(), self._version_table(), self._table, self._settle)
+            with self._hinting():
+                finish_versions(self._session(), self._version_table(), self._table, self._settle)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Carry out a statement as the framework does, unless a run before this one has.
@@ -159,7 +160,7 @@ class Revision:
         Raises:
             Refusal: somebody else has changed the table since an earlier run made the statement.
         """
-        if self._whole is not None and self._whole.open:
+        if self._whole is not None:
             raise self._apart(statement)
         self.flush()
         self._look()
@@ -177,7 +178,9 @@ class Revision:
         Raises:
             SpiritError: what waited has failed.
         """
-        if self._whole is not None and self._whole.open:
+        if self._whole is not None:
+            if not self._whole.open:
+                raise self._apart(asked.statement)
             self._whole.changes.append(asked)
             return
         first = self._waiting[0] if self._waiting else None
@@ -197,7 +200,8 @@ class Revision:
         if self._carrying_out:
             return
         if self._whole is not None:
-            self._flush_whole(self._whole, before)
+            with self._hinting():
+                self._flush_whole(self._whole, before)
             return
         if not self._waiting:
             return
@@ -228,7 +232,7 @@ class Revision:
             raise (
                 self._apart(before)
                 if before
-                else Refusal(
+                else _refusal(
                     "the migration was not noted, and so nothing of it was carried out",
                     hint="run it with the framework's own command; what is not to be noted needs no"
                     " block",
@@ -251,13 +255,13 @@ class Revision:
             changes = [one for one in whole.changes if one.table == table]
             for one in changes:
                 if replace(first, table=one.table, statement=one.statement) != one:
-                    raise Refusal(
+                    raise _refusal(
                         f"{one.statement!r} has other options than {first.statement!r}, and both"
                         " happen at one moment",
                         hint="give both the same options",
                     )
             if (count := self._together(changes, around)) < len(changes):
-                raise Refusal(
+                raise _refusal(
                     f"{changes[count].statement!r} cannot be made at the same time as what comes"
                     " before it: the server makes something else by one ALTER of both",
                     hint="give it a migration of its own",
@@ -265,7 +269,7 @@ class Revision:
             joined.append(_joined(changes, around).statement)
         config = prepared(session, first.arguments, around, *joined)
         if config.keep_old_current:
-            raise Refusal(
+            raise _refusal(
                 "keep_old_current swaps tables back, but not what the framework has noted",
                 hint="leave it out, or run the migration without asking that it happens as a whole",
             )
@@ -273,13 +277,8 @@ class Revision:
         tables = [one.table for one in whole.changes]
         along = VersionSwap(versions, whole.versions, whole.rows, tuple(dict.fromkeys(tables)))
         self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
-        with self._hinting():
-            change(
-                session,
-                replace(config, along=along),
-                self._log,
-                handle_signals=first.handle_signals,
-            )
+        config = replace(config, along=along)
+        change(session, config, self._log, handle_signals=first.handle_signals)
         points.reach("revision.swapped")
         self._table.read(around.schema)
         finish_versions(session, versions, self._table, lambda _: None)
@@ -290,7 +289,7 @@ class Revision:
         return schema or look_around(self._session()).schema, name
 
     def _apart(self, statement: str) -> Refusal:
-        return Refusal(
+        return _refusal(
             f"{statement.strip()[:200]!r} cannot happen at the same moment as the swap of tables",
             hint="only changes of tables that exist go into the block; give it a migration of its"
             " own",
@@ -339,7 +338,7 @@ class Revision:
             self._keep()
             return True
         if step.made:
-            raise Refusal(
+            raise _refusal(
                 f"an earlier run of this migration has made {statement!r}, and since then somebody"
                 f" else has changed {step.table}",
                 hint=f"see what the table lacks; to note the migration as done: {self._finish}; to"
@@ -473,10 +472,12 @@ class Revision:
 
     @contextlib.contextmanager
     def _hinting(self) -> Iterator[None]:
-        """Add a note to an error where the server has already what a statement makes."""
+        """Add to an error what to do, which a framework does not show otherwise."""
         try:
             yield
         except Exception as error:
+            if isinstance(error, SpiritError):
+                _add_notes(error)
             cause: Any = getattr(error, "orig", None) or error.__cause__ or error
             refused = isinstance(error, SpiritError) and any(
                 f"(error {code})" in error.message for code in _MADE_ALREADY
@@ -487,6 +488,20 @@ class Revision:
                     f" {self._finish} notes it as done"
                 )
             raise
+
+
+def _refusal(message: str, *, hint: str) -> Refusal:
+    error = Refusal(message, hint=hint)
+    _add_notes(error)
+    return error
+
+
+def _add_notes(error: SpiritError) -> None:
+    """Add as notes what the command line shows beside the message, once."""
+    shown = getattr(error, "__notes__", ())
+    for line in (*error.details, error.hint):
+        if line and line not in shown:
+            error.add_note(line)
 
 
 def _joined(changes: list[OnlineChange], around: SessionFacts) -> OnlineChange:

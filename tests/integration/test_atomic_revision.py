@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 
-from tests.integration.test_alembic import QUICK, VERSIONS
+from spirit_py.errors import Refusal
+from spirit_py.frameworks.alembic import atomic_revision
+from spirit_py.points import VARIABLE
+from tests.integration.test_alembic import QUICK, VERSIONS, connected
 from tests.kits.alembic_project import AlembicProject
+from tests.kits.kills import FEW_OF_A_WHOLE_REVISION, MORE_OF_A_WHOLE_REVISION, chosen
+from tests.kits.point_listener import PointListener
 from tests.kits.tables import tables
+from tests.kits.waiting import until
 
 BOTH = (
     "with atomic_revision(op):",
@@ -28,11 +37,12 @@ def shop(db, tmp_path):
     db.execute(
         "CREATE TABLE orders (id INT PRIMARY KEY AUTO_INCREMENT, a INT NOT NULL);"
         " INSERT INTO orders (a) VALUES (1), (2), (3);"
-        " CREATE TABLE small (id INT PRIMARY KEY, b INT)"
+        " CREATE TABLE small (id INT PRIMARY KEY, b INT);"
+        f" CREATE TABLE {VERSIONS} (version_num VARCHAR(32) NOT NULL PRIMARY KEY);"
+        f" INSERT INTO {VERSIONS} VALUES ('one')"
     )
     project = AlembicProject(db, tmp_path / "shop", **QUICK)
     project.add("one", None, ("pass",))
-    assert project.run("upgrade", "one")[0] == 0
     return project
 
 
@@ -65,3 +75,163 @@ def test_tables_and_version_change_at_one_moment_up_and_down(db, shop):
     assert code == 0, output
     assert state(db) == before
     assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+def test_a_table_that_cannot_be_changed_leaves_all_others_as_they_were(db, shop):
+    """The second table's rows do not fit: nothing of the revision has happened."""
+    db.execute("INSERT INTO small VALUES (1, 70000)")
+    up = (*BOTH[:2], "    op.alter_column('small', 'b', type_=sa.SmallInteger)")
+    shop.add("two", "one", up)
+    before = state(db)
+    code, output = shop.run("upgrade", "head")
+    assert code, output
+    assert state(db) == before
+    db.execute("UPDATE small SET b = 7")
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert state(db)[0] == ["two"]
+    assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+@pytest.mark.parametrize(
+    ("up", "said"),
+    [
+        ((*BOTH, "    op.create_table('more', sa.Column('id', sa.Integer))"), "CREATE TABLE more"),
+        ((*BOTH, "    op.drop_table('small')"), "DROP TABLE small"),
+        ((*BOTH, "    op.execute('UPDATE orders SET a = 0')"), "UPDATE orders"),
+        (
+            (*BOTH, "    op.bulk_insert(sa.table('orders', sa.column('a')), [{'a': 9}])"),
+            "INSERT INTO orders",
+        ),
+        ((*BOTH, "op.execute('UPDATE orders SET a = 0')"), "UPDATE orders"),
+        ((*BOTH, "op.drop_table('small')"), "DROP TABLE small"),
+        (
+            (*BOTH, "    op.get_bind().exec_driver_sql('DELETE FROM orders')"),
+            "DELETE FROM orders",
+        ),
+        (
+            (*BOTH, "    spirit_alter(op, 'orders', 'ADD COLUMN c INT', max_lag='9s')"),
+            "other options",
+        ),
+        (
+            (*BOTH, "    op.alter_column('orders', 'note', type_=sa.Text)"),
+            "a migration of its own",
+        ),
+        (("op.create_table('more', sa.Column('id', sa.Integer))", *BOTH), "is made already"),
+    ],
+)
+def test_what_cannot_be_in_the_swap_is_refused_and_nothing_is_done(db, shop, up, said):
+    """Whatever comes beside the changes of tables, inside of the block and after it."""
+    shop.add("two", "one", up)
+    before = state(db)
+    code, output = shop.run("upgrade", "head")
+    assert code, output
+    assert said in output
+    assert state(db) == before
+    assert db.query("SELECT a FROM orders") == [(1,), (2,), (3,)]
+
+
+def test_a_block_that_nothing_notes_changes_nothing(db, shop):
+    """Alembic's operations without its command: there is no version to change."""
+    with pytest.raises(Refusal, match="was not noted"), connected(db) as connection:
+        _add_unnoted(connection)
+    assert ("orders", "note") not in state(db)[1]
+
+
+def _add_unnoted(connection):
+    with connection.begin():
+        op = Operations(MigrationContext.configure(connection=connection))
+        with atomic_revision(op):
+            op.add_column("orders", sa.Column("note", sa.String(9)))
+
+
+def test_merges_and_branches_are_noted_with_all_their_rows(db, shop):
+    """A merge deletes versions and changes one, a branch adds one, and back."""
+    way_back = (BACK[0], "    op.drop_column('orders', 'note')")
+    shop.add("left", "one", ("op.add_column('orders', sa.Column('l', sa.Integer))",))
+    shop.add("right", "one", BOTH[:2], way_back)
+    shop.add("both", ("left", "right"), (BOTH[0], BOTH[3]), (BACK[0], BACK[3]))
+    before = state(db)[1]
+    for command, versions in (
+        (("upgrade", "left"), ["left"]),
+        (("upgrade", "right"), ["left", "right"]),
+        (("upgrade", "head"), ["both"]),
+        (("downgrade", "one"), ["one"]),
+    ):
+        code, output = shop.run(*command)
+        assert code == 0, output
+        assert state(db)[0] == versions
+    assert state(db)[1] == sorted([*before, ("orders", "l")])
+    assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TABLE _alembic_version_new (id INT)", "exists already"),
+        ("CREATE TABLE _alembic_version_old (id INT)", "exists already"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON alembic_version FOR EACH ROW SET @a = 1",
+            "a trigger or foreign key",
+        ),
+        ("ALTER TABLE alembic_version ENGINE = MyISAM", "not a plain InnoDB table"),
+    ],
+)
+def test_a_version_table_that_cannot_be_exchanged_is_refused(db, shop, statement, said):
+    """Nothing of somebody else's is dropped, and nothing is left behind by the RENAME."""
+    shop.add("two", "one", BOTH)
+    db.execute(statement)
+    before, there = state(db), tables(db)
+    code, output = shop.run("upgrade", "head")
+    assert code, output
+    assert said in output
+    assert state(db) == before
+    assert set(there) <= set(tables(db))
+
+
+def test_a_version_that_somebody_else_notes_meanwhile_ends_it(db, shop, tmp_path):
+    """Under the lock the table holds what it held before, or nothing is renamed."""
+    shop.add("two", "one", BOTH)
+    before = state(db)[1]
+    with PointListener(tmp_path / "points") as listener:
+        hold = listener.hold("cutover.lock")
+        process = shop.start("upgrade", "head", **{VARIABLE: str(listener.path)})
+        until(lambda: hold.held.is_set() or process.poll() is not None, "the lock")
+        db.execute(f"UPDATE {VERSIONS} SET version_num = 'mine'")
+        hold.release()
+        output, _ = process.communicate(timeout=240)
+    assert process.returncode
+    assert "was written by somebody else" in output
+    assert state(db) == (["mine"], before)
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize(
+    ("point", "number"), chosen(FEW_OF_A_WHOLE_REVISION, MORE_OF_A_WHOLE_REVISION)
+)
+def test_killed_anywhere_it_has_happened_or_has_not(db, shop, tmp_path, point, number):
+    """Tables and version agree after the kill; the same command ends it and leaves nothing."""
+    shop.add("two", "one", BOTH)
+    before = state(db)
+    killed(shop, tmp_path, point, number)
+    after = state(db)
+    assert after == before or (after[0] == ["two"] and ("orders", "note") in after[1])
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    versions, made = state(db)
+    assert versions == ["two"]
+    assert {("orders", "note"), ("orders", "by_a")} <= set(made)
+    assert ("small", "b") not in made
+    assert tables(db) == [VERSIONS, "orders", "small"]
+
+
+def killed(shop, tmp_path, point, number):
+    """Kill the command at a point."""
+    with PointListener(tmp_path / "points") as listener:
+        hold = listener.hold(point, number)
+        process = shop.start("upgrade", "head", **{VARIABLE: str(listener.path)})
+        until(lambda: hold.held.is_set() or process.poll() is not None, point)
+        assert process.poll() is None, process.communicate()[0]
+        process.kill()
+        hold.release()
+        process.communicate()

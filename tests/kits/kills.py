@@ -84,9 +84,21 @@ MORE_OF_A_BATCH = (
 )
 #: Of a framework's migration, whose statements go online one after another.
 OF_A_REVISION = ("revision.begun", "revision.made")
+#: Of one that happens as a whole.
+FEW_OF_A_WHOLE_REVISION = (("revision.versions_made", 1), ("cutover.renamed", 1))
+MORE_OF_A_WHOLE_REVISION = (
+    ("revision.versions_noted", 1),
+    ("cutover.locked", 1),
+    ("cutover.rename", 1),
+    ("cutover.unlocked", 1),
+    ("cleanup.old_table", 1),
+    ("cleanup.old_table", 2),
+    ("cleanup.checkpoint", 1),
+    ("cleanup.checkpoint", 2),
+    ("revision.swapped", 1),
+)
 #: Each point at which ``make kills`` kills.
-OF_A_WHOLE_REVISION = ("revision.versions_made", "revision.versions_noted", "revision.swapped")
-STRUCK = {*OF_A_REVISION, *OF_A_WHOLE_REVISION} | {
+STRUCK = set(OF_A_REVISION) | {
     point
     for point, _ in (
         *FEW_OF_A_RUN,
@@ -99,5 +111,7 @@ STRUCK = {*OF_A_REVISION, *OF_A_WHOLE_REVISION} | {
         *MORE_OF_RELATIVES,
         *FEW_OF_A_BATCH,
         *MORE_OF_A_BATCH,
+        *FEW_OF_A_WHOLE_REVISION,
+        *MORE_OF_A_WHOLE_REVISION,
     )
 }
