@@ -88,6 +88,7 @@ class Revision:
         self._waiting: list[OnlineChange] = []
         self._carrying_out = False
         self._whole: _Whole | None = None
+        self._just_noted: set[tuple[str, ...]] = set()
 
     @property
     def takes_all(self) -> bool:
@@ -139,6 +140,12 @@ class Revision:
             return False
         self._whole.versions.append(change)
         return True
+
+    def has_noted(self, row: tuple[str, ...]) -> bool:
+        """Return, once, whether a swap has brought a row of the framework's table."""
+        found = row in self._just_noted
+        self._just_noted.discard(row)
+        return found
 
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME.
@@ -226,7 +233,7 @@ class Revision:
     def _flush_whole(self, whole: _Whole, before: str) -> None:
         """Carry out a migration as a whole, once the framework has noted it."""
         if not whole.versions:
-            if before.lstrip(" (").upper().startswith(_READS):
+            if before.lstrip(" (\t\r\n").upper().startswith(_READS):
                 return
             self._whole = None
             raise (
@@ -279,6 +286,7 @@ class Revision:
         self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
         config = replace(config, along=along)
         change(session, config, self._log, handle_signals=first.handle_signals)
+        self._just_noted = {one.parameters[:2] for one in whole.versions}
         points.reach("revision.swapped")
         self._table.read(around.schema)
         finish_versions(session, versions, self._table, lambda _: None)

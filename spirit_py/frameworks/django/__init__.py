@@ -6,6 +6,6 @@ large tables through this program, too. Both read the setting ``SPIRIT_PY``; ``d
 the whole.
 """
 
-from spirit_py.frameworks.django.operations import Online, SpiritAlter
+from spirit_py.frameworks.django.operations import AtomicMigration, Online, SpiritAlter
 
-__all__ = ["Online", "SpiritAlter"]
+__all__ = ["AtomicMigration", "Online", "SpiritAlter"]

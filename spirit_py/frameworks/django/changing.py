@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -10,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db.transaction import TransactionManagementError
+from django.utils.timezone import now
 
 from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
@@ -22,6 +24,7 @@ from spirit_py.frameworks.online import (
 )
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
+from spirit_py.frameworks.versions import VersionChange
 from spirit_py.statement import changed_table, defined_table
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 _VERSIONS: Final = "django_migrations"
+_INSERTS: Final = re.compile(rf"INSERT INTO `{_VERSIONS}` ", re.IGNORECASE)
 _revisions: WeakKeyDictionary[Any, Revision] = WeakKeyDictionary()
 _NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
 
@@ -56,6 +60,9 @@ def execute_online(
         SpiritError: it has failed; ``manage.py migrate`` again carries on.
     """
     connection: Any = editor.connection
+    if not editor.collect_sql and revision_of(connection).takes_all:
+        _gather(editor, str(sql), params, asked or {})
+        return
     table = _goes_online(editor, str(sql), asked=asked is not None)
     if editor.collect_sql:
         if table is not None:
@@ -70,16 +77,35 @@ def execute_online(
             f"{table[0]}.{table[1]} cannot be changed online inside a transaction, whose locks"
             " would hold back the swap: take the change out of atomic()"
         )
-    arguments = _told(connection, asked or {})
+    revision_of(connection).online(_change_of(editor, table, sql, params, asked or {}))
+
+
+def _change_of(
+    editor: BaseDatabaseSchemaEditor,
+    table: tuple[str, str],
+    sql: object,
+    params: _Params,
+    asked: Mapping[str, Any],
+) -> OnlineChange:
+    arguments = _told(editor.connection, asked)
     signals = bool(arguments.pop("handle_signals", False))
-    revision_of(connection).online(
-        OnlineChange(
-            table=table,
-            statement=_text(editor, sql, params),
-            arguments=arguments,
-            handle_signals=signals,
-        )
+    return OnlineChange(
+        table=table,
+        statement=_text(editor, sql, params),
+        arguments=arguments,
+        handle_signals=signals,
     )
+
+
+def _gather(
+    editor: BaseDatabaseSchemaEditor, sql: str, params: _Params, asked: Mapping[str, Any]
+) -> None:
+    """Take a statement of a migration that happens as a whole."""
+    connection: Any = editor.connection
+    around = look_around(FrameworkSession(connection.connection))
+    table = changed_table(sql, around.schema, sql_mode=around.sql_mode)
+    change = None if table is None else _change_of(editor, table, sql, params, asked)
+    revision_of(connection).gather(sql, change)
 
 
 def _told(connection: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,12 +135,35 @@ def revision_of(connection: Any) -> Revision:
 def _following(
     revision: Revision, execute: Callable[..., Any], sql: str, params: Any, *more: Any
 ) -> Any:
-    """Have what waits carried out before anything else that the connection is asked."""
+    """Have what waits carried out before anything else that the connection is asked.
+
+    What Django would note of a migration that has happened as a whole is noted already.
+    """
+    if _INSERTS.match(sql) and revision.has_noted(tuple(map(str, params or ()))[:2]):
+        return None
     revision.flush(sql)
     result = execute(sql, params, *more)
     if sql.lstrip()[:6].upper() != "SELECT":
         revision.noted()
     return result
+
+
+def noting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChange]:
+    """Return what Django writes when it notes migrations.
+
+    Args:
+        rows: the application and the name of each.
+    """
+    applied = str(connection.ops.adapt_datetimefield_value(now()))
+    sql = "INSERT INTO {table} (app, name, applied) VALUES (%s, %s, %s)"
+    return [VersionChange(sql=sql, parameters=(app, name, applied)) for app, name in rows]
+
+
+def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChange]:
+    """Return what Django deletes when it has undone migrations: the rows that there are."""
+    there = _applied(FrameworkSession(connection.connection))
+    sql = "DELETE FROM {table} WHERE app = %s AND name = %s"
+    return [VersionChange(sql=sql, parameters=row) for row in rows if row in there]
 
 
 def _applied(session: FrameworkSession) -> list[tuple[Any, ...]]:

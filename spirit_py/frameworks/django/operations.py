@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from django.db import router
+from django.db import connections, router
 from django.db.migrations.operations.base import Operation
+from django.db.migrations.operations.fields import FieldOperation
+from django.db.migrations.operations.models import AlterTogetherOptionOperation
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models.signals import pre_migrate
 
-from spirit_py.frameworks.django.changing import execute_online, revision_of
+from spirit_py.errors import Refusal
+from spirit_py.frameworks.django.changing import execute_online, forgetting, noting, revision_of
 from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
     from django.db.migrations.state import ProjectState
+
+    from spirit_py.frameworks.versions import VersionChange
 
 
 class Online(Operation):
@@ -117,6 +124,124 @@ class Online(Operation):
     def migration_name_fragment(self) -> str | None:  # type: ignore[override]
         """The fragment of the first operation."""
         return self.operations[0].migration_name_fragment if self.operations else None
+
+
+class AtomicMigration:
+    """All changes of a migration happen at one moment, with Django's note of it, or never.
+
+    ::
+
+        class Migration(AtomicMigration, migrations.Migration):
+            operations = [
+                migrations.AddField("order", "note", models.CharField(max_length=200)),
+                migrations.RemoveField("customer", "remark"),
+            ]
+
+    All tables are copied, whatever their size; they and Django's own table of migrations are
+    swapped by one RENAME. What reads in between sees the tables as they were. What is no change of
+    a table that exists is refused, and nothing is done then. ``sqlmigrate`` prints plain SQL, and
+    on other databases than MySQL the migration runs as ever.
+
+    Attributes:
+        spirit_py: options of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``.
+    """
+
+    spirit_py: ClassVar[Mapping[str, Any]] = {}
+
+    def apply(
+        self, project_state: Any, schema_editor: BaseDatabaseSchemaEditor, collect_sql: bool = False
+    ) -> Any:
+        """Carry the operations out, and note the migration."""
+        given: Any = self
+        rows = list(given.replaces) or [(given.app_label, given.name)]
+        run = partial(super().apply, project_state, schema_editor, collect_sql)  # type: ignore[misc]
+        return self._whole(run, schema_editor, collect_sql, partial(noting, rows=rows))
+
+    def unapply(
+        self, project_state: Any, schema_editor: BaseDatabaseSchemaEditor, collect_sql: bool = False
+    ) -> Any:
+        """Undo the operations, and the note."""
+        given: Any = self
+        rows = [*given.replaces, (given.app_label, given.name)]
+        run = partial(super().unapply, project_state, schema_editor, collect_sql)  # type: ignore[misc]
+        return self._whole(run, schema_editor, collect_sql, partial(forgetting, rows=rows))
+
+    def _whole(
+        self,
+        run: Callable[[], Any],
+        editor: BaseDatabaseSchemaEditor,
+        collect_sql: bool,
+        noted: Callable[[Any], list[VersionChange]],
+    ) -> Any:
+        connection = editor.connection
+        if collect_sql or connection.vendor != "mysql":
+            return run()
+        _require_apart(cast("Any", self).operations)
+        MigrationRecorder(connection).ensure_schema()
+        revision = revision_of(connection)
+        with _asked(editor, dict(self.spirit_py)), revision.as_a_whole():
+            state = run()
+            _send_late(editor)
+        for one in noted(connection):
+            revision.version(one)
+        revision.flush()
+        return state
+
+
+def _require_apart(operations: Sequence[Operation]) -> None:
+    """Raise where an operation would look for what one before it has not made yet.
+
+    Django asks the server for the names of a field's constraints.
+
+    Raises:
+        Refusal: two of them change one field.
+    """
+    seen: set[tuple[str, str]] = set()
+    for one in _flat(operations):
+        if isinstance(one, FieldOperation):
+            names = {one.name_lower, getattr(one, "new_name_lower", one.name_lower)}
+            touched = {(one.model_name_lower, name) for name in names}
+        elif isinstance(one, AlterTogetherOptionOperation):
+            touched = {(one.name_lower, "")}
+        else:
+            continue
+        models = {model for model, name in seen if not name}
+        again = [
+            (model, name)
+            for model, name in touched
+            if (model, name) in seen
+            or model in models
+            or (not name and model in {found for found, _ in seen})
+        ]
+        if again:
+            model, name = again[0]
+            raise Refusal(
+                f"two operations of the migration change {'.'.join(filter(None, (model, name)))},"
+                " and the second one would look for what the first one has not made yet",
+                hint="give the second one a migration of its own",
+            )
+        seen |= touched
+
+
+def _flat(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """Yield Django's own operations, also those inside of ours."""
+    for one in operations:
+        inner = getattr(one, "operations", None) or getattr(one, "state_operations", None)
+        if inner:
+            yield from _flat(inner)
+        else:
+            yield one
+
+
+def _finish_earlier(using: str, **_: Any) -> None:
+    """Finish what a migration has left whose process ended right after its swap."""
+    connection = connections[using]
+    if connection.vendor == "mysql":
+        connection.ensure_connection()
+        revision_of(connection).finish_earlier()
+
+
+pre_migrate.connect(_finish_earlier, dispatch_uid="spirit_py")
 
 
 class SpiritAlter(Operation):
@@ -257,19 +382,24 @@ def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterat
     if editor.connection.vendor != "mysql":
         yield
         return
+    late = len(editor.deferred_sql)
+    with _asked(editor, options):
+        yield
+        _send_late(editor, late)
+        revision = revision_of(editor.connection)
+        if not editor.collect_sql and not revision.takes_all:
+            revision.flush()
+
+
+@contextlib.contextmanager
+def _asked(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterator[None]:
+    """Have each statement of the context ask to go online; nothing waits after an exception."""
     given: Any = editor
     outer = vars(given).get("execute")
     plainly = getattr(editor, "execute_plainly", outer or editor.execute)
-    deferred = len(given.deferred_sql)
     given.execute = partial(execute_online, editor, plainly, asked=options)
     try:
         yield
-        late = given.deferred_sql[deferred:]
-        del given.deferred_sql[deferred:]
-        for statement in late:
-            given.execute(statement, None)
-        if not editor.collect_sql:
-            revision_of(editor.connection).flush()
     except BaseException:
         revision_of(editor.connection).give_up()
         raise
@@ -278,3 +408,11 @@ def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterat
             del given.execute
         else:
             given.execute = outer
+
+
+def _send_late(editor: BaseDatabaseSchemaEditor, number: int = 0) -> None:
+    """Send what the operations have put off, from a number on."""
+    late = editor.deferred_sql[number:]
+    del editor.deferred_sql[number:]
+    for statement in late:
+        editor.execute(statement, None)
