@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo docs test lint aims bench faults fuzz fuzz-migrations kills swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -33,6 +33,9 @@ faults: ## migrations with an injected fault, then a resume: RUNS=200, or SEED=n
 
 kills: ## kill -9 at every named point of a migration, then the same command
 	@ci/kills
+
+kill-revisions: ## generated revisions that happen as a whole, killed again and again (PROJECTS, KILLINGS, SEED)
+	@ci/kill-revisions
 
 fuzz: ## 100 000 random rows of each type family through the row decoder
 	@ci/fuzz

@@ -20,7 +20,7 @@ class Hold:
     """A point at which the program is to be held.
 
     Attributes:
-        nth: hold when it is reached for the nth time, from 1.
+        nth: hold when it is reached for the nth time, from 1; with an empty point, any is counted.
         pid: the process that is held there, once it is.
     """
 
@@ -80,7 +80,9 @@ class PointListener:
                 self.reached.append(point)
                 hold = self._hold
                 number = self.reached.count(point)
-            if hold is not None and (hold.point, hold.nth) == (point, number):
+                if hold is not None and not hold.point:
+                    number = len(self.reached)
+            if hold is not None and (hold.point or point, hold.nth) == (point, number):
                 hold.pid = int(said["pid"])
                 hold.held.set()
                 hold.let_go.wait()
