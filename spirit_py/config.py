@@ -12,7 +12,6 @@ from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
-    from spirit_py.contracts import SwappedAlong
     from spirit_py.windows import Window
 
 GuardMode = Literal["on", "off", "auto"]
@@ -251,7 +250,6 @@ class MigrationConfig(RunConfig):
         defer_indexes: whether secondary indexes are built after the copy; ``auto``: where that is
             likely to be faster, and no replica would have to apply the build.
         modes: under which the table is changed.
-        along: what is swapped in the same RENAME; then the tables are copied in any case.
     """
 
     alter: str = ""
@@ -289,7 +287,6 @@ class MigrationConfig(RunConfig):
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     modes: SessionModes = SessionModes()
-    along: SwappedAlong | None = None
 
     @property
     def replica_account(self) -> ConnectionOptions:

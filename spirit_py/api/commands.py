@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.batch.report import BatchReport
     from spirit_py.compare.report import CompareReport
     from spirit_py.config import BatchConfig, MigrationConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.contracts import Reporter, SwappedAlong
     from spirit_py.migration.migration_status import MigrationShown
     from spirit_py.plan import Plan
     from spirit_py.status.report import MigrationReport
@@ -72,14 +72,18 @@ def start_migration(
 
 
 def run_of(
-    config: MigrationConfig, *, handle_signals: bool = False
+    config: MigrationConfig, *, handle_signals: bool = False, along: SwappedAlong | None = None
 ) -> Running[MigrationReport, MigrationStatus]:
-    """Return the run of a configuration, which begins when its context is entered."""
+    """Return the run of a configuration, which begins when its context is entered.
+
+    Args:
+        along: what is swapped in the same RENAME.
+    """
 
     def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
         from spirit_py import migration
 
-        return migration.migrate(config, reporter=reporter, stop=stop)
+        return migration.migrate(config, reporter=reporter, stop=stop, along=along)
 
     return Running(work, records=config.records, handle_signals=handle_signals)
 

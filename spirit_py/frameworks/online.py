@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from spirit_py.api.running import Running
     from spirit_py.config import MigrationConfig
+    from spirit_py.contracts import SwappedAlong
     from spirit_py.statement import Clause
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.snapshot import MigrationStatus
@@ -242,6 +243,7 @@ def change(
     log: logging.Logger,
     *,
     handle_signals: bool = False,
+    along: SwappedAlong | None = None,
 ) -> MigrationReport:
     """Run the change to its end; the session is alive then.
 
@@ -254,7 +256,7 @@ def change(
             hint="rehearse with spirit-py migrate --dry-run",
         )
     session.commit()
-    report = _run(session, run_of(config, handle_signals=handle_signals), log)
+    report = _run(session, run_of(config, handle_signals=handle_signals, along=along), log)
     for line in report.summary():
         log.info("spirit-py: %s", line)
     return report

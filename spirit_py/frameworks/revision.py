@@ -284,8 +284,10 @@ class Revision:
         tables = [one.table for one in whole.changes]
         along = VersionSwap(versions, whole.versions, whole.rows, tuple(dict.fromkeys(tables)))
         self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
-        config = replace(config, along=along)
-        change(session, config, self._log, handle_signals=first.handle_signals)
+        # Only a copy can wait for the others.
+        config = replace(config, no_shortcut=True)
+        signals = first.handle_signals
+        change(session, config, self._log, handle_signals=signals, along=along)
         self._just_noted = {one.parameters[:2] for one in whole.versions}
         points.reach("revision.swapped")
         self._table.read(around.schema)

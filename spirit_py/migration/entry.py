@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.config import MigrationConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.contracts import Reporter, SwappedAlong
     from spirit_py.events.event import Gate
     from spirit_py.spark.gang import GangEngine
 
@@ -31,6 +31,7 @@ def migrate(
     engine_factory: Callable[[MigrationConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
     gate: Gate | None = None,
+    along: SwappedAlong | None = None,
 ) -> MigrationReport:
     """Run one migration to its end.
 
@@ -38,6 +39,8 @@ def migrate(
         engine_factory: Makes the Spark engine, which the migration stops at its end.
         stop: A switch of the caller's own, to stop the migration from outside.
         gate: Asked before the tables are changed; None to ask nobody.
+        along: What is swapped in the same RENAME; the tables must be copied then
+            (``no_shortcut``).
 
     Returns:
         The report of a finished migration; it is also written to the file of
@@ -54,6 +57,7 @@ def migrate(
         engine_factory=engine_factory or SparkEngine,
         stop=switch,
         gate=gate,
+        along=along,
     )
 
     def completed() -> MigrationReport:

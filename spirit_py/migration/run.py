@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.config import MigrationConfig
-    from spirit_py.contracts import Reporter
+    from spirit_py.contracts import Reporter, SwappedAlong
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.events.event import Event, Gate
     from spirit_py.migration.control.subject import Conversation
@@ -68,6 +68,7 @@ class Run(Job):
         report: what the report begins with.
         measures: shared with the migrations that run at the same time in this process; None where
             none does.
+        along: what is swapped in the same RENAME.
 
     Attributes:
         journal: owns the state.
@@ -89,6 +90,7 @@ class Run(Job):
         report: MigrationReport | None = None,
         gate: Gate | None = None,
         measures: Measures | None = None,
+        along: SwappedAlong | None = None,
     ) -> None:
         super().__init__(config, reporter, engine_factory=engine_factory, stop=stop)
         self.journal = Journal(
@@ -104,6 +106,7 @@ class Run(Job):
         self.figures = Figures(self.journal, paused=self._paused)
         self.snapshots = Snapshots(self.figures)
         self.measures = measures
+        self.along = along
         self.veto = Veto(self, gate, unpaused=self.settings.unpaused, tables=self._tables)
         self._cutover: Cutover | None = None
         self._keeper: SwapsBack | None = None

@@ -45,8 +45,6 @@ def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
         return "shortcuts were switched off"
     if config.keep_old_current:
         return "--keep-old-current needs the old table"
-    if config.along is not None:
-        return f"{config.along.swap.table} is swapped with it, which only a copy can wait for"
     if tables > 1:
         return (
             "several tables change at one moment only when they are copied; a change that MySQL"

@@ -42,8 +42,8 @@ class Shadow:
 
     def __init__(self, db):
         self._db = db
-        self._extra = {name: [] for name in NAMES}
-        self._indexes = {name: [] for name in NAMES}
+        self._extra: dict[str, list[str]] = {name: [] for name in NAMES}
+        self._indexes: dict[str, list[str]] = {name: [] for name in NAMES}
         self._made = 0
 
     def change(self, chance):

@@ -269,7 +269,7 @@ def plan_swap(
         too_old=run.veto.too_old,
         last_word=last_word,
         note_position=run.config.keep_old_current > 0,
-        along=run.config.along,
+        along=run.along,
         carried=partial(carried, altered=altered),
     )
     run.swap_with(swap.cutover)

@@ -8,9 +8,11 @@ from py4j.java_gateway import GatewayClient, GatewayParameters
 from spirit_py.spark.runtime import keep_own_logger
 
 
-def test_a_lost_connection_to_the_jvm_gives_the_root_logger_no_handler(monkeypatch):
+def test_a_lost_connection_to_the_jvm_gives_the_root_logger_no_handler(monkeypatch, caplog):
     """An application that has not set up logging still has not, and Py4J's logger has the line."""
     keep_own_logger()
+    # Whatever level the command line has set in this process.
+    caplog.set_level(logging.DEBUG, logger="py4j.java_gateway")
     root, records = logging.getLogger(), []
     monkeypatch.setattr(root, "handlers", [])
 
