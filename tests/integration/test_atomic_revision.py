@@ -235,3 +235,14 @@ def killed(shop, tmp_path, point, number):
         process.kill()
         hold.release()
         process.communicate()
+
+
+def test_a_table_of_somebody_else_under_the_old_name_stays(db, shop, tmp_path):
+    """What is dropped after a kill is the version table of before, known by its number (R24)."""
+    shop.add("two", "one", BOTH)
+    killed(shop, tmp_path, "cutover.renamed", 1)
+    db.execute("DROP TABLE _alembic_version_old; CREATE TABLE _alembic_version_old (id INT)")
+    code, output = shop.run("upgrade", "head")
+    assert code == 0, output
+    assert state(db)[0] == ["two"]
+    assert tables(db) == ["_alembic_version_old", VERSIONS, "orders", "small"]
