@@ -281,8 +281,8 @@ class Revision:
                 hint="leave it out, or run the migration without asking that it happens as a whole",
             )
         versions = self._version_table()
-        tables = [one.table for one in whole.changes]
-        along = VersionSwap(versions, whole.versions, whole.rows, tuple(dict.fromkeys(tables)))
+        tables = tuple(dict.fromkeys(one.table for one in whole.changes))
+        along = VersionSwap(versions, whole.versions, whole.rows, tables, home=around.schema)
         self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
         # Only a copy can wait for the others.
         config = replace(config, no_shortcut=True)

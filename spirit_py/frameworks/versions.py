@@ -78,6 +78,7 @@ class VersionSwap:
         changes: what it would write there.
         rows: what it holds before, from :func:`version_rows`.
         tables: those that the migration changes.
+        home: the schema of the table of steps.
     """
 
     def __init__(
@@ -86,11 +87,13 @@ class VersionSwap:
         changes: Sequence[VersionChange],
         rows: tuple[str, ...],
         tables: Sequence[Name],
+        home: str,
     ) -> None:
         schema, name = table
         names = AuxiliaryNames.of(name)
         self.swap = Swap(schema=schema, table=name, new=names.new, old=names.old)
         self._changes, self._before, self._tables = tuple(changes), rows, tuple(tables)
+        self._home = home
         self._after: tuple[str, ...] = ()
         self._noted: NotedVersions | None = None
 
@@ -108,7 +111,7 @@ class VersionSwap:
         comment = self._require_plain(session)
         self._require_rows(session)
         steps = StepTable(lambda: session, self.swap.table)
-        steps.read(self.swap.schema)
+        steps.read(self._home)
         self._drop_earlier(session, steps)
         # With the mark until its number is noted: whose it is can be proven at any moment.
         create = str(session.query(f"SHOW CREATE TABLE {quote_table(*self.swap.name)}")[0][1])

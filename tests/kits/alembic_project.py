@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+from alembic import command
+from alembic.config import Config
+
 ENV = """
 import sqlalchemy as sa
 from alembic import context
@@ -13,7 +16,7 @@ import spirit_py.frameworks.alembic
 
 engine = sa.create_engine({url!r}, poolclass=sa.pool.NullPool)
 with engine.connect() as connection:
-    context.configure(connection=connection, spirit_py={settings!r})
+    context.configure(connection=connection, spirit_py={settings!r}, **{context!r})
     with context.begin_transaction():
         context.run_migrations()
 """
@@ -40,17 +43,19 @@ class AlembicProject:
     """Revisions in a folder.
 
     Args:
+        context: more arguments of ``context.configure``.
         settings: of the program.
     """
 
-    def __init__(self, db, folder, **settings):
+    def __init__(self, db, folder, context=None, **settings):
         self.folder = folder
         (folder / "versions").mkdir(parents=True)
         server = db.server
         url = (
             f"mysql+mysqldb://{server.user}:{server.password}@{server.host}:{server.port}/{db.name}"
         )
-        (folder / "env.py").write_text(ENV.format(url=url, settings=settings))
+        env = ENV.format(url=url, settings=settings, context=context or {})
+        (folder / "env.py").write_text(env)
         (folder / "alembic.ini").write_text("[alembic]\nscript_location = %(here)s\n")
 
     def add(self, name, before, up, down=("pass",)):
@@ -71,6 +76,14 @@ class AlembicProject:
             text=True,
             start_new_session=True,
         )
+
+    def upgrade(self, target):
+        """Upgrade in this process; return the error with its notes, empty without one."""
+        try:
+            command.upgrade(Config(self.folder / "alembic.ini"), target)
+        except Exception as error:
+            return "\n".join([str(error), *getattr(error, "__notes__", ())])
+        return ""
 
     def run(self, *arguments):
         """Run a command of Alembic's; return its exit code and what it has printed."""
