@@ -13,7 +13,9 @@ import MySQLdb
 import pytest
 
 from spirit_py.config import SessionModes
+from spirit_py.errors import Refusal
 from spirit_py.locks.named import take_named_lock
+from spirit_py.migration import migrate
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan, text_of
 from spirit_py.table.names import lock_name
@@ -21,6 +23,7 @@ from terminal import Terminal
 from tests.kits.command import command_line, environment, run
 from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for
+from tests.kits.reporter import RecordingReporter
 from tests.oracle.load import global_variables
 
 if TYPE_CHECKING:
@@ -299,6 +302,43 @@ def test_a_missing_grant_hides_nothing_else(table: Database) -> None:
     assert "PROCESS" in "".join(note["cause"] for note in plan["refusals"])
     assert "could not look" not in "".join(note["cause"] for note in plan["refusals"])
     assert all(note["remedy"] for note in plan["refusals"])
+
+
+ON_SCHEMA = (
+    *("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "TRIGGER"),
+    *("LOCK TABLES", "CREATE TEMPORARY TABLES", "REFERENCES"),
+)
+ON_SERVER = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
+
+
+@pytest.mark.parametrize("lacking", [*ON_SCHEMA, *ON_SERVER, "nothing"])
+def test_each_right_that_is_missing_is_refused_by_the_plan_as_by_the_migration(
+    table: Database, lacking: str
+) -> None:
+    """What the account may not do or see is no yes of the plan: the same causes, in both."""
+    user = f"less_{table.name}"[:32]
+    # It has another definer, which asks for more rights.
+    table.execute("DROP TRIGGER noted")
+    table.execute(f"CREATE USER {user} IDENTIFIED BY 'x'")
+    try:
+        for where, rights in ((f"`{table.name}`.*", ON_SCHEMA), ("*.*", ON_SERVER)):
+            given = ", ".join(right for right in rights if right != lacking)
+            table.execute(f"GRANT {given} ON {where} TO {user}")
+        config = config_for(table, table="t", alter="MODIFY a BIGINT")
+        reach = dataclasses.replace(config.connection, user=user, password="x")
+        config = dataclasses.replace(config, connection=reach)
+        plan = make_plan(config, sample=False)
+        refused = ""
+        try:
+            migrate(config, reporter=RecordingReporter())
+        except Refusal as refusal:
+            refused = "\n".join([refusal.message, *refusal.details])
+    finally:
+        table.execute(f"DROP USER {user}")
+    causes = [note.cause for note in plan.refusals]
+    assert bool(causes) == bool(refused) == (lacking != "nothing"), (causes, refused)
+    assert all(cause in refused for cause in causes)
+    assert lacking == "nothing" or any(lacking in cause for cause in causes)
 
 
 def test_options_that_record_a_run_are_said_to_be_unused(table: Database, tmp_path: Path) -> None:
