@@ -213,8 +213,9 @@ def finish_versions(
     plain = cast("SqlSession", session)
     if noted is None or not identity(plain, *table).equals(noted.after):
         return
-    if noted.tables:
-        settle(noted.tables[0])
+    for one in noted.tables:
+        # The checkpoint of the first one, which names the others, may be dropped already.
+        settle(one)
     schema, name = table
     old = (schema, AuxiliaryNames.of(name).old)
     if identity(plain, *old).equals(noted.before):

@@ -275,6 +275,8 @@ def test_the_first_screen_of_a_migration_is_its_plan(table: Database) -> None:
     assert re.search(r"\x1b\[[0-9;]*32m[^\x1b]*\+   `note`", written)
     assert "attached  trigger noted" in shown
     assert "TEMPORARY" not in shown
+    # The plan has said why.
+    assert "copying, because" not in shown
 
 
 def test_a_missing_grant_hides_nothing_else(table: Database) -> None:

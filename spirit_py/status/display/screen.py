@@ -18,7 +18,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
-from spirit_py.events.run import Summary
+from spirit_py.events.run import AlgorithmChosen, PlanMade, Summary
 from spirit_py.status.display.layout import Room, render
 from spirit_py.status.display.painter import HIDE_CURSOR, SHOW_CURSOR, Painter
 from spirit_py.status.display.streams import led_to
@@ -78,6 +78,7 @@ class LiveDisplay:
         self._painted: tuple[object, ...] = ()
         self._painted_at = float("-inf")
         self._snapshot: MigrationStatus | BatchStatus | None = None
+        self._planned: set[str] = set()
         #: Each with the columns by which its further lines are indented.
         self._above: deque[tuple[Text, int]] = deque(maxlen=_MOST_WAITING)
         #: Held while the terminal is written to.
@@ -114,6 +115,11 @@ class LiveDisplay:
     def event(self, event: Event) -> None:
         """Print one event above the panel, with its time."""
         if not event.has_line or (event.detail and not self._verbose):
+            return
+        if isinstance(event, PlanMade):
+            self._planned = {one["method"]["algorithm"] for one in event.plan.get("tables", ())}
+        if isinstance(event, AlgorithmChosen) and self._planned == {event.algorithm}:
+            # The plan above says so, and why.
             return
         for line, its_style in event.screen:
             self._print_all(Text(printable(line), its_style))
