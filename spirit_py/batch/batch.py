@@ -101,6 +101,7 @@ class Batch:
         self._stop = stop
         self._spark = SharedSpark(engine_factory, config.each)
         self._measures = Measures()
+        self._said = set(plan.warnings)
         self._slots = Slots(config.each.threads, config.parallel)
         self._waiting = {one.change.name: one.change for one in plan.left}
         self._workers: dict[Name, _Worker] = {}
@@ -163,6 +164,7 @@ class Batch:
             engine_factory=self._spark.lease,
             stop=self._stop.linked(),
             measures=self._measures,
+            said=self._said,
             gate=self._gate,
             changed=lambda: self._note(change.name, state=TableState.CHANGED.value),
         )

@@ -78,8 +78,9 @@ class BatchReport(OutcomeReport):
             self.outcome = _outcome(self.exit_code, self.tables)
 
     def summary(self) -> list[str]:
-        """Return a line for each table, and the totals."""
-        lines = [line for one in self.tables for line in (_line(one), *_remedy(one))]
+        """Return a line for each table that is not changed, and the totals."""
+        others = [one for one in self.tables if one["outcome"] not in {"done", REHEARSED}]
+        lines = [line for one in others for line in (_line(one), *_remedy(one))]
         done = sum(one["state"] == TableState.DONE for one in self.tables)
         rehearsed = sum(one["outcome"] == REHEARSED for one in self.tables)
         failed, stopped = (sum(one[how] for one in self.tables) for how in ("failed", "stopped"))
@@ -144,13 +145,8 @@ def _shown(table: TableRecord) -> dict[str, Any]:
 
 
 def _line(one: dict[str, Any]) -> str:
-    name, report = f"{one['schema']}.{one['table']}", one["report"]
-    if one["outcome"] in {"done", REHEARSED} and report is not None:
-        how = f"{report['algorithm'] or 'changed'}, {human_seconds(report['seconds'])}"
-        return f"{name}: {one['outcome']} ({how})"
-    if one["outcome"] and one["outcome"] != "done":
-        return f"{name}: {one['outcome']}: {one['error']}"
-    return f"{name}: {one['state']}"
+    how = f"{one['outcome']}: {one['error']}" if one["outcome"] else one["state"]
+    return f"{one['schema']}.{one['table']}: {how}"
 
 
 def _remedy(one: dict[str, Any]) -> list[str]:

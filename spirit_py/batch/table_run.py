@@ -14,6 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
+from spirit_py.events.checksum import ChecksumDone
+from spirit_py.events.copy import CopyDone
+from spirit_py.events.run import AlgorithmChosen, PlanMade, StatementRead, Warned
+from spirit_py.events.swap import SwapDone
 from spirit_py.migration.facts import TablesChanged
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
@@ -125,16 +129,22 @@ class SparkLease:
 _ABOUT_THE_SERVER: Final = (OutcomeUnknown, CriticalLoad, AnotherServer)
 
 
+#: What each table says; the batch has a line of each when it is changed, and of what goes wrong.
+_ROUTINE: Final = (StatementRead, PlanMade, AlgorithmChosen, CopyDone, SwapDone)
+
+
 class NamedReporter:
     """Shows each event under the name of its table; the batch shows the progress of all.
 
     Args:
         name: of the table.
+        said: the warnings that were shown for other tables; this one's are added.
     """
 
-    def __init__(self, reporter: Reporter, name: str) -> None:
+    def __init__(self, reporter: Reporter, name: str, said: set[str]) -> None:
         self._reporter = reporter
         self._name = name
+        self._said = said
 
     def start(self) -> None:
         """Do nothing: the batch has begun to show."""
@@ -142,7 +152,13 @@ class NamedReporter:
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
         table = event.table or self._name
-        self._reporter.event(replace(event, table=table, prefix=self._name))
+        quiet = isinstance(event, _ROUTINE) or (
+            isinstance(event, ChecksumDone) and not event.differences
+        )
+        if isinstance(event, Warned):
+            quiet = event.sentence in self._said
+            self._said.add(event.sentence)
+        self._reporter.event(replace(event, table=table, prefix=self._name, quiet=quiet))
 
     def progress(self, snapshot: Any) -> None:
         """Do nothing: the batch shows the progress."""
@@ -157,6 +173,7 @@ class TableRun:
     Args:
         changed: called when the table is changed, before what proves that is dropped; perhaps
             again by a later run.
+        said: as of :class:`NamedReporter`.
         measures: as of :class:`spirit_py.migration.run.Run`, as is ``gate``.
         stop: a switch of its own: what ends this migration ends no other.
 
@@ -175,11 +192,12 @@ class TableRun:
         stop: StopSwitch,
         changed: Callable[[], None],
         measures: Measures,
+        said: set[str],
         gate: Gate | None = None,
     ) -> None:
         self._stop = stop
         self.concerns_all = False
-        self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}")
+        self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}", said)
         self._changed = changed
         report = MigrationReport(
             threads=config.threads,

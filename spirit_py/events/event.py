@@ -74,6 +74,7 @@ class Event:
             run names its own.
         time: in UTC.
         prefix: before the sentence, where several tables report in one place; "" for none.
+        quiet: one of many of its kind: people see the line with ``--verbose`` alone.
     """
 
     name: ClassVar[str]
@@ -85,6 +86,11 @@ class Event:
     table: str = ""
     time: datetime = field(default_factory=lambda: datetime.now(UTC))
     prefix: str = ""
+    quiet: bool = False
+
+    def is_shown(self, *, verbose: bool) -> bool:
+        """Return whether people see the line."""
+        return self.has_line and (verbose or not (self.detail or self.quiet))
 
     @property
     def sentence(self) -> str:

@@ -271,7 +271,7 @@ def _run(
     with run as running:
         shown = time.monotonic()
         while (event := running.next_event(_ALIVE_SECONDS)) is not None or running.running:
-            if event is not None and event.has_line and not event.detail:
+            if event is not None and event.is_shown(verbose=False):
                 log.info("spirit-py: %s", event.line)
             if time.monotonic() - shown >= _ALIVE_SECONDS:
                 shown = time.monotonic()

@@ -51,7 +51,7 @@ class PlainReporter:
         """Write one event."""
         if self._json and not isinstance(event, Summary):
             self._write(json_line(event))
-        elif not self._json and event.has_line and (self._verbose or not event.detail):
+        elif not self._json and event.is_shown(verbose=self._verbose):
             self._write(text_line(event))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:

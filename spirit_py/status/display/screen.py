@@ -114,7 +114,7 @@ class LiveDisplay:
 
     def event(self, event: Event) -> None:
         """Print one event above the panel, with its time."""
-        if not event.has_line or (event.detail and not self._verbose):
+        if not event.is_shown(verbose=self._verbose):
             return
         if isinstance(event, PlanMade):
             self._planned = {one["method"]["algorithm"] for one in event.plan.get("tables", ())}
