@@ -56,7 +56,7 @@ class ConnectionOptions:
         origin: the value of a user variable in every session of these options, on any machine:
             it proves that a session is ours before it is killed (R24).
         label: the value of another user variable, by which a later run finds the sessions; see
-            :mod:`spirit_py.mysql.earlier_runs`.
+            :mod:`spirit_py.mysql.kill`.
         server_uuid: the server that it must be (R14); empty for any.
         settings: session variables under which expressions are evaluated; see
             :mod:`spirit_py.mysql.evaluation`.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.events.event import Event
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.swap import Swap
+    from spirit_py.table.names import Swap
 
 
 Clock: TypeAlias = "Callable[[], float]"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import Interrupted
 from spirit_py.events.event import Tell, teller
 from spirit_py.events.run import StopRequested
-from spirit_py.mysql.access import explain_access
+from spirit_py.mysql.grants import explain_access
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from benchmarks.tables import SYSBENCH
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.events.event import teller
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.stop import StopSwitch
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import Swap
 
 if TYPE_CHECKING:
     from benchmarks.application import Write

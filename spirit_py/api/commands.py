@@ -131,9 +131,9 @@ def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
     config = compare_config(option_values(command, ChecksumArguments, options))
 
     def work(reporter: Reporter, stop: StopSwitch) -> CompareReport:
-        from spirit_py.compare import entry
+        from spirit_py.compare import run
 
-        return entry.compare(config, reporter=reporter, stop=stop)
+        return run.compare(config, reporter=reporter, stop=stop)
 
     return _done(Running(work, records=config.records))
 
@@ -298,9 +298,8 @@ def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
     Raises:
         UsageFault: an option is wrong, or options contradict each other.
     """
-    from spirit_py.cli.batch import batch_config
+    from spirit_py.cli.migrate import batch_config, settings
     from spirit_py.cli.migrate import migrate as command
-    from spirit_py.cli.migrate import settings
 
     given: dict[str, Any] = dict(options)
     listed = _listed(given.get("statements"))

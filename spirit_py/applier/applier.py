@@ -7,11 +7,9 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from spirit_py.applier import direct, ordered, stage, state
-from spirit_py.applier import keys as staged_keys
+from spirit_py.applier import ordered, stage, state
 from spirit_py.applier.batch import Bounds
-from spirit_py.applier.verdicts import judge_fault, judge_warnings
-from spirit_py.applier.workers import Workers
+from spirit_py.applier.workers import Workers, judge_fault, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost
@@ -152,8 +150,8 @@ class SqlApplier:
         """Delete by key of the source; return the keys treated."""
         if not keys:
             return 0
-        if staged_keys.needed(mapping):
-            delete: Callable[[SqlSession], None] = lambda s: staged_keys.delete(  # noqa: E731
+        if ordered.needed(mapping):
+            delete: Callable[[SqlSession], None] = lambda s: ordered.delete(  # noqa: E731
                 s, mapping, keys, self._bounds(s)
             )
         else:
@@ -232,14 +230,14 @@ class SqlApplier:
         bounds = self._bounds(session)
         if not mapping.lookup.lingers:
             judged = partial(self._judged, session, mapping)
-            direct.replace(session, mapping, rows, bounds, judged)
+            stage.replace(session, mapping, rows, bounds, judged)
             return
         with stage.whole(session):
-            direct.delete(session, mapping, keys, bounds)
-            direct.replace(session, mapping, rows, bounds, contextlib.nullcontext)
+            stage.delete(session, mapping, keys, bounds)
+            stage.replace(session, mapping, rows, bounds, contextlib.nullcontext)
 
     def _delete(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
-        direct.delete(session, mapping, keys, self._bounds(session))
+        stage.delete(session, mapping, keys, self._bounds(session))
 
     def _replace_staged(
         self,
@@ -252,7 +250,7 @@ class SqlApplier:
         stage.fill_stage(session, mapping, rows, bounds)
         with self._judged(session, mapping):
             if mapping.lookup.lingers:
-                direct.delete(session, mapping, keys, bounds)
+                stage.delete(session, mapping, keys, bounds)
             stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
 
@@ -276,10 +274,10 @@ class SqlApplier:
         if mapping.kept:
             keys = [key for key in keys if not stage.in_source(session, mapping, key)]
         with self._judged(session, mapping):
-            if not staged_keys.needed(mapping):
+            if not ordered.needed(mapping):
                 self._delete(session, mapping, keys)
             elif keys:
-                staged_keys.delete(session, mapping, keys, self._bounds(session))
+                ordered.delete(session, mapping, keys, self._bounds(session))
             stage.write_stage(session, mapping)
         stage.drop_stage(session, mapping)
 

@@ -1,9 +1,12 @@
-"""Changes of keys that cannot be compared: in their order, many in one transaction (R6).
+"""Changes by keys that only the server can compare: deletes, and changes in their order (R6).
 
 Of equal keys the last change counts, and only the server knows which keys are equal. So
 neighbouring changes of one kind share a statement, and all of them a transaction: a commit for each
 statement took longer than the writes. What must be staged is staged before the transaction, once
 for all of its statements, which then read a range of the staged rows each.
+
+A literal of the old value does not always find the new one: a column that pads, or has another type
+or collation, may store another value.
 """
 
 from __future__ import annotations
@@ -12,13 +15,21 @@ from contextlib import nullcontext
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from spirit_py.applier import direct, stage
-from spirit_py.applier import keys as staged_keys
-from spirit_py.applier.verdicts import TRUNCATED, judge_fault
-from spirit_py.errors import ServerFault
-from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.values.lost_values import DEPRECATED
-from spirit_py.sql import identifier_list
+from spirit_py.applier import stage
+from spirit_py.applier.stage import (
+    drop_stage,
+    fill,
+    make_stage,
+    number_column,
+    source_table,
+    stage_table,
+    target_table,
+)
+from spirit_py.applier.workers import TRUNCATED, judge_fault, judge_warnings
+from spirit_py.errors import ServerFault, ValueLost
+from spirit_py.mysql.evaluation import as_stored, evaluating
+from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS
+from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +56,7 @@ def write(
         ValueLost: a value does not fit unchanged (R10).
     """
     numbered = list(enumerate(changes, 1))
-    converted = staged_keys.needed(mapping)
+    converted = needed(mapping)
     if staged:
         _stage_rows(session, mapping, numbered, bounds)
     if converted:
@@ -55,9 +66,9 @@ def write(
             part = list(run)
             within = f"BETWEEN {part[0][0]} AND {part[-1][0]}"
             if deleted and converted:
-                staged_keys.delete_found(session, mapping, within=within)
+                delete_found(session, mapping, within=within)
             elif deleted:
-                direct.delete(session, mapping, [change.key for _, change in part], bounds)
+                stage.delete(session, mapping, [change.key for _, change in part], bounds)
             elif staged:
                 stage.write_stage(session, mapping, within=within)
             else:
@@ -96,7 +107,7 @@ def _stage_keys(
     with as_stored(session):
         made = stage.make_stage(session, mapping, "keys", names=names, table=table)
         stage.fill(session, mapping, f"{made} ({number}, {names})", texts, bounds)
-    staged_keys.convert(session, mapping)
+    convert(session, mapping)
 
 
 def _replace(
@@ -108,6 +119,107 @@ def _replace(
         ValueLost: names the row; its number is one of this statement.
     """
     try:
-        direct.replace(session, mapping, rows, bounds, nullcontext)
+        stage.replace(session, mapping, rows, bounds, nullcontext)
     except ServerFault as fault:
         raise judge_fault(fault, mapping, rows) from fault
+
+
+def needed(mapping: TableMapping) -> bool:
+    """Return whether a literal of an old key may miss its row in the new table."""
+    return not mapping.key_order_kept
+
+
+def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> None:
+    """Delete the rows of these keys of the source from the new table."""
+    names = identifier_list(mapping.key.columns)
+    with as_stored(session):
+        stage = make_stage(session, mapping, "keys", names=names, table=source_table(mapping))
+        fill(session, mapping, f"{stage} ({names})", keys, bounds)
+    convert(session, mapping)
+    delete_found(session, mapping)
+    drop_stage(session, mapping, "new_keys")
+    drop_stage(session, mapping, "keys")
+
+
+def convert(
+    session: SqlSession, mapping: TableMapping, kind: str = "keys", into: str = "new_keys"
+) -> None:
+    """Convert staged keys to the new key's types, in a staging table of their own.
+
+    A key that the new types cannot hold is left out: the new table has no row of it (R10).
+    """
+    names = identifier_list(mapping.new_key_columns)
+    with as_stored(session):
+        converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
+    values = ", ".join(
+        pair.value_from(quote_identifier(pair.old.name)) for pair in mapping.key_pairs
+    )
+    number, stage = number_column(mapping), stage_table(mapping, kind)
+    statement = (
+        f"INSERT INTO {converted} ({number}, {names}) SELECT {number}, {values} FROM {stage}"
+    )
+    with evaluating(session, mapping):
+        if _converted(session, mapping, statement):
+            return
+        session.execute(f"DELETE FROM {converted}")
+        ((low, high),) = session.query(f"SELECT MIN({number}), MAX({number}) FROM {stage}")
+        ranges = [(int(low), int(high))]
+        while ranges:
+            low, high = ranges.pop()
+            within = f" WHERE {number} BETWEEN {low} AND {high}"
+            if _converted(session, mapping, statement + within):
+                continue
+            session.execute(f"DELETE FROM {converted}{within}")
+            if low < high:
+                middle = (low + high) // 2
+                ranges += [(low, middle), (middle + 1, high)]
+
+
+def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bool:
+    """Run a conversion; False when a key does not fit; some keys may be converted then."""
+    try:
+        session.execute(statement)
+        judge_warnings(session, mapping)
+    except ServerFault as fault:
+        if fault.code in VALUE_ERRORS:
+            return False
+        raise
+    except ValueLost:
+        return False
+    return True
+
+
+def delete_found(session: SqlSession, mapping: TableMapping, *, within: str = "") -> None:
+    """Delete the rows of the converted keys; see :func:`delete_converted`."""
+    with evaluating(session, mapping):
+        session.execute(delete_converted(mapping, within=within))
+
+
+def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") -> str:
+    """Return the statement that deletes the rows of the converted keys.
+
+    Without aliases, which a multi-table DELETE looks for in the session's default schema.
+
+    Args:
+        but: a flag column of the staged spellings; rows of flagged spellings stay.
+        within: which keys, as a condition on their numbers; empty for all.
+    """
+    target, converted = target_table(mapping), stage_table(mapping, "new_keys")
+    which = converted
+    if but:
+        spellings, number = stage_table(mapping, "spellings"), number_column(mapping)
+        which = (
+            f"{spellings} STRAIGHT_JOIN {converted}"
+            f" ON {converted}.{number} = {spellings}.{number} AND NOT {spellings}.{but}"
+        )
+    where = f" WHERE {converted}.{number_column(mapping)} {within}" if within else ""
+    return f"DELETE {target} FROM {which} STRAIGHT_JOIN {target} ON {found(mapping)}{where}"
+
+
+def found(mapping: TableMapping, into: str = "new_keys") -> str:
+    """Return the condition that a row of the new table has a converted key."""
+    target, converted = target_table(mapping), stage_table(mapping, into)
+    return " AND ".join(
+        f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"
+        for name in mapping.new_key_columns
+    )

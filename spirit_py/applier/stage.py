@@ -1,4 +1,4 @@
-"""The staged path: rows go through a temporary table of the old column types (R10).
+"""How rows are written: through a temporary table of the old column types (R10), or as literals.
 
 The server then converts them exactly as the copy's ``REPLACE ... SELECT`` and a native ALTER do; a
 literal written directly into the new column may be converted otherwise.
@@ -7,17 +7,19 @@ literal written directly into the new column may be converted otherwise.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.applier.batch import insert_rows, upsert_tail, upsert_verb
-from spirit_py.applier.verdicts import TRUNCATED, judge_warnings
+from spirit_py.applier.batch import delete_keys, insert_rows, replace_rows, upsert_tail, upsert_verb
+from spirit_py.applier.workers import TRUNCATED, UNDEFINED_CHARACTER, judge_warnings
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
+from spirit_py.mysql.faults import SYNTAX_ERROR
 from spirit_py.mysql.values.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from spirit_py.applier.batch import Bounds
     from spirit_py.contracts import RenderedRow, SqlSession
@@ -192,3 +194,35 @@ def whole(session: SqlSession) -> Iterator[None]:
     finally:
         with contextlib.suppress(ServerFault):
             session.execute("SET SESSION autocommit = 1")
+
+
+_HARMLESS: Final = (DEPRECATED, UNDEFINED_CHARACTER, SYNTAX_ERROR)
+
+
+def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> None:
+    """Delete the rows of these keys, which mean the same in the new table.
+
+    A syntax warning is about a hint that an older server does not know.
+    """
+    for statement in delete_keys(mapping, keys, bounds):
+        with evaluating(session, mapping):
+            session.execute(statement)
+            judge_warnings(session, mapping, allowed=_HARMLESS)
+
+
+def replace(
+    session: SqlSession,
+    mapping: TableMapping,
+    rows: Sequence[str],
+    bounds: Bounds,
+    judged: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """Write rows over others.
+
+    Args:
+        judged: the context of each statement and the check of its warnings.
+    """
+    for statement in replace_rows(mapping, rows, bounds):
+        with evaluating(session, mapping), judged():
+            session.execute(statement)
+            judge_warnings(session, mapping, rows)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.applier import keys as staged_keys
+from spirit_py.applier import ordered
 from spirit_py.applier.stage import (
     behind,
     drop_stage,
@@ -31,7 +31,7 @@ from spirit_py.applier.stage import (
     target_table,
     whole,
 )
-from spirit_py.applier.verdicts import judge_warnings
+from spirit_py.applier.workers import judge_warnings
 from spirit_py.errors import DuplicateForUnique, ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import DUPLICATE_ENTRY
@@ -73,10 +73,10 @@ def write(
         DuplicateForUnique: the source held rows that the new table cannot hold together.
     """
     _stage(session, mapping, parts, bounds)
-    staged_keys.convert(session, mapping, "spellings" if mapping.key_merging else "keys")
+    ordered.convert(session, mapping, "spellings" if mapping.key_merging else "keys")
     over = again and mapping.key_merging
     all_keys = again or not mapping.key_merging
-    delete = staged_keys.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
+    delete = ordered.delete_converted(mapping, but="" if all_keys else _fresh(mapping))
     try:
         _write(session, mapping, delete, _insert(mapping, "INSERT"))
     except ServerFault as fault:
@@ -193,7 +193,7 @@ def _named(
 
     They are inserted once more without a fault for each, and nothing of that is kept.
     """
-    staged_keys.convert(session, mapping, _with_keys(mapping), into="row_keys")
+    ordered.convert(session, mapping, _with_keys(mapping), into="row_keys")
     try:
         with whole(session):
             with evaluating(session, mapping):
@@ -220,7 +220,7 @@ def _left_over(mapping: TableMapping) -> str:
         f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
         f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
         f" STRAIGHT_JOIN {converted} ON {converted}.{number} = {keys}.{number}"
-        f" LEFT JOIN {target_table(mapping)} ON {staged_keys.found(mapping, 'row_keys')}"
+        f" LEFT JOIN {target_table(mapping)} ON {ordered.found(mapping, 'row_keys')}"
         f" WHERE {new} IS NULL) AS left_over"
     )
 

@@ -1,4 +1,4 @@
-"""Sessions of the applier, each fenced: a lost session cannot write late (R18).
+"""Sessions of the applier, each fenced, and what an error of one of them means (R10, R18).
 
 When a connection is lost its statement may still run on the server, and its older rows would
 overwrite newer ones. So every worker holds a named lock of its own, which the server releases only
@@ -17,20 +17,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import MigrationFailure, PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, connection_lost
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    PACKET_TOO_SMALL,
+    RAISE_PACKET,
+    connection_lost,
+)
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.sockets import CuttableSession
+from spirit_py.mysql.session import CuttableSession
+from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, read_complaint, telling
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.table.mapping import TableMapping
 
 T = TypeVar("T")
 _FENCE_SECONDS: Final = 30
@@ -197,3 +204,52 @@ class Workers:
         self.interrupt()
         for worker in self._idle():
             worker.close()
+
+
+TRUNCATED: Final = 1265
+UNDEFINED_CHARACTER: Final = 1300
+"""A byte that its character set does not define: in a key's literal it is compared all the same."""
+
+_EXCERPT: Final = 300
+
+
+def judge_warnings(
+    session: SqlSession,
+    mapping: TableMapping,
+    rows: Sequence[str] = (),
+    *,
+    allowed: Iterable[int] = (DEPRECATED,),
+) -> None:
+    """Raise for any warning of the last statement that is not allowed."""
+    for level, code, text in telling(session, mapping.recomputed):
+        if code in PACKET_TOO_SMALL:
+            raise PacketTooSmall(
+                f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value that"
+                f" is too large: {text} ({level.lower()} {code})",
+                hint=RAISE_PACKET,
+            )
+        if code not in set(allowed):
+            raise value_lost(mapping, f"{level.lower()} {code}: {text}", rows)
+
+
+def judge_fault(fault: ServerFault, mapping: TableMapping, rows: Sequence[str] = ()) -> Exception:
+    """Return the error to raise for a fault of an applied statement."""
+    if fault.code in VALUE_ERRORS:
+        return value_lost(mapping, f"error {fault.code}: {fault.text}", rows)
+    return fault
+
+
+def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLost:
+    """Build the error that names the column and, where the server says it, the row."""
+    column, row = read_complaint(text)
+    details: tuple[str, ...] = ()
+    if 0 < row <= len(rows):
+        details = (f"row: {rows[row - 1][:_EXCERPT]}",)
+    about = f"column {column} of " if column else ""
+    return ValueLost(
+        f"a changed row does not fit into {about}{mapping.target.schema}.{mapping.target.name}:"
+        f" {text}",
+        hint="change the row in the source, then run the same command again: it carries on; or"
+        " choose a column type that holds it, which starts from the beginning",
+        details=details,
+    )

@@ -7,9 +7,10 @@ on ``_t_old``, and those of its children would refer to ``_t_old``. The same is 
 How a swap takes them along
 ===========================
 
-1. **Survey** (:mod:`~spirit_py.attached.foreign_keys.survey`), before each lock request: read what
-   there is, decide where it goes, make up temporary names with a random token, and note all of that
-   in a row of the checkpoint table (:mod:`~spirit_py.attached.record`) before the first statement.
+1. **Survey** (:mod:`~spirit_py.attached.foreign_keys.catalogue`), before each lock request: read
+   what there is, decide where it goes, make up temporary names with a random token, and note all
+   of that in a row of the checkpoint table (:mod:`~spirit_py.attached.record`) before the first
+   statement.
 2. **Lock** the swapped tables, their children and their parents, WRITE, in one request, with the
    rules for locks that others wait behind. ADD and DROP FOREIGN KEY need the parent alone as well.
 3. **Prove** under the lock that there is what was surveyed, and nothing else.

@@ -19,8 +19,8 @@ from spirit_py.mysql.tables.definition import existing_tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spirit_py.attached.record import Name
     from spirit_py.contracts import SqlSession
+    from spirit_py.table.names import Name
 
 #: Beyond so many tables the search ends: it would take longer than the request.
 _MOST_TABLES: Final = 200

@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.model import KeyNote
 from spirit_py.attached.triggers.model import TriggerNote  # noqa: TC001 (the codec reads it)
-from spirit_py.table.names import AuxiliaryNames, is_identifier
-from spirit_py.table.swap import Swap  # noqa: TC001 (the same)
+from spirit_py.table.names import (
+    AuxiliaryNames,
+    Name,
+    Swap,
+    is_identifier,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.triggers.model import TriggerMove
 
-Name = tuple[str, str]
 _TEMPORARY: Final = re.compile(r"_spirit_py_[0-9a-f]{8}_(?:t_)?[0-9]{1,6}")
 
 

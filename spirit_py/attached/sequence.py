@@ -9,24 +9,39 @@
 Each kind of attachment has the same four functions: what is sent before the RENAME, what there is
 right after it, what remains after it given what there is, and what undoes the first. Every
 state between two statements loses no row and lets no orphan arise.
+
+Each key is, in this order:
+
+1. on its old place alone, where RENAME would leave it: ``t`` referring, or referred to;
+2. on both: a copy with a temporary name is on ``_t_new`` (where ``t`` is the child) or refers to it
+   (where ``t`` is the parent). Both hold: no orphan can arise, at worst a write is refused;
+3. after the RENAME on both still, the copy on the right place now;
+4. on the right place alone: ``_t_old`` restricts nothing and cascades nothing any more;
+5. there under its own name, which was not free before (error 1826 within one ALTER as well).
+
+Every step is metadata only: ``foreign_key_checks=0``, ALGORITHM=INPLACE, and no index is made.
+
+Foreign keys as SQL (pure).
+
+Another name, table or column goes in through ``dataclasses.replace`` of the key.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.attached.foreign_keys import moving
 from spirit_py.attached.triggers import statements as triggers
-from spirit_py.sql import quote_table
+from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from spirit_py.attached.foreign_keys.model import ForeignKey
-    from spirit_py.attached.record import Attachments, AttachmentsNote
+    from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
+    from spirit_py.attached.record import Attachments, AttachmentsNote, KeyMove, Places
     from spirit_py.attached.triggers.model import Placed, Trigger
-    from spirit_py.table.swap import Swap
+    from spirit_py.table.names import Name, Swap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +85,7 @@ def sequence_of(noted: Attachments) -> SwapStatements:
     """Return the statements of a swap of which nothing was sent yet."""
     return SwapStatements(
         before=(
-            *moving.copies(noted),
+            *copies(noted),
             *triggers.copies(noted.triggers, {swap.name: swap.new for swap in noted.swaps}),
         ),
         rename=renaming(noted.swaps),
@@ -91,7 +106,7 @@ def renaming(swaps: Iterable[Swap]) -> str:
 def remaining(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what is still to be sent after the RENAME; nothing when all is in place."""
     return [
-        *moving.placed(noted, existing.keys),
+        *placed(noted, existing.keys),
         *triggers.placed(noted.triggers, existing.triggers),
     ]
 
@@ -100,11 +115,205 @@ def undoing(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what undoes the statements before a RENAME that was not made."""
     return [
         *triggers.withdrawn(noted.triggers, existing.places),
-        *moving.withdrawn(noted, existing.keys),
+        *withdrawn(noted, existing.keys),
     ]
 
 
 def _renamed(noted: Attachments) -> Existing:
     """Return what there is right after the RENAME."""
     old = {swap.name: swap.old for swap in noted.swaps}
-    return Existing(keys=moving.renamed(noted), triggers=triggers.renamed(noted.triggers, old))
+    return Existing(keys=renamed(noted), triggers=triggers.renamed(noted.triggers, old))
+
+
+def constraint(key: ForeignKey) -> str:
+    """Return a key's definition, as it follows ADD or stands in CREATE TABLE.
+
+    Both actions are written out: the server keeps NO ACTION, its default, apart from RESTRICT.
+    """
+    return (
+        f"CONSTRAINT {quote_identifier(key.name)} FOREIGN KEY ({identifier_list(key.columns)})"
+        f" REFERENCES {quote_table(*key.parent)} ({identifier_list(key.parent_columns)})"
+        f" ON DELETE {key.on_delete} ON UPDATE {key.on_update}"
+    )
+
+
+def added(key: ForeignKey) -> str:
+    """Return the clause of ALTER TABLE that adds a key."""
+    return f"ADD {constraint(key)}"
+
+
+def dropped(key: ForeignKey) -> str:
+    """Return the clause of ALTER TABLE that drops a key."""
+    return f"DROP FOREIGN KEY {quote_identifier(key.name)}"
+
+
+_NON_STANDARD: Final = (
+    "SET @spirit_py_keys = 1 /*!80400 , SESSION restrict_fk_on_non_standard_key = OFF */"
+)
+
+
+def copies(noted: Attachments) -> list[str]:
+    """Return the statements before the RENAME: each key's copy, a statement for each table."""
+    clauses: dict[Name, list[str]] = {}
+    for move in noted.keys:
+        if (copy := _copy(move, noted.places)) is not None:
+            clauses.setdefault(copy.child, []).append(added(copy))
+    indexes = {
+        place: {
+            name
+            for move in noted.keys
+            if noted.places.new(move.before.child) == place
+            for name in move.indexes
+        }
+        for place in clauses
+    }
+    sent = [
+        _alter(place, chain(found, map(_kept_index, sorted(indexes[place]))))
+        for place, found in clauses.items()
+    ]
+    return [*_allowing(move.before for move in noted.keys), *sent] if sent else []
+
+
+def renamed(noted: Attachments) -> tuple[ForeignKey, ...]:
+    """Return the keys that there are right after the RENAME."""
+    originals = {(*key.child, key.name.lower()): key for key in _originals(noted)}
+    return tuple(originals.values()) + tuple(
+        replace(move.after, name=move.temporary) for move in noted.keys if move.after is not None
+    )
+
+
+def placed(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[str]:
+    """Return what remains to be sent after the RENAME, given the keys that exist.
+
+    A key that is under neither name was dropped by another session since, and stays so. Everything
+    but the names is that of the keys that exist.
+    """
+    there = {(*key.child, key.name.lower()): key for key in keys}
+    return [*_without_originals(noted, there), *_named(noted, there)]
+
+
+def withdrawn(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[str]:
+    """Return the statements that drop the copies that exist, where there was no RENAME."""
+    temporary = {note.temporary.lower() for note in noted.keys}
+    new = {noted.places.new(swap.name) for swap in noted.swaps}
+    return _dropping(
+        key for key in keys if key.name.lower() in temporary and new & {key.child, key.parent}
+    )
+
+
+def missing(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[KeyNote]:
+    """Return the keys that are under neither of their names after the swap."""
+    there = {(*key.child, key.name.lower()) for key in keys}
+    return [
+        note
+        for note in noted.keys
+        if not note.dropped
+        and (*note.child, note.name.lower()) not in there
+        and (*note.child, note.temporary.lower()) not in there
+    ]
+
+
+def _allowing(keys: Iterable[ForeignKey]) -> list[str]:
+    """Return what allows a key to an index that is not unique, where there is such a key.
+
+    A native ALTER keeps one that is there, whatever ``restrict_fk_on_non_standard_key`` says.
+    """
+    return [] if all(key.parent_index for key in keys) else [_NON_STANDARD]
+
+
+def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
+    """Return a key as it is added before the RENAME; None where the ALTER drops it."""
+    key = move.after
+    if key is None:
+        return None
+    (schema, table), (parent_schema, parent) = places.new(key.child), places.new(key.parent)
+    return replace(
+        key,
+        name=move.temporary,
+        schema=schema,
+        table=table,
+        parent_schema=parent_schema,
+        parent_table=parent,
+    )
+
+
+def _originals(noted: Attachments) -> Iterator[ForeignKey]:
+    """Yield the keys from before the swap as they are after the RENAME."""
+    for move in noted.keys:
+        key = move.before
+        (schema, table), (parent_schema, parent) = (
+            noted.places.old(key.child),
+            noted.places.old(key.parent),
+        )
+        yield replace(
+            key,
+            name=carried_name(key.name, key.table, table),
+            schema=schema,
+            table=table,
+            parent_schema=parent_schema,
+            parent_table=parent,
+        )
+
+
+def carried_name(name: str, before: str, after: str) -> str:
+    """Return the name that a key has once its table is renamed.
+
+    RENAME TABLE renames the keys that the server may have named after the table: those that begin
+    with its name, letter for letter, and ``_ibfk_``, whatever follows (measured on 9.7.4).
+    """
+    generated = f"{before}_ibfk_"
+    if before == after or not name.startswith(generated) or name == generated:
+        return name
+    return after + name[len(before) :]
+
+
+def _without_originals(
+    noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignKey]
+) -> list[str]:
+    """Drop what RENAME left on the old tables, and to them, whether it has renamed it or not.
+
+    A child that is not swapped itself keeps the original until its copy is there (R26).
+    """
+    found = {}
+    for note in noted.keys:
+        child, parent = noted.places.old(note.child), noted.places.old(note.parent)
+        if child == note.child and (*child, note.temporary.lower()) not in there:
+            continue
+        for name in (carried_name(note.name, note.child[1], child[1]), note.name):
+            key = there.get((*child, name.lower()))
+            if key is not None and key.parent == parent:
+                found[*key.child, key.name.lower()] = key
+    return _dropping(found.values())
+
+
+def _named(noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignKey]) -> list[str]:
+    """Exchange each copy for the key of the right name, a statement for each table."""
+    clauses: dict[Name, tuple[list[str], list[str]]] = {}
+    copies_there = []
+    for note in noted.keys:
+        copy = there.get((*note.child, note.temporary.lower()))
+        if note.dropped or copy is None:
+            continue
+        copies_there.append(copy)
+        drops, adds = clauses.setdefault(copy.child, ([], []))
+        drops.append(dropped(copy))
+        adds.append(added(replace(copy, name=note.name)))
+    sent = [_alter(table, [*drops, *adds]) for table, (drops, adds) in clauses.items()]
+    return [*_allowing(copies_there), *sent]
+
+
+def _dropping(keys: Iterable[ForeignKey]) -> list[str]:
+    """Drop keys, a statement for each table."""
+    clauses: dict[Name, list[str]] = {}
+    for key in keys:
+        clauses.setdefault(key.child, []).append(dropped(key))
+    return [_alter(table, found) for table, found in clauses.items()]
+
+
+def _alter(table: Name, clauses: Iterable[str]) -> str:
+    return f"ALTER TABLE {quote_table(*table)} {', '.join(clauses)}, ALGORITHM=INPLACE"
+
+
+def _kept_index(name: str) -> str:
+    quoted = quote_identifier(name)
+    return f"RENAME INDEX {quoted} TO {quoted}"

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.attached.foreign_keys import moving
+from spirit_py.attached import sequence
 from spirit_py.attached.foreign_keys.catalogue import keys_of, visible_keys_to
 from spirit_py.attached.implied_locks import implied_locks
 from spirit_py.attached.sequence import Existing, remaining, undoing
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
-    from spirit_py.attached.record import AttachmentsNote, Name
+    from spirit_py.attached.record import AttachmentsNote
     from spirit_py.attached.sequence import Sql
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.locks.policy import LockPolicy
+    from spirit_py.locks.blockers import LockPolicy
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
+    from spirit_py.table.names import Name
 
 _WHAT: Final = "the lock for keys and triggers of a swap"
 _HOLD_SECONDS: Final = 10.0
@@ -161,7 +162,7 @@ class Settling:
 def lost_keys(session: SqlSession, noted: AttachmentsNote) -> list[KeyNote]:
     """Return the keys that another session has dropped since the swap; it alone knows why."""
     existing, swapped = _existing(session, noted)
-    return moving.missing(noted, existing.keys) if swapped else []
+    return sequence.missing(noted, existing.keys) if swapped else []
 
 
 def _names_of(noted: AttachmentsNote) -> list[Name]:

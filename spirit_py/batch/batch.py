@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
-from spirit_py.batch.record import TableRecord, TableState, form_of
-from spirit_py.batch.slots import Slots, next_table
+from spirit_py.batch.plan import Slots, next_table
+from spirit_py.batch.store import TableRecord, TableState, form_of
 from spirit_py.batch.table_run import SharedSpark, TableRun
 from spirit_py.batch.trial import Step, forms_of, step_for
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
-from spirit_py.events.batch import TableEnded, TableSkipped
+from spirit_py.events.commands import TableEnded, TableSkipped
 from spirit_py.events.event import Gate, teller
 from spirit_py.events.run import Summary, Warned
 from spirit_py.mysql.connect import connect
@@ -29,7 +29,7 @@ from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.status.snapshot import BatchStatus
 from spirit_py.threads import Background
-from spirit_py.throttle.measures import Measures
+from spirit_py.throttle.latency import Measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter, SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
     from spirit_py.stop import StopSwitch
+    from spirit_py.table.names import Name
 
 T = TypeVar("T")
 

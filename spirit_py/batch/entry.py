@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING
 
 from spirit_py.batch.batch import Batch
 from spirit_py.batch.changes import schemas_of
-from spirit_py.batch.record import BatchRecord, TableRecord, TableState
 from spirit_py.batch.report import BatchReport
-from spirit_py.batch.store import BatchTable, find_batch, refuse_others
+from spirit_py.batch.store import (
+    BatchRecord,
+    BatchTable,
+    TableRecord,
+    TableState,
+    find_batch,
+    refuse_others,
+)
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.events.run import RunEnded, Warned
@@ -22,7 +28,7 @@ from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, versions
-from spirit_py.status.safe_reporter import SafeReporter
+from spirit_py.status.reporters import SafeReporter
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 
@@ -33,8 +39,8 @@ if TYPE_CHECKING:
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import Reporter, SqlSession
     from spirit_py.events.event import Gate
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.spark.gang import GangEngine
+    from spirit_py.table.names import Name
 
 
 def run_batch(

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.batch.record import TableState
-from spirit_py.batch.store import BatchTable, marked_tables
+from spirit_py.batch.store import BatchTable, TableState, marked_tables
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, UsageFault
@@ -16,18 +15,18 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import connection_lost, server_away
 from spirit_py.mysql.processlist import whose
-from spirit_py.mysql.tables.marked import doubtful, holds_up
+from spirit_py.mysql.tables.identity import doubtful, holds_up
 from spirit_py.table.names import lock_name
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from spirit_py.batch.record import TableRecord
+    from spirit_py.batch.store import TableRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The plan of a batch, with its lines and events, and which definitions differ from most (pure)."""
+"""The plan of a batch: its lines, definitions that differ, and which table begins next (pure)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.record import TableState
+from spirit_py.batch.store import TableState
 from spirit_py.batch.trial import Step
-from spirit_py.events.batch import BatchPlanned, TablePlanned
+from spirit_py.events.commands import BatchPlanned, TablePlanned
 from spirit_py.events.run import Summary
 from spirit_py.units import counted, human_bytes, human_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from spirit_py.batch.changes import TableChange
-    from spirit_py.batch.record import TableRecord
+    from spirit_py.batch.store import TableRecord
     from spirit_py.events.event import Tell
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 _SHOWN: Final = 6
 ACTIONS = {
@@ -225,3 +225,48 @@ def _without_name(shape: str, table: str) -> str:
     quoted = table.replace("`", "``")
     text = shape.replace(f"CREATE TABLE `{quoted}`", "CREATE TABLE", 1)
     return text.replace(f"CONSTRAINT `{quoted}_", "CONSTRAINT `_")
+
+
+class Slots:
+    """The slots of all migrations together, dealt out to those that run side by side.
+
+    A migration keeps what it began with. So the last one, which runs alone, has all of them.
+
+    Args:
+        total: slots that there are.
+        parallel: migrations that may run side by side; not more than slots.
+    """
+
+    def __init__(self, total: int, parallel: int) -> None:
+        self._free = total
+        self._parallel = parallel
+
+    def take(self, waiting: int) -> int:
+        """Return the slots of the next migration; 0 where it cannot begin now.
+
+        Args:
+            waiting: migrations that wait to begin, this one included.
+        """
+        parallel = min(self._parallel, waiting)
+        share = self._free // parallel if parallel else 0
+        if share:
+            self._free -= share
+            self._parallel -= 1
+        return share
+
+    def give_back(self, share: int) -> None:
+        """Take the slots of a migration back that has ended."""
+        self._free += share
+        self._parallel += 1
+
+
+def next_table(
+    waiting: Iterable[Name], under_way: Iterable[Name], related: Mapping[Name, frozenset[Name]]
+) -> Name | None:
+    """Return the first table that may begin; None where each is related to one under way.
+
+    The swap of a table takes locks on the tables that reference it or that it references, and may
+    change their definitions, which would end their own migrations (R14).
+    """
+    busy = set(under_way)
+    return next((one for one in waiting if busy.isdisjoint(related.get(one, ()))), None)

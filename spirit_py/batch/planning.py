@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import changes_of, schemas_of
 from spirit_py.batch.plan import ACTIONS, BatchPlan, PlannedTable, UsualDefinitions
-from spirit_py.batch.record import TableState, batch_name
-from spirit_py.batch.store import find_batch, refuse_others
+from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_others
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
@@ -22,16 +21,16 @@ from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts, require_mysql
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.modes import under_modes
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan import Plan, make_plan
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
 from spirit_py.preflight.checks.disk_space import free_bytes
-from spirit_py.preflight.copy_certain import copy_is_certain
+from spirit_py.preflight.clauses import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare
 from spirit_py.sql import quote_table
 from spirit_py.table.names import lock_name
@@ -41,15 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spirit_py.batch.changes import TableChange
-    from spirit_py.batch.record import TableRecord
+    from spirit_py.batch.store import TableRecord
     from spirit_py.config import BatchConfig, MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.plan.model import TablePlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.stop import StopSwitch
+    from spirit_py.table.names import Name
 
 _COPIED = "copied"
 _PERHAPS = "in place if the server can, otherwise copied"

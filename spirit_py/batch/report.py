@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.batch.record import TableState
+from spirit_py.batch.store import TableState
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.status.report import OutcomeReport
 from spirit_py.units import counted, human_seconds
@@ -14,7 +14,7 @@ from spirit_py.units import counted, human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spirit_py.batch.record import TableRecord
+    from spirit_py.batch.store import TableRecord
 
 _SUMS: Final = (
     "rows_copied", "chunks", "changes_received", "changes_applied", "checksum_rows",

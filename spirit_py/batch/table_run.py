@@ -14,15 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
-from spirit_py.events.checksum import ChecksumDone
-from spirit_py.events.copy import CopyDone
+from spirit_py.events.copy import ChecksumDone, CopyDone
 from spirit_py.events.run import AlgorithmChosen, PlanMade, StatementRead, Warned
 from spirit_py.events.swap import SwapDone
 from spirit_py.migration.facts import TablesChanged
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
-from spirit_py.mysql.access import explain_access
 from spirit_py.mysql.faults import server_away
+from spirit_py.mysql.grants import explain_access
 from spirit_py.status.report import MigrationReport, versions
 
 if TYPE_CHECKING:
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from spirit_py.errors import SpiritError
     from spirit_py.events.event import Event, Gate
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.spark.outcome import Outcome
+    from spirit_py.spark.member import Outcome
     from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.stop import StopSwitch
-    from spirit_py.throttle.measures import Measures
+    from spirit_py.throttle.latency import Measures
 
 _R = TypeVar("_R")
 

@@ -13,31 +13,31 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.batch.record import TableState, form_of
+from spirit_py.batch.store import TableState, form_of
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import choose_modes, under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.modes import choose_modes, under_modes
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import ClauseKind
-from spirit_py.statement.temporary_form import FOREIGN_KEY
+from spirit_py.statement.rewrite import FOREIGN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spirit_py.batch.changes import TableChange
-    from spirit_py.batch.record import TableRecord
+    from spirit_py.batch.store import TableRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.errors import Refusal
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.statement.model import Clause
+    from spirit_py.table.names import Name
 
 _CREATE: Final = "CREATE TABLE "
 _TEMPORARY: Final = "CREATE TEMPORARY TABLE "

@@ -26,7 +26,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_server, identity
 from spirit_py.mysql.own_sessions import claim
-from spirit_py.mysql.tls.context import context_of
+from spirit_py.mysql.tls.driver import context_of
 from spirit_py.mysql.tls.modes import (
     TLS_FAULT,
     WITHOUT_TLS,

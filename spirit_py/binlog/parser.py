@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.binlog import query, wire
+from spirit_py.binlog import wire, writes
 from spirit_py.binlog.cascades import FLAGS_AT, Cascades
 from spirit_py.binlog.codec.tablemap import parse_table_map
 from spirit_py.binlog.connection import StreamLost
@@ -29,12 +29,12 @@ from spirit_py.errors import BinlogUnreadable, HiddenChange, HistoryLost, Unread
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from spirit_py.binlog.between import BetweenRuns
     from spirit_py.binlog.codec.rows import RowCodec
     from spirit_py.binlog.codec.self_described import Collation
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Table
     from spirit_py.binlog.position import Frontier
+    from spirit_py.binlog.resumption import BetweenRuns
 
 _QUIET_QUERIES: Final = (b"SAVEPOINT", b"XA END")
 
@@ -243,7 +243,7 @@ class BinlogParser:
             self._complete(Advanced(Place(self.file, self.offset)))
 
     def _statement(self, body: bytes, *, load: bool = False) -> None:
-        event = query.parse_query(
+        event = writes.parse_query(
             body, self._charsets, self.place, load=load, prepared=bool(self._xid)
         )
         if self.between is not None:
@@ -334,7 +334,7 @@ class BinlogParser:
 
     def _query(self, body: bytes) -> None:
         """Handle a statement: BEGIN, COMMIT and the like, or a client's."""
-        text = query.query_text(body)
+        text = writes.query_text(body)
         if text == b"BEGIN":
             self.in_group = True
         elif text == b"COMMIT":

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, PreparedBefore, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.mysql.processlist import performance_schema_shows_sessions
-from spirit_py.mysql.transactions import FRESH_SECONDS, open_transactions
+from spirit_py.mysql.processlist import (
+    FRESH_SECONDS,
+    open_transactions,
+    performance_schema_shows_sessions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -2,6 +2,10 @@
 
 With GTIDs also on another server, one that took the place of the first: it must have executed all
 of the position, without a gap, and must have the binlog of the rest.
+
+No session should write to it after the earlier run's last write and before this run begins. The
+parser, which otherwise skips the new tables, notes every change of them here, and possibly too
+many, such as a statement that only names the table.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from spirit_py.binlog.position import (
     GtidSet,
     read_position,
 )
-from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER
+from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER, name_key
 from spirit_py.contracts import Origin
 from spirit_py.errors import BinlogUnreadable, PositionNotFound
 from spirit_py.mysql.connect import connect
@@ -28,6 +32,9 @@ from spirit_py.mysql.ownwrites import is_own
 from spirit_py.mysql.replication import binlog_files, end_of_binlog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spirit_py.binlog.events import Place, StatementSeen, Table
     from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -192,3 +199,75 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
             f"the binlog file {file} cannot be read: {error}",
             hint="see the server's error log, then run the same command again",
         ) from error
+
+
+class BetweenRuns:
+    """Notes which tables were written to after one place and up to another.
+
+    Args:
+        tables: the new tables.
+        behind: everything up to the last write of the earlier run.
+        until: everything that was executed before the first write of this run.
+        passing: the place up to which changes that cannot be read may be passed over.
+
+    Attributes:
+        written_by_others: the tables that were written to. Read by other threads.
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Table],
+        *,
+        behind: ServerFrontier,
+        until: ServerFrontier,
+        passing: bool = False,
+    ) -> None:
+        self._names = {name_key(*table): table for table in tables}
+        self._behind = behind
+        self._until = until
+        self._passing = passing
+        self.written_by_others: set[Table] = set()
+
+    def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
+        """Take the name of a table map; ``prepared`` for rows whose XA COMMIT follows later."""
+        if name in self._names and (prepared or self._is_between(place)):
+            self.written_by_others.add(self._names[name])
+
+    def statement(self, event: StatementSeen) -> None:
+        """Take a statement, such as TRUNCATE, in all of its readings.
+
+        A write in text to a new table ends the run (R13), and so does one that may reach it.
+        """
+        said = "\n".join(event.texts).lower()
+        for table in self._names.values():
+            name = table[1].lower()
+            hidden = not event.certain and not name.isascii()
+            named = hidden or name in said or name.replace("`", "``") in said
+            if named and self._is_between(event.place):
+                self.written_by_others.add(table)
+
+    def passes(self, place: Place) -> bool:
+        """Return whether a change there may be passed over that cannot be read.
+
+        Only if it was committed before this run began: then every chunk and checksum of this run
+        reads its result.
+        """
+        return self._passing and has_reached(self._until, place)
+
+    def _is_between(self, place: Place) -> bool:
+        return not has_reached(self._behind, place) and has_reached(self._until, place)
+
+
+def reached_at(position: str) -> ServerFrontier | None:
+    """Read the place of a position; None for a text that is none."""
+    try:
+        return read_position(position)
+    except ValueError:
+        return None
+
+
+def has_reached(reached: ServerFrontier, place: Place) -> bool:
+    """Return whether a transaction, or the place of one, lies before the place reached."""
+    if isinstance(reached, GtidFrontier):
+        return reached.gtids.has(place.tsid, place.number)
+    return reached.place is not None and reached.place.reaches(FilePlace(place.file, place.offset))

@@ -10,7 +10,6 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog import wire
-from spirit_py.binlog.between import BetweenRuns, has_reached, reached_at
 from spirit_py.binlog.cascades import Cascades
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.self_described import Collation
@@ -22,13 +21,12 @@ from spirit_py.binlog.position import (
     FilePlace,
     GtidFrontier,
     GtidSet,
+    reach,
 )
 from spirit_py.binlog.prepared_xa import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.reader import BinlogReader
-from spirit_py.binlog.resumption import frontier_of
-from spirit_py.binlog.retention import reach
-from spirit_py.binlog.sessions import LentSession
-from spirit_py.binlog.weights import ServerWeights
+from spirit_py.binlog.resumption import BetweenRuns, frontier_of, has_reached, reached_at
+from spirit_py.binlog.sessions import LentSession, ServerWeights
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import (
@@ -40,6 +38,7 @@ from spirit_py.errors import (
 )
 from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import another_server, connect
+from spirit_py.mysql.facts import ServerLife, look_at
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
@@ -49,7 +48,6 @@ from spirit_py.mysql.replication import (
     hides_changes,
     kept_binlog,
 )
-from spirit_py.mysql.server_life import ServerLife, look_at
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:

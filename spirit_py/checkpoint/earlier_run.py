@@ -12,8 +12,7 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spirit_py.checkpoint.old_table import OldTableRecord
-    from spirit_py.checkpoint.record import TableProgress
+    from spirit_py.checkpoint.record import OldTableRecord, TableProgress
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Examine what an earlier run left; a failed query is raised, because it proves nothing (R17).
+"""Examine what an earlier run left, and what a running one shows; a failed query is raised (R17).
 
 A record names its tables, and each of their checkpoint tables points back to it. Both must agree: a
 table that was migrated by itself since has a record of its own, and a replaced record leaves
@@ -14,23 +14,25 @@ from typing import TYPE_CHECKING
 from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import Found, TableFound
-from spirit_py.checkpoint.old_table import OldTableRecord
+from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.proofs import proofs_here, proven, shape_digest, shape_here
-from spirit_py.checkpoint.record import CheckpointRecord, Pointer, home_of
+from spirit_py.checkpoint.record import CheckpointRecord, OldTableRecord, Pointer, home_of
 from spirit_py.checkpoint.reverse_look import reverse_left
 from spirit_py.checkpoint.table import CheckpointTable
-from spirit_py.errors import SpiritError
+from spirit_py.errors import ServerFault, SpiritError
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.own_sessions import of_run
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.identity import emptied_partitions
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Origin, SqlSession
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import Index, TableSchema
 
 
@@ -239,3 +241,41 @@ def _belongs(session: SqlSession, table: Name, record: CheckpointRecord | None) 
 
 def _names(record: CheckpointRecord) -> set[Name]:
     return {table.name for table in record.tables}
+
+
+def live_of(
+    session: SqlSession, checkpoint: CheckpointTable, worker: int | None
+) -> tuple[LiveFigures | None, float | None]:
+    """Return the figures that were written last, and how many seconds ago.
+
+    Where a process works on the migration, those of an earlier one are none.
+
+    Args:
+        worker: the session that holds the lock of the migration.
+    """
+    try:
+        found = checkpoint.read(session, LiveFigures)
+    except UnreadableCheckpoint:
+        # Of another version of the program.
+        return None, None
+    if found is None or (worker is not None and not of_run(session, found.run, [worker])):
+        return None, None
+    return found, round(max(0.0, checkpoint.age(session, LiveFigures)), 3)
+
+
+def runs_seen(session: SqlSession, tables: Iterable[Name]) -> set[str]:
+    """Return the tokens of the runs that have last written figures for one of the tables."""
+    return {found.run for table in tables if (found := _figures(session, table)) is not None}
+
+
+def _figures(session: SqlSession, table: Name) -> LiveFigures | None:
+    try:
+        home = CheckpointTable(*find_record(session, table).home)
+        return home.read(session, LiveFigures) if home.is_ours(session) else None
+    except UnreadableCheckpoint:
+        return None
+    except ServerFault as fault:
+        # Without the privilege the run is refused by its checks.
+        if not access_denied(fault):
+            raise
+        return None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
 #: One for each source: what is noted of it is read, changed and written by several threads.

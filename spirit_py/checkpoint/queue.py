@@ -1,7 +1,7 @@
 """The requests to the process that works on a table, in a table of their own beside it.
 
 Operators write to this table and to no other one of the program, and nothing but the fields of a
-:class:`~spirit_py.checkpoint.requests.Request` is taken from it (R26). The process makes it when it
+:class:`~spirit_py.checkpoint.live.Request` is taken from it (R26). The process makes it when it
 begins to listen, and drops it when it ends.
 
 Each request is a row of its own, with a number that the server gives, so that none overwrites
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, to_text
-from spirit_py.checkpoint.requests import Answer, Request
+from spirit_py.checkpoint.live import Answer, Request
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.processlist import user_of
-from spirit_py.mysql.tables.marked import has_mark
+from spirit_py.mysql.tables.identity import has_mark
 from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 

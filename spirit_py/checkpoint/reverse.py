@@ -11,8 +11,8 @@ from typing import Final
 
 from spirit_py.checkpoint.record import MOST_TABLES, home_of
 from spirit_py.config import SessionModes
+from spirit_py.table.build import ReverseChanges
 from spirit_py.table.names import AuxiliaryNames, is_identifier
-from spirit_py.table.reverse import ReverseChanges
 
 FOLLOWING: Final = "following"
 """The old tables follow the new ones: a process applies the changes, or another may continue."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.reverse import ReverseTable
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity
+    from spirit_py.table.names import Name
 
 
 class Where(enum.Enum):

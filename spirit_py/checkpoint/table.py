@@ -14,7 +14,7 @@ id  row
 ==  ==================================================================================
 
 Ids below 0 are messages between the driver and tasks on Spark
-(:mod:`spirit_py.spark.mailbox.table`).
+(:mod:`spirit_py.spark.mailbox.server`).
 
 The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
 removes all rows. Requests of operators are in a table of their own
@@ -35,12 +35,11 @@ from spirit_py.checkpoint.codec import (
     to_text,
 )
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
-from spirit_py.checkpoint.old_table import OldTableRecord
-from spirit_py.checkpoint.record import CheckpointRecord, Pointer, Proofs
+from spirit_py.checkpoint.record import CheckpointRecord, OldTableRecord, Pointer, Proofs
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_KEY
-from spirit_py.mysql.tables.marked import has_mark, kind_and_comment, marked
+from spirit_py.mysql.tables.identity import has_mark, kind_and_comment, marked
 from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spirit_py import points
 from spirit_py.checksum.query import ComparisonPlan
-from spirit_py.checksum.recheck import Recheck
-from spirit_py.checksum.repair import repair
+from spirit_py.checksum.recheck import Recheck, repair
 from spirit_py.checksum.result import (
     ChecksumProgress,
     ChecksumResult,
@@ -29,7 +28,7 @@ from spirit_py.errors import (
     StoredOtherwise,
     ValueLost,
 )
-from spirit_py.events.checksum import DifferencesRepaired, RowsDiffer
+from spirit_py.events.copy import DifferencesRepaired, RowsDiffer
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.values.duplicates import duplicates_for
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from spirit_py.checksum.comparison import Comparison
     from spirit_py.checksum.coverage import PassCoverage
-    from spirit_py.checksum.repair import Recopier
+    from spirit_py.checksum.recheck import Recopier
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import KeyBound
 

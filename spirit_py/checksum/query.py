@@ -21,9 +21,8 @@ from spirit_py.checksum.render import (
     unfit,
     unless_lost,
 )
-from spirit_py.chunk.chunk import Chunk, walk_directions
-from spirit_py.chunk.composite import INVISIBLE_INDEX_HINT
-from spirit_py.chunk.predicate import chunk_predicate
+from spirit_py.chunk.chunk import Chunk, chunk_predicate, walk_directions
+from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.table.values import value_type
 

@@ -1,4 +1,4 @@
-"""A recheck of rows that differ, where no feed keeps the two compared tables equal.
+"""Rows that differ: compared again one by one, and made equal (R5, decision of R11).
 
 A table that is kept current from outside (a replica, a job that copies) lags, and two servers have
 no common snapshot. So rows that differ are read again, after a pause, in new snapshots.
@@ -6,18 +6,66 @@ no common snapshot. So rows that differ are read again, after a pause, in new sn
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from spirit_py.checksum.by_key import key_batches
-from spirit_py.checksum.query import ComparisonPlan
-from spirit_py.checksum.worker import SnapshotReader, differences
+from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.worker import JoinChecksum, SnapshotReader, differences
+from spirit_py.errors import ChecksumFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.checksum.result import RowDifference
-    from spirit_py.checksum.worker import JoinChecksum, Rows
+    from spirit_py.checksum.worker import Rows
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import ChangeSource
     from spirit_py.stop import StopSwitch
+    from spirit_py.table.mapping import TableMapping
+
+_BATCH: Final = 500
+
+
+def comparable_by_key(mapping: TableMapping) -> bool:
+    """Return whether a key of the source finds the new table's row, also where the source has none.
+
+    Not where the new table is read through the source's rows.
+    """
+    return ComparisonPlan(mapping=mapping).aligned
+
+
+def rows_that_differ(
+    source: ConnectionOptions,
+    mapping: TableMapping,
+    keys: Iterable[str],
+    *,
+    between: Callable[[], object],
+) -> list[RowDifference]:
+    """Return the rows that differ now, of those with these keys; no lock is taken.
+
+    Args:
+        keys: each as ``(literal, ...)``, of a mapping that is :func:`comparable_by_key`.
+        between: called before each batch of 500; an error that it raises ends the comparison.
+    """
+    join = JoinChecksum(source=source, target=None, mapping=mapping, most_differences=0, examples=0)
+    reader = join(0)
+    found: list[RowDifference] = []
+    try:
+        reader.take_snapshot()
+        for batch in key_batches(keys):
+            between()
+            found += differences(*reader.look(batch))
+    finally:
+        reader.close()
+    return found
+
+
+def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
+    """Cut keys, each once, into selections for statements of bounded length."""
+    rest = iter(dict.fromkeys(keys))
+    while batch := tuple(islice(rest, _BATCH)):
+        yield Keys(batch)
 
 
 class Recheck:
@@ -109,3 +157,60 @@ _Held = tuple[str, ...]
 def _held(rows: Rows) -> _Held:
     """Return the hashes of the rows of the one key in ``rows``, none when there is no row."""
     return tuple(digest for _, hashes in rows.values() for digest in hashes)
+
+
+_SHOWN: Final = 10
+
+
+class Recopier(Protocol):
+    """What a repair needs of an applier."""
+
+    def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
+        """Make the new table's rows of these keys equal to the source's; return their number."""
+
+
+def repair(
+    applier: Recopier,
+    feed: ChangeSource | None,
+    mapping: TableMapping,
+    differences: Sequence[RowDifference],
+) -> int:
+    """Copy the differing rows again; return the number of keys treated.
+
+    Applying is paused meanwhile: an older row image applied between reading and writing a row would
+    be lost. Images applied later bring the row to its latest state again.
+
+    Raises:
+        ChecksumFailure: a missing row had values that only the new table held; nothing was done.
+    """
+    _refuse_unknown_values(mapping, differences)
+    keys = list(dict.fromkeys(difference.key for difference in differences))
+    treated = 0
+    for begin in range(0, len(keys), _BATCH):
+        paused = contextlib.nullcontext() if feed is None else feed.applies_paused()
+        with paused:
+            try:
+                treated += applier.recopy(mapping, keys[begin : begin + _BATCH])
+            finally:
+                if mapping.merging and feed is not None:
+                    feed.write_over(mapping)
+    if mapping.merging and feed is not None:
+        # Copied rows are newer than pending changes: duplicates count only after these.
+        feed.block_wait()
+    return treated
+
+
+def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDifference]) -> None:
+    """Refuse to insert a missing row that had values of its own: the copy would have defaults."""
+    missing = [difference for difference in differences if difference.kind == "missing"]
+    if not mapping.kept or not missing:
+        return
+    target = f"{mapping.target.schema}.{mapping.target.name}"
+    columns = ", ".join(column.name for column in mapping.kept)
+    raise ChecksumFailure(
+        f"{len(missing)} rows are missing in {target}, and it is not known what they had in its"
+        f" columns that {mapping.source.name} does not have: {columns}",
+        hint=f"insert these rows into {target} with the values that are meant, then run the same"
+        " command again",
+        details=tuple(str(difference) for difference in missing[:_SHOWN]),
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from spirit_py.chunk.sizing import FIRST_ROWS
 from spirit_py.estimates import RowsLeft, probable_total
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

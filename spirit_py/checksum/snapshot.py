@@ -40,9 +40,8 @@ from spirit_py.errors import (
 )
 from spirit_py.locks.front import Front, named
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
+from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import LockTurns, SomebodyInFront
-from spirit_py.locks.watch import LockWatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, Disposition, disposition
 

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checksum import staging_sql
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.complaint import read_complaint
 from spirit_py.mysql.evaluation import as_stored, evaluating
-from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS
+from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS, read_complaint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

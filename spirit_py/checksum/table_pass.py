@@ -27,9 +27,8 @@ from spirit_py.checksum.coverage import PassCoverage
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.checksum.result import Counts, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
-from spirit_py.chunk.chunk import Chunk
+from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.chunk.chunker import make_chunker
-from spirit_py.chunk.encoding import encode_chunk
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.estimates import NOTHING_LEFT, RowsLeft
 from spirit_py.mysql.connect import connect
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.query import Side
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.chunk.chunk import KeyBound
-    from spirit_py.chunk.composite import CompositeChunker
+    from spirit_py.chunk.chunker import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer
 
     #: What a task is to do, and what takes its answer.

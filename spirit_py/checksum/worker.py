@@ -28,7 +28,7 @@ from spirit_py.checksum import query
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan, Keys
 from spirit_py.checksum.result import Counts, RowDifference, count
 from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
-from spirit_py.chunk.encoding import decode_chunk
+from spirit_py.chunk.chunk import decode_chunk
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.task_rest import TaskRest

@@ -1,20 +1,29 @@
-"""A chunk, and the order in which its key is walked (pure).
+"""A chunk, the order in which its key is walked, and its text in SQL and JSON (pure).
 
 An index with descending parts is walked in its own order, or in the exact reverse of it when
 its first part descends, so that every walk begins ascending and a single-column key always does.
 MySQL reads an index in both directions, but only these two orders need no sort.
+
+A row comparison is written out as ``a > x OR (a = x AND b > y)``: the range optimizer of
+MySQL reads it as ranges of the index, while for the row constructor ``(a, b) > (x, y)`` it
+scans from the beginning (measured on 9.7 in ``tests/integration/test_chunker.py``: 116 index
+reads against 8001). It does not read ``>`` on ENUM and SET either, so for these the values
+that come after or before are listed by number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import ComparableKey, KeyBound, KeyLiterals
 
 if TYPE_CHECKING:
-    from spirit_py.table.schema import Index
+    from collections.abc import Sequence
+
+    from spirit_py.table.schema import Column, Index
 
 __all__ = [
     "Chunk",
@@ -99,3 +108,123 @@ def precedes(left: ComparableKey, right: ComparableKey, directions: Directions) 
         if one != other:
             return bool(one > other) if descending else bool(one < other)
     return False
+
+
+def encode_chunk(chunk: Chunk) -> dict[str, Any]:
+    """Turn a chunk into JSON's types."""
+    return {
+        "number": chunk.number,
+        "lower": None if chunk.lower is None else chunk.lower.literals,
+        "upper": None if chunk.upper is None else chunk.upper.literals,
+        "rows": chunk.target_rows,
+        "cuts": [cut.literals for cut in chunk.cuts],
+    }
+
+
+def decode_chunk(said: dict[str, Any]) -> Chunk:
+    """Turn :func:`encode_chunk`'s result back into a chunk."""
+    return Chunk(
+        number=said["number"],
+        lower=_bound(said["lower"]),
+        upper=_bound(said["upper"]),
+        target_rows=said["rows"],
+        cuts=tuple(KeyBound(literals=tuple(cut)) for cut in said["cuts"]),
+    )
+
+
+def _bound(literals: list[str] | None) -> KeyBound | None:
+    return None if literals is None else KeyBound(literals=tuple(literals))
+
+
+#: A SET of more members has too many values to list; its chunks are right, but not fast.
+_LISTED_SET_MEMBERS = 10
+
+
+def above(
+    columns: Sequence[Column],
+    bound: KeyBound,
+    directions: Directions,
+    names: Sequence[str] | None = None,
+) -> str:
+    """Render "comes after the bound": exclusive. See :func:`chunk_predicate`."""
+    return _side(columns, bound, directions, names, before=False)
+
+
+def up_to(
+    columns: Sequence[Column],
+    bound: KeyBound,
+    directions: Directions,
+    names: Sequence[str] | None = None,
+) -> str:
+    """Render "comes before the bound, or is it": inclusive. See :func:`chunk_predicate`."""
+    return _side(columns, bound, directions, names, before=True)
+
+
+def chunk_predicate(
+    columns: Sequence[Column],
+    within: KeyRange,
+    directions: Directions,
+    names: Sequence[str] | None = None,
+) -> str:
+    """Render "is in the range": lower bound exclusive, upper bound inclusive.
+
+    Args:
+        columns: The key's columns in key order.
+        within: Its bounds hold one SQL literal for each column; for ENUM and SET a number.
+        directions: The walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
+        names: The columns' names where they differ, as in the new table.
+    """
+    sides = []
+    if within.lower is not None:
+        sides.append(above(columns, within.lower, directions, names))
+    if within.upper is not None:
+        sides.append(up_to(columns, within.upper, directions, names))
+    return " AND ".join(f"({side})" for side in sides) or "TRUE"
+
+
+def order_by(columns: Sequence[Column], directions: Directions) -> str:
+    """Render the ORDER BY list of the walk."""
+    return ", ".join(
+        quote_identifier(column.name) + (" DESC" if descending else "")
+        for column, descending in zip(columns, directions, strict=True)
+    )
+
+
+def _side(
+    columns: Sequence[Column],
+    bound: KeyBound,
+    directions: Directions,
+    names: Sequence[str] | None,
+    *,
+    before: bool,
+) -> str:
+    """Render "after the bound" or "up to the bound": an OR term for each part of the key."""
+    quoted = [quote_identifier(n) for n in names or [column.name for column in columns]]
+    terms = []
+    for place, column in enumerate(columns):
+        equal = [f"{quoted[i]} = {bound.literals[i]}" for i in range(place)]
+        last = before and place == len(columns) - 1
+        less = before != directions[place]
+        beyond = _beyond(quoted[place], column, bound.literals[place], less=less, equal=last)
+        terms.append(" AND ".join([*equal, beyond]))
+    return terms[0] if len(terms) == 1 else " OR ".join(f"({term})" for term in terms)
+
+
+def _beyond(quoted: str, column: Column, literal: str, *, less: bool, equal: bool) -> str:
+    largest = _largest_number(column)
+    if largest is None:
+        return f"{quoted} {'<' if less else '>'}{'=' if equal else ''} {literal}"
+    own = int(literal)
+    numbers = (
+        range(own + (1 if equal else 0)) if less else range(own + (0 if equal else 1), largest + 1)
+    )
+    return f"{quoted} IN ({', '.join(map(str, numbers))})" if numbers else "FALSE"
+
+
+def _largest_number(column: Column) -> int | None:
+    """Return the largest number of an ENUM or small SET; None where ``>`` uses the index."""
+    if column.data_type == "enum":
+        return len(column.members)
+    if column.data_type == "set" and len(column.members) <= _LISTED_SET_MEMBERS:
+        return (1 << len(column.members)) - 1
+    return None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.chunk.composite import BoundaryQuery, CompositeChunker
+    from spirit_py.chunk.chunker import BoundaryQuery, CompositeChunker
     from spirit_py.table.mapping import TableMapping
 
 LANE_BYTES: Final = 128 << 20

@@ -51,10 +51,10 @@ def checksum(**options: Any) -> None:
     """  # noqa: D301 - click reads the backspace
     with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
         asked = compare_config(options)
-        from spirit_py.compare import entry
+        from spirit_py.compare import run
 
         reporter = shown.through(reporters_of(asked.records, verbose=shown.verbose))
-        report = entry.compare(asked, reporter=reporter)
+        report = run.compare(asked, reporter=reporter)
         tell = teller(reporter.event)
         for line in report.summary():
             tell(Summary(said=line))
@@ -112,8 +112,7 @@ def target_connection(
     The command line takes precedence over the option file, and both over the source's options.
     """
     from spirit_py.mysql.options.connection import connection_options, names_tls
-    from spirit_py.mysql.options.defaults import GROUPS
-    from spirit_py.mysql.options.file import read_option_file
+    from spirit_py.mysql.options.file import GROUPS, read_option_file
 
     file = options["target_defaults_file"]
     stored = read_option_file(file, GROUPS) if file is not None else {}

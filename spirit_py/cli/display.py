@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
 from spirit_py.records import RecordOptions
-from spirit_py.status.recorders import recorders
-from spirit_py.status.reporters import Reporters
+from spirit_py.status.reporters import Reporters, recorders
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ import click
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events.run import LogWritten, RunEnded
-from spirit_py.status.event_lines import json_line, one_line
+from spirit_py.status.plain import json_line, one_line
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ErrorsShown:
 
     def __enter__(self) -> Self:
         """Show the program's warnings to the operator, tracebacks only with ``--verbose``."""
-        from spirit_py.status.logs import to_terminal
+        from spirit_py.status.plain import to_terminal
 
         _open_standard_streams()
         to_terminal(verbose=self.verbose, as_json=self._json)

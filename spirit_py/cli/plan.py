@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from spirit_py.cli.batch import batch_config, is_batch
 from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.migrate import migration_config, settings
+from spirit_py.cli.migrate import batch_config, is_batch, migration_config, settings
 from spirit_py.cli.outcome import ErrorsShown, leave_with, output_errors, show_document
 from spirit_py.options.commands import PlanCommand
-from spirit_py.status.event_lines import one_line
+from spirit_py.status.plain import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.table.choose_key import choose_key
 from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, TableMapping
-from spirit_py.table.unique_keys import tightened_indexes
+from spirit_py.table.unique_keys import choose_key, tightened_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

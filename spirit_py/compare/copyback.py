@@ -1,41 +1,133 @@
 """Repair between two servers: rows are read from one and written to the other as literals.
 
+A document's text does not show the types of an unsigned number, a DECIMAL and a date; read again
+they would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes are read with the text,
+in the order of :func:`spirit_py.checksum.render.node_types`, and values that text cannot represent,
+or that not every server reads exactly, are written as SQL (:mod:`spirit_py.table.json_document`),
+as :mod:`spirit_py.binlog.codec.jsonb` does with documents in binary form.
+
 Within one server the applier copies rows by ``INSERT ... SELECT``; here they pass through this
 process and are applied like the change feed's row images.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from spirit_py.binlog.codec.jsonb import opaque_sql
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.codes import ErrorCode
-from spirit_py.compare.documents import document_sql
 from spirit_py.contracts import RenderedRow
 from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.sql import identifier_list, quote_identifier, quote_table
+from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
+from spirit_py.table import json_document as documents
+from spirit_py.table.json_document import Node
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.values import key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from spirit_py.checksum.repair import Recopier
+    from spirit_py.checksum.recheck import Recopier
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Applier
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import IndexPart
+
+#: A type as JSON_TYPE names it; None for JSON's null.
+Kind: TypeAlias = "str | None"
+
+_TEMPORAL: Final = {"DATE": "DATE", "TIME": "TIME(6)", "DATETIME": "DATETIME(6)"}
+_OPAQUE: Final = re.compile(r"base64:type(\d+):(.*)", re.DOTALL)
+_IN_TEXT: Final = frozenset({None, "NULL", "BOOLEAN", "STRING"})
+
+
+class _Number(str):
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, Any]]):
+    """An object's members, in their order."""
+
+
+def document_sql(text: str, kinds: Sequence[Kind]) -> str:
+    """Return an SQL expression of type JSON for a document.
+
+    Args:
+        text: the document as the server shows it.
+        kinds: the types of all its nodes.
+
+    Raises:
+        ValueError: the two do not belong together.
+    """
+    tree = json.loads(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Object)
+    said = iter(kinds)
+    root = next(said, "")
+    below: dict[int, list[Kind]] = {}
+    containers = list(_containers(tree))
+    for of_objects in (True, False):
+        for each in containers:
+            if isinstance(each, _Object) == of_objects:
+                below[id(each)] = [next(said, "") for _ in each]
+    if next(said, None) is not None or "" in [root, *(k for ks in below.values() for k in ks)]:
+        raise ValueError("the types of a JSON document are not those of its nodes")
+    return _node(tree, root, below).document
+
+
+def _containers(value: Any) -> Iterator[list[Any]]:
+    """List arrays and objects, each before what is in it."""
+    if isinstance(value, list):
+        yield value
+        for item in value:
+            yield from _containers(item[1] if isinstance(value, _Object) else item)
+
+
+def _node(value: Any, kind: Kind, below: dict[int, list[Kind]]) -> Node:
+    if isinstance(value, _Object):
+        items = [_node(v, k, below) for (_, v), k in zip(value, below[id(value)], strict=True)]
+        return documents.members((key for key, _ in value), items)
+    if isinstance(value, list):
+        items = [_node(v, k, below) for v, k in zip(value, below[id(value)], strict=True)]
+        return documents.array(items)
+    if kind == "DOUBLE":
+        return documents.double(value)
+    if kind in {"INTEGER", "UNSIGNED INTEGER"}:
+        return documents.integer(value, unsigned=kind != "INTEGER")
+    text = value if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+    return Node(text, _scalar_sql(value, kind))
+
+
+def _scalar_sql(value: Any, kind: Kind) -> str:
+    """Render any other scalar that text cannot represent; empty where it can."""
+    if kind in _IN_TEXT:
+        return ""
+    if kind == "DECIMAL":
+        digits, _, fraction = str(value).lstrip("-").partition(".")
+        return f"CAST({value} AS DECIMAL({len(digits) + len(fraction)}, {len(fraction)}))"
+    if kind in _TEMPORAL:
+        return f"CAST({string_literal(value)} AS {_TEMPORAL[kind]})"
+    if kind == "TIMESTAMP":
+        at = f"CAST({string_literal(value)} AS DATETIME(6))"
+        column = "COLUMNS (v TIMESTAMP(6) PATH '$')"
+        return f"(SELECT v FROM JSON_TABLE(JSON_ARRAY({at}), '$[*]' {column}) AS t)"
+    opaque = _OPAQUE.fullmatch(value)
+    if opaque is None:
+        raise ValueError(f"a JSON value of type {kind} cannot be carried")
+    return opaque_sql(int(opaque[1]), base64.b64decode(opaque[2]))
+
 
 _MOST_UNFIT: Final = 1000
 """Rows that do not fit, after which the batch of the next one is left as a whole."""
 
 
 class FittingRows:
-    """Implements :class:`spirit_py.checksum.repair.Recopier`: repairs the rows that fit.
+    """Implements :class:`spirit_py.checksum.recheck.Recopier`: repairs the rows that fit.
 
     A value that the target's type cannot hold makes a whole batch fail without a write. The batch
     is halved until the rows that do not fit are alone.
@@ -65,7 +157,7 @@ class FittingRows:
 
 
 class TwoServerCopier:
-    """Implements :class:`spirit_py.checksum.repair.Recopier`.
+    """Implements :class:`spirit_py.checksum.recheck.Recopier`.
 
     Args:
         source: where the rows are right.

@@ -1,8 +1,9 @@
-"""One comparison: the checks before it, the checksum, and the verdict."""
+"""One comparison, from options to report: its checks, the checksum, the verdict."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +20,26 @@ from spirit_py.compare.checks import (
 )
 from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
-from spirit_py.errors import ChecksumFailure, DifferencesFound, SchemaChanged
+from spirit_py.compare.report import CompareReport
+from spirit_py.errors import ChecksumFailure, DifferencesFound, Interrupted, SchemaChanged
 from spirit_py.estimates import Speed, fraction_of, seconds_left
-from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
+from spirit_py.events.copy import ChecksumBegun, ChecksumDone
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary, Warned
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.named import migration_lock
-from spirit_py.locks.policy import LockPolicy
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
+from spirit_py.signals import run_command
 from spirit_py.spark.choice import Engines
+from spirit_py.spark.engine import SparkEngine
+from spirit_py.status.report import run_begun, told, versions
+from spirit_py.status.reporters import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
+from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +47,9 @@ if TYPE_CHECKING:
     from spirit_py.checksum.comparison import Follower
     from spirit_py.checksum.result import ChecksumProgress
     from spirit_py.compare.column_matching import Matching
-    from spirit_py.compare.report import CompareReport
     from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.stop import StopSwitch
 
 _REPAIR_ROWS = 500
 
@@ -322,3 +327,52 @@ class CompareRun:
             hint="missing: only the source has the row; extra: only the target has it",
             details=self._left,
         )
+
+
+def compare(
+    options: CompareConfig,
+    *,
+    reporter: Reporter,
+    engine_factory: Callable[[CompareConfig], GangEngine] | None = None,
+    stop: StopSwitch | None = None,
+) -> CompareReport:
+    """Compare two tables, and repair the target where that was asked for.
+
+    Args:
+        engine_factory: makes the Spark engine, which is stopped at the end.
+        stop: a switch of the caller's own, to stop from outside.
+
+    Returns:
+        The report, when the tables are equal (at the end); it is also written to
+        ``options.records.report_json``, as is the report of every other outcome.
+
+    Raises:
+        DifferencesFound: rows differ.
+        SpiritError: with the exit code of the process (R16).
+    """
+    switch = stop or StopSwitch()
+    reporter = SafeReporter(reporter)
+    report = CompareReport(threads=options.threads, versions=versions())
+    run = CompareRun(options, reporter, report, switch, engine_factory or SparkEngine)
+
+    def completed() -> CompareReport:
+        run.complete()
+        return report
+
+    with told(
+        options.records.report_json,
+        reporter,
+        begun=run_begun("checksum", options.source),
+        broke=report.note_failure,
+        completed=completed,
+    ):
+        run_command(
+            run.run,
+            stop=switch,
+            reporter=reporter,
+            status=run.status,
+            left_at_once=lambda: Interrupted(
+                signal.SIGINT, hint="nothing needs to be cleaned up by hand"
+            ),
+        )
+    return report

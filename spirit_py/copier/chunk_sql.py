@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.chunk.chunk import Chunk, walk_directions
-from spirit_py.chunk.composite import forced_source, index_hint
-from spirit_py.chunk.predicate import chunk_predicate, order_by
+from spirit_py.chunk.chunk import Chunk, chunk_predicate, order_by, walk_directions
+from spirit_py.chunk.chunker import forced_source, index_hint
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 from spirit_py.table.names import lock_name
 

@@ -15,8 +15,7 @@ from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.crew import CopyOrder, Crew
 from spirit_py.copier.fence import end_earlier_chunks
-from spirit_py.copier.lost_value import LostValue
-from spirit_py.copier.meter import CopyMeter, CopyStatistics
+from spirit_py.copier.meter import CopyMeter, CopyStatistics, LostValue
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
 from spirit_py.mysql.ownwrites import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spirit_py.chunk.chunk import Chunk
-    from spirit_py.chunk.composite import BoundaryQuery
+    from spirit_py.chunk.chunker import BoundaryQuery
     from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, Subscription

@@ -32,7 +32,7 @@ _POLL_SECONDS: Final = 0.05
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
     """End the sessions of this run that may still copy the table on the server.
 
-    Those of earlier runs were ended before (:mod:`spirit_py.mysql.earlier_runs`).
+    Those of earlier runs were ended before (:mod:`spirit_py.mysql.kill`).
 
     Raises:
         CopyFailure: when a session does not end.

@@ -26,12 +26,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
-from spirit_py.chunk.encoding import decode_chunk, encode_chunk
+from spirit_py.chunk.chunk import decode_chunk, encode_chunk
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
-from spirit_py.copier.lost_value import LostValue
+from spirit_py.copier.meter import LostValue
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLost
-from spirit_py.mysql.access import access_remedy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
 from spirit_py.mysql.faults import (
@@ -40,6 +39,7 @@ from spirit_py.mysql.faults import (
     RAISE_PACKET,
     connection_lost,
 )
+from spirit_py.mysql.grants import access_remedy
 from spirit_py.mysql.own_sessions import take_slot
 from spirit_py.mysql.ownwrites import committing_as
 from spirit_py.mysql.retry import retrying

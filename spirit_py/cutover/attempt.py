@@ -23,15 +23,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.cutover.locking import open_locking_session
-from spirit_py.cutover.names import check_names
 from spirit_py.cutover.plan import CutoverResult, TryFailed
-from spirit_py.cutover.rename import rename
+from spirit_py.cutover.rename import check_names, open_locking_session, rename
 from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import SwapIncomplete
-from spirit_py.locks.table import TableLock, let_go_when_silent
-from spirit_py.locks.watch import LockWatch
+from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, connection_lost
 from spirit_py.units import human_seconds

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.cutover.attempt import Attempt, open_attempt
 from spirit_py.cutover.guard import SnapshotGuard
-from spirit_py.cutover.locking import quick_turns
 from spirit_py.cutover.plan import NotProven, TryFailed
+from spirit_py.cutover.rename import quick_turns
 from spirit_py.errors import (
     ChangesNotFlushed,
     CutoverFailure,

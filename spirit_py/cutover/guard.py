@@ -24,6 +24,7 @@ from spirit_py.events.swap import SnapshotsGuarded
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.processlist import open_transactions
 from spirit_py.mysql.tables.guard_column import (
     add_column,
     drop_column,
@@ -32,7 +33,6 @@ from spirit_py.mysql.tables.guard_column import (
     why_no_version_left,
     why_server_cannot,
 )
-from spirit_py.mysql.transactions import open_transactions
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.table.swap import Swap
+    from spirit_py.table.names import Swap
 
 #: Younger transactions are not named: an application makes them again.
 OLD_SECONDS: Final = 3

@@ -18,7 +18,7 @@ from spirit_py.attached.implied_locks import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import Tell, untold
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
-    from spirit_py.table.swap import Swap
+    from spirit_py.table.names import Swap
 
 
 class AttachedObjects(Protocol):

@@ -4,7 +4,7 @@ The changes wait in partitions (:mod:`spirit_py.feed.partitions`). Where Python'
 is the server's, these are **maps** that keep the latest image for each key; for all other keys
 there is one **queue**, which keeps every change in binlog order. Changes whose keys are compared by
 weight (:mod:`spirit_py.table.weights`) first wait in binlog order until the server has been asked
-for the weights (:mod:`spirit_py.feed.weigher`); they are pending from the start. While the copy
+for the weights (:mod:`spirit_py.feed.apply`); they are pending from the start. While the copy
 runs, three filters decide about a change:
 
 - *drop* it when a later chunk is sure to read it (R3): comparable keys above the high
@@ -39,11 +39,10 @@ from spirit_py.feed.partitions import Partitions, Pending
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.binlog.codec.images import RowImage
+    from spirit_py.binlog.codec.rows import RowImage
     from spirit_py.chunk.watermark import WatermarkTracker
-    from spirit_py.feed.ledger import Epoch
+    from spirit_py.feed.ledger import Epoch, VisibilityProofs
     from spirit_py.feed.partitions import Key, Partition
-    from spirit_py.feed.visibility import VisibilityProofs
 
 ENTRY_BYTES: Final = 200
 """What one pending change costs in addition to its row image."""

@@ -31,7 +31,7 @@ from spirit_py.binlog.events import Doubt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.binlog.codec.images import ImageDecoder, RowChange
+    from spirit_py.binlog.codec.rows import ImageDecoder, RowChange
 
 MOST_KEYS: Final = 100_000
 """Keys that are kept of a table: about 20 MB."""

@@ -31,19 +31,15 @@ from spirit_py.errors import (
     SpiritError,
 )
 from spirit_py.events.event import Tell, untold
-from spirit_py.feed.apply import BatchApplier
-from spirit_py.feed.backpressure import ASK_EVERY, Backpressure
-from spirit_py.feed.catchup import TRIVIAL_BACKLOG, catch_up, flush_backlog
+from spirit_py.feed.apply import BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
-from spirit_py.feed.ledger import Ledger
-from spirit_py.feed.reception import Reception
+from spirit_py.feed.ledger import Ledger, VisibilityGate
+from spirit_py.feed.reception import TRIVIAL_BACKLOG, Reception, catch_up, flush_backlog
 from spirit_py.feed.shared import Shared
 from spirit_py.feed.statistics import statistics
-from spirit_py.feed.store import EventStore
+from spirit_py.feed.store import ASK_EVERY, Backpressure, EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
-from spirit_py.feed.visibility import VisibilityGate
-from spirit_py.feed.weigher import Weigher
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.feed.apply import BatchApplier
-    from spirit_py.feed.backpressure import Backpressure
+    from spirit_py.feed.apply import BatchApplier, Weigher
     from spirit_py.feed.partitions import Partition
     from spirit_py.feed.shared import Shared
+    from spirit_py.feed.store import Backpressure
     from spirit_py.feed.subscription import TableSubscription
-    from spirit_py.feed.weigher import Weigher
     from spirit_py.stop import StopSwitch
 
 TAKE_ROWS: Final = 10_000

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spirit_py.binlog.codec.images import RowImage
+    from spirit_py.binlog.codec.rows import RowImage
     from spirit_py.feed.ledger import Epoch
 
 Key: TypeAlias = tuple[Any, ...]

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     import threading
 
     from spirit_py.binlog.stream import Stream
-    from spirit_py.feed.ledger import Ledger
+    from spirit_py.feed.ledger import Ledger, VisibilityGate
     from spirit_py.feed.subscription import Subscriptions
-    from spirit_py.feed.visibility import VisibilityGate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.events import Event
     from spirit_py.binlog.stream import Stream
-    from spirit_py.feed.backpressure import Backpressure
     from spirit_py.feed.dispatch import Dispatcher
     from spirit_py.feed.ledger import Ledger
-    from spirit_py.feed.store import EventStore
+    from spirit_py.feed.store import Backpressure, EventStore
     from spirit_py.feed.subscription import Subscriptions
 
 

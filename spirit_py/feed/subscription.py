@@ -9,7 +9,7 @@ from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.watermark import Rest, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.doubts import DoubtfulKeys
-from spirit_py.feed.visibility import VisibilityProofs
+from spirit_py.feed.ledger import VisibilityProofs
 from spirit_py.table.keys import comparable
 from spirit_py.table.row_key import conflicting
 from spirit_py.table.weights import KeyWeights, weighable
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
 
-    from spirit_py.binlog.codec.images import RowChange, RowImage
+    from spirit_py.binlog.codec.rows import RowChange, RowImage
     from spirit_py.binlog.events import Doubt, Table
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.watermark import CopiedSoFar
-    from spirit_py.feed.ledger import Epoch
-    from spirit_py.feed.visibility import VisibilityGate
+    from spirit_py.feed.ledger import Epoch, VisibilityGate
     from spirit_py.table.mapping import TableMapping
 
 

@@ -21,7 +21,7 @@ from spirit_py.frameworks.steps import ABSENT, RevisionStep, StepTable, form_of,
 from spirit_py.frameworks.versions import VersionChange, VersionSwap, finish_versions, version_rows
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import parse_statement
-from spirit_py.statement.temporary_form import FOREIGN_KEY
+from spirit_py.statement.rewrite import FOREIGN_KEY
 
 if TYPE_CHECKING:
     import logging

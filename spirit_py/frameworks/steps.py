@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
-from spirit_py.mysql.tables.identity import Identity, Name  # noqa: TC001 (the codec reads it)
-from spirit_py.mysql.tables.marked import has_mark
+from spirit_py.mysql.tables.identity import Identity, has_mark
 from spirit_py.sql import comment_literal, quote_table
+from spirit_py.table.names import Name  # noqa: TC001 (the codec reads it)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

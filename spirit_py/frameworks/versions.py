@@ -20,18 +20,16 @@ from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.frameworks.steps import NotedVersions, StepTable, as_text
-from spirit_py.mysql.tables.identity import identity
-from spirit_py.mysql.tables.marked import has_mark
+from spirit_py.mysql.tables.identity import has_mark, identity
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
-from spirit_py.table.names import AuxiliaryNames
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import AuxiliaryNames, Swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 _MARK: Final = "spirit-py: what a migration notes"
 _ENGINE_AND_COMMENT: Final = """

@@ -6,5 +6,5 @@
     Veto      ──▶ Hook.ask   ──┘                          event on stdin; the exit code answers
 
 The run never waits for a hook, but for the answer of a veto. Whatever a hook does, the worst is a
-warning: see :mod:`spirit_py.hooks.call` for what a call cannot do to its caller.
+warning: see :mod:`spirit_py.hooks.hook` for what a call cannot do to its caller.
 """

@@ -1,24 +1,232 @@
-"""The reporter that hands events to the operator's command, in order, in a thread of its own."""
+"""The reporter that hands events to the operator's command, each call in a thread of its own.
+
+A call costs its caller a thread for a limited time, and nothing else:
+
+- the event is in a file that was deleted, so that a hook which does not read it blocks nobody;
+- its output is read, and cut off after 64 KiB; a daemon that it leaves behind keeps no pipe of ours
+  waiting, because the end of the command counts, not the end of its output;
+- it runs in a session of its own: a Ctrl-C aimed at the migration does not reach it, and what it
+  has begun can be ended with it when its time is over;
+- it inherits no descriptor beside the three standard ones, and no variable that may hold a
+  password.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, cast
 
 from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
 from spirit_py.events.swap import CutoverReady
-from spirit_py.hooks.call import CallResult, call
-from spirit_py.status.event_lines import one_line
+from spirit_py.records import run_token
+from spirit_py.status.plain import json_line, one_line
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from spirit_py.events.event import Event, Tell
+
+_SHELL: Final = "/bin/sh"
+_KEPT_BYTES: Final = 64 << 10
+_READ_BYTES: Final = 64 << 10
+_CALL_LOOK_SECONDS: Final = 0.05
+#: Between the request to end and the end of a call whose time is over.
+_GRACE_SECONDS: Final = 1.0
+_NOT_FOUND: Final = 127
+_PROCESSES: Final = Path("/proc")
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """How one call has ended.
+
+    Attributes:
+        code: exit code, minus the signal that ended it; None where it could not be started.
+        lines: the first of its output, of both streams.
+        trouble: the kind of failure, ``missing``, ``failed`` or ``too long``; empty for none.
+        why: what happened, for messages.
+    """
+
+    code: int | None
+    lines: tuple[str, ...] = ()
+    trouble: str = ""
+    why: str = ""
+
+    @property
+    def first_line(self) -> str:
+        """The first line of the output, or else what happened."""
+        return self.lines[0] if self.lines else self.why
+
+
+def call(
+    command: str, event: Event, *, seconds: float, given_up: threading.Event | None = None
+) -> CallResult:
+    """Run a command with an event on its standard input; never raises for what it does.
+
+    Args:
+        command: for ``/bin/sh -c``.
+        seconds: after which it is ended, with all that it has begun in its session.
+        given_up: ends it in the same way as soon as it is set.
+    """
+    given_up = given_up or threading.Event()
+    try:
+        with _input(event) as given:
+            process = subprocess.Popen(
+                [_SHELL, "-c", command],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environment(os.environ, event),
+                start_new_session=True,
+            )
+    except OSError as error:
+        return CallResult(None, trouble="missing", why=f"could not be started: {error}")
+    with cast("IO[bytes]", process.stdout) as output:
+        try:
+            kept, in_time = _followed(process, output, time.monotonic() + seconds, given_up)
+        finally:
+            # Also when this thread is ended by an error: no zombie is left.
+            if process.poll() is None:
+                _end(process)
+    late = ""
+    if not in_time:
+        late = f"took longer than {seconds:g} s and was ended"
+        if given_up.is_set():
+            late = "was not done when the run had waited for it long enough, and was ended"
+    return _answer(process.returncode, kept, late)
+
+
+def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
+    """Return the environment of a call: ours without what configures us, and the event's names.
+
+    In bytes, the names in UTF-8: a table may be named what the locale has no characters for.
+    """
+    ours = ("SPIRIT_PY_", "MYSQL_PWD")
+    kept = {name: value for name, value in given.items() if not name.startswith(ours)}
+    ours_now = {
+        "SPIRIT_PY_EVENT": event.name,
+        "SPIRIT_PY_TABLE": one_line(event.table),
+        "SPIRIT_PY_RUN": run_token(),
+    }
+    return {os.fsencode(name): os.fsencode(value) for name, value in kept.items()} | {
+        name.encode(): value.encode() for name, value in ours_now.items()
+    }
+
+
+@contextlib.contextmanager
+def _input(event: Event) -> Iterator[IO[bytes]]:
+    with tempfile.TemporaryFile() as file:
+        file.write(json_line(event).encode("ascii") + b"\n")
+        file.seek(0)
+        yield file
+
+
+def _followed(
+    process: subprocess.Popen[bytes], output: IO[bytes], until: float, given_up: threading.Event
+) -> tuple[bytes, bool]:
+    """Read the output until the command ends; return its beginning, and whether it was in time."""
+    descriptor, kept, ended = output.fileno(), b"", False
+    os.set_blocking(descriptor, False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        open_still = True
+        while not ended:
+            if time.monotonic() >= until or given_up.is_set():
+                return kept, False
+            ended = process.poll() is not None
+            # The last look, after the end, takes what is there, and waits for nothing.
+            if not open_still:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_CALL_LOOK_SECONDS)
+                continue
+            if selector.select(0.0 if ended else _CALL_LOOK_SECONDS):
+                read, open_still = _available(descriptor, whole=ended)
+                kept += read[: _KEPT_BYTES - len(kept)]
+    return kept, True
+
+
+def _available(descriptor: int, *, whole: bool) -> tuple[bytes, bool]:
+    """Return what can be read at once, and whether more may come."""
+    found = b""
+    while len(found) < _KEPT_BYTES:
+        try:
+            read = os.read(descriptor, _READ_BYTES)
+        except BlockingIOError:
+            return found, True
+        if not read:
+            return found, False
+        found += read
+        if not whole:
+            break
+    return found, True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it has begun in its session; what ignores SIGTERM gets SIGKILL."""
+    _signal(process, signal.SIGTERM)
+    until = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < until and _lives(process):
+        # Nothing is waited for longer than the grace, whatever is asked of the run meanwhile.
+        threading.Event().wait(_CALL_LOOK_SECONDS)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """Send a signal to all processes of the command's session, in whatever group they are.
+
+    The command itself is not waited for before, so that its id names no other process.
+    """
+    for member in _session(process.pid):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(member, how)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, how)
+
+
+def _lives(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process of the command's session has not ended."""
+    if _PROCESSES.is_dir():
+        return bool(_session(process.pid))
+    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return ended is None
+
+
+def _session(leader: int) -> list[int]:
+    """Return the processes of a session that have not ended; none where there is no ``/proc``."""
+    found = []
+    for file in _PROCESSES.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # "pid (name) state parent group session ...", and the name may hold anything.
+            state, _, _, session = file.read_bytes().rpartition(b")")[2].split()[:4]
+            if int(session) == leader and state != b"Z":
+                found.append(int(file.parent.name))
+    return found
+
+
+def _answer(code: int, kept: bytes, late: str) -> CallResult:
+    text = kept.decode("utf-8", "replace")
+    lines = tuple(one_line(line) for line in text.splitlines() if line.strip())
+    if late:
+        return CallResult(code, lines, "too long", late)
+    if code == _NOT_FOUND:
+        return CallResult(code, lines, "missing", "its command was not found (exit code 127)")
+    if code:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return CallResult(code, lines, "failed", how)
+    return CallResult(code, lines)
 
 
 _log = logging.getLogger(__name__)

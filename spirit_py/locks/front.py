@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import ServerFault
-from spirit_py.locks.blockers import kill_blocker, reason_to_spare
+from spirit_py.locks.blockers import OLD_SECONDS, KillPolicy, kill_blocker, reason_to_spare
 from spirit_py.locks.look import (
     find_blockers,
     find_in_front,
     find_possible,
     why_locks_are_unseen,
 )
-from spirit_py.locks.policy import OLD_SECONDS, KillPolicy
 from spirit_py.mysql.faults import access_denied
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.locks.blockers import Blocker
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
 from spirit_py.mysql.own_sessions import ours
-from spirit_py.mysql.processlist import process_list
-from spirit_py.mysql.transactions import open_transactions
+from spirit_py.mysql.processlist import open_transactions, process_list
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def why_locks_are_unseen(session: SqlSession) -> str:
 def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
     """Find the sessions whose granted metadata locks the session ``waiter`` waits for.
 
-    Call at most once in :data:`~spirit_py.mysql.transactions.FRESH_SECONDS`, otherwise
+    Call at most once in :data:`~spirit_py.mysql.processlist.FRESH_SECONDS`, otherwise
     ``rows_modified`` is out of date.
 
     Raises:

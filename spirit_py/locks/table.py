@@ -1,29 +1,43 @@
-"""Table locks whose possession can be proven, and the session that holds one (R15, R23).
+"""Table locks whose possession can be proven, and the watch of one request (R15, R23).
 
 A process may be frozen, or cut off from the server, while its session holds a lock on a table of
 the application. The server ends a session that idles for ``wait_timeout``, and with it the lock, so
 this timeout is made short before the lock is requested. It counts between two statements only
 (measured: a request may wait longer; the time begins when its answer is sent). While code waits
 under the lock for something else, it keeps the session alive.
+
+While the lock request waits, the watch notes the blockers, kills those that may be killed, and ends
+the request when its time is over or after a stop request. While the lock is held, it ends the
+locking session, and with it the lock, when the time limit is over and RENAME was not sent yet.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
+import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.faults import connection_lost
+from spirit_py.mysql.kill import kill_own
+from spirit_py.mysql.processlist import FRESH_SECONDS
 from spirit_py.sql import quote_table
+from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.locks.blockers import Blocker
+    from spirit_py.locks.front import Front
     from spirit_py.mysql.session import Session
+    from spirit_py.stop import StopSwitch
 
 LETS_GO_AFTER: Final = 4
 """Seconds of silence after which the server ends the session."""
@@ -115,3 +129,155 @@ class TableLock:
             ServerFault: when the session is lost, and with it the lock.
         """
         self.session.execute("UNLOCK TABLES")
+
+
+_LOG = logging.getLogger(__name__)
+_LEAST_LOOKS: Final = 3
+_PAUSE_SECONDS: Final = 0.5
+
+
+@dataclass(eq=False)
+class LockWatch:
+    """A context around the lock request and the work under the lock.
+
+    Args:
+        session: the watch's own, used by its thread only.
+        waiter: the id of the locking session.
+        wait: seconds after which the lock request is ended.
+        hold: seconds after which the lock is ended.
+        front: who is in front of the lock, and whom of them to kill.
+        tell: called with the blockers whenever there are some.
+    """
+
+    session: SqlSession
+    waiter: int
+    _: KW_ONLY
+    wait: float
+    hold: float
+    front: Front
+    stop: StopSwitch
+    tell: Callable[[list[Blocker]], None] = lambda _: None
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._changed = threading.Condition()
+        self._held_until: float | None = None
+        self._finished = False
+        self._ended = False
+        self._cannot_look = False
+        self._thread = Background("lock-watch", self._run)
+        #: Those that the request was last seen to wait for.
+        self.blockers: list[Blocker] = []
+        #: Why the watch ended the lock request or the lock; empty when it did not.
+        self.verdict = ""
+
+    def holding(self) -> None:
+        """Note that the lock is held."""
+        with self._changed:
+            self._held_until = self.clock() + self.hold
+            self._changed.notify_all()
+
+    def finish(self) -> bool:
+        """End the watch, at once; False when it has ended the locking session before.
+
+        After True the watch does nothing more to the locking session: RENAME may be sent.
+        """
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+            return not self._ended
+
+    def _run(self, _stopping: threading.Event) -> None:
+        """Watch; a failed query is logged, and the lock request ends by its timeout."""
+        try:
+            if self._watch_waiting():
+                self._watch_holding()
+        except ServerFault as fault:
+            _LOG.warning("cannot watch over the table lock: %s", fault.message)
+
+    def _watch_waiting(self) -> bool:
+        """Watch the blockers until the lock is held; False when the watch is over."""
+        began = self.clock()
+        # Never shorter than it takes to see fresh sizes: see find_blockers.
+        pause = max(FRESH_SECONDS, min(_PAUSE_SECONDS, self.wait / _LEAST_LOOKS))
+        while True:
+            left = self.wait - (self.clock() - began)
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._finished or self._held_until is not None,
+                    timeout=max(0.0, min(pause, left)),
+                )
+                if self._finished:
+                    return False
+                if self._held_until is not None:
+                    return True
+            waited = self.clock() - began
+            if self.stop.requested:
+                return self._end("a stop was asked for", session=False)
+            if waited >= self.wait:
+                why = f"the table lock was not granted in {self.wait:g} s"
+                return self._end(why, session=False)
+            if not self._cannot_look:
+                self._look()
+
+    def _look(self) -> None:
+        """Note the blockers, and kill those that may be killed by now."""
+        try:
+            found = self.front.look(self.session, self.waiter)
+        except ServerFault as fault:
+            if connection_lost(fault):
+                raise
+            found, self._cannot_look = [], True
+            _LOG.warning("cannot see the blockers of the table lock: %s", fault.message)
+        if found:
+            self.blockers = found
+            with self._changed:
+                if self._waiting():
+                    self.tell(found)
+            self.front.kill(self.session, permitted=self._still_waiting)
+
+    def _still_waiting(self) -> bool:
+        with self._changed:
+            return self._waiting()
+
+    def _waiting(self) -> bool:
+        return not self._finished and self._held_until is None
+
+    def _watch_holding(self) -> None:
+        """End the locking session when it has held the lock for too long."""
+        with self._changed:
+            while not self._finished:
+                left = (self._held_until or 0.0) - self.clock()
+                if left <= 0 or self.stop.requested:
+                    break
+                # Short, because a stop request does not wake this condition.
+                self._changed.wait(min(left, _PAUSE_SECONDS / 2))
+            if self._finished:
+                return
+        held = f"it was held for {self.hold:g} s"
+        self._end("a stop was asked for" if self.stop.requested else held, session=True)
+
+    def _end(self, why: str, *, session: bool) -> bool:
+        """End the lock request, or the session and so the lock, unless the watch is over."""
+        with self._changed:
+            if self._finished or (not session and self._held_until is not None):
+                return not self._finished
+            self.verdict = why
+            self._ended = session
+            # Inside the condition, so that finish() cannot say yes while the kill is under way.
+            trouble = kill_own(self.session, self.waiter, statement=not session)
+        if trouble:
+            _LOG.warning("could not end session %d: %s", self.waiter, trouble)
+        return False
+
+    def __enter__(self) -> Self:
+        """Start watching."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop watching and wait for the thread."""
+        self.finish()
+        if self._thread.join():
+            with contextlib.suppress(Exception):
+                self.session.close()

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.locks.blockers import Blocker
-    from spirit_py.locks.policy import LockPolicy
+    from spirit_py.locks.blockers import Blocker, LockPolicy
     from spirit_py.stop import StopSwitch
 
 _LOOK_SECONDS: Final = 0.4

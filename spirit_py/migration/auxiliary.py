@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.drop import drop_auxiliary, drop_checkpoint, drop_left_behind
-from spirit_py.checkpoint.first_record import create_checkpoint_tables
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import create_checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritError
 from spirit_py.events.copy import CheckpointKept
@@ -24,8 +24,7 @@ from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.mysql.tables.new_table import create_new_table, drop_sentinel
 from spirit_py.preflight.preflight import check_after_create, check_keys, mapping_of
-from spirit_py.table.names import AuxiliaryNames
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import AuxiliaryNames, Swap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,9 +33,10 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
 #: Tries of a step after the swap, each in a session of its own.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import take_from_others
-from spirit_py.checkpoint.examination import find_record, members, old_table_of
-from spirit_py.checkpoint.live_look import runs_seen
+from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
@@ -22,10 +21,10 @@ from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.migration.swap.old_tables import leave_to_operator
 from spirit_py.migration.swap.swapped_out import drop_old_table
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
-from spirit_py.mysql.run_label import run_label
+from spirit_py.mysql.kill import end_earlier_sessions
+from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.identity import Identity, emptied_partitions
 from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
 from spirit_py.sql import quote_table
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Event
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 Ask: TypeAlias = Callable[[str], bool]
 """Puts a question to the operator; true for yes."""

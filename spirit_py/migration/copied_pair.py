@@ -13,19 +13,16 @@ from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
 from spirit_py.codes import ErrorCode
-from spirit_py.copier.boundary import BoundaryReader
+from spirit_py.copier.boundary import BoundaryReader, last_copied_key
 from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.copier.fence import end_earlier_chunks
-from spirit_py.copier.last_key import last_copied_key
 from spirit_py.errors import Refusal
-from spirit_py.events.checksum import ChecksumRestarted, ChecksumResumed
-from spirit_py.events.copy import CopyBegun, CopyDone
+from spirit_py.estimates import COMPARED, COMPARED_STAGED, TableShares, build_share
+from spirit_py.events.copy import ChecksumRestarted, ChecksumResumed, CopyBegun, CopyDone
 from spirit_py.migration.facts import TableCopiedBefore
 from spirit_py.migration.histograms import carry_histograms
 from spirit_py.migration.pair import Pair
-from spirit_py.migration.time_left import TableShares
 from spirit_py.mysql.retry import retrying
-from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
 from spirit_py.table.values import bound_from_literals
 
 if TYPE_CHECKING:

@@ -44,10 +44,10 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.checksum.by_key import comparable_by_key, rows_that_differ
+from spirit_py.checksum.recheck import comparable_by_key, rows_that_differ
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import ServerFault
-from spirit_py.events.checksum import DoubtsCompared
+from spirit_py.events.copy import DoubtsCompared
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
 from spirit_py.threads import Background, every

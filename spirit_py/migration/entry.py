@@ -12,7 +12,7 @@ from spirit_py.migration.run import Run
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import MigrationReport, run_begun, told
-from spirit_py.status.safe_reporter import SafeReporter
+from spirit_py.status.reporters import SafeReporter
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:

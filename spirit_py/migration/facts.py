@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spirit_py.cutover.plan import CutoverResult
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 
 class Fact:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from spirit_py.checksum.checker import Checker
     from spirit_py.contracts import ChangeSource, FeedStatistics
     from spirit_py.copier.copier import Copier
+    from spirit_py.estimates import TableShares
     from spirit_py.migration.journal import Journal
     from spirit_py.migration.state import State
-    from spirit_py.migration.time_left import TableShares
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
     from spirit_py.throttle.throttles import Throttles
 

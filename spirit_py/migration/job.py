@@ -15,12 +15,10 @@ from spirit_py.errors import ServerFault
 from spirit_py.events.run import Warned
 from spirit_py.locks.named import migration_lock
 from spirit_py.mysql.connect import connect, evaluate_with
-from spirit_py.mysql.evaluation import evaluation_settings
+from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.faults import connection_refusal
-from spirit_py.mysql.modes import choose_modes
-from spirit_py.mysql.own_sessions import claim
+from spirit_py.mysql.own_sessions import claim, run_label, shown_run
 from spirit_py.mysql.retry import retrying, waiting_for
-from spirit_py.mysql.run_label import run_label, shown_run
 from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import Engines
 
@@ -87,7 +85,7 @@ class Job:
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
-        """Label every session with its run (see mysql/earlier_runs.py), the first one too.
+        """Label every session with its run (see mysql/kill.py), the first one too.
 
         From now on every session must be on the server that answered first (R14), and evaluates
         expressions under that server's settings (R22).

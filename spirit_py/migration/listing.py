@@ -12,9 +12,8 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
-from spirit_py.checkpoint.examination import examine, find_record
+from spirit_py.checkpoint.examination import examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
-from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.proofs import shape_here
 from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
 from spirit_py.checkpoint.reverse_look import Where, where_is
@@ -26,12 +25,12 @@ from spirit_py.migration.indexes.deferred import build_lock, named_indexes
 from spirit_py.migration.migration_status import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
+from spirit_py.mysql.endpoint import kept_seconds
 from spirit_py.mysql.faults import access_denied, connection_lost, server_away
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
-from spirit_py.mysql.managed import kept_seconds
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
-from spirit_py.mysql.tables.marked import doubtful, holds_up
+from spirit_py.mysql.tables.identity import doubtful, holds_up
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Origin, SqlSession
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"

@@ -24,8 +24,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
-from spirit_py.checkpoint.first_record import first_record, renewed, with_new_tables
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import first_record, renewed, with_new_tables
 from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack
@@ -61,7 +61,7 @@ from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
-from spirit_py.preflight.copy_certain import copy_is_certain
+from spirit_py.preflight.clauses import copy_is_certain
 from spirit_py.rehearsal.rehearsal import Rehearsal
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume
-from spirit_py.checkpoint.live_look import runs_seen
+from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.proofs import note_here
 from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.writer import PERIOD
@@ -26,14 +26,13 @@ from spirit_py.events.run import PlanMade, ResumeDecided, SessionsEnded, Stateme
 from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.swap.attachments import settle_left
-from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.text import STYLES
-from spirit_py.preflight.preflight import check_before_create, prepare
-from spirit_py.preflight.relatives import require_free_relatives
+from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.table.names import AuxiliaryNames
 from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds

@@ -17,9 +17,9 @@ from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
-from spirit_py.events.checksum import ChecksumBegun, ChecksumDone
+from spirit_py.events.copy import ChecksumBegun, ChecksumDone
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.doubts import Doubts
 from spirit_py.migration.job import quietly
 from spirit_py.migration.swap.same_tables import FORWARD, Direction, SameTables

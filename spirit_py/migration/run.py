@@ -17,7 +17,7 @@ from spirit_py.migration.journal import Journal
 from spirit_py.migration.snapshots import Snapshots
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier_runs import end_own_statements
+from spirit_py.mysql.kill import end_own_statements
 from spirit_py.phases import Phase, planned_phases
 from spirit_py.status.report import MigrationReport, versions
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
     from spirit_py.stop import StopSwitch
-    from spirit_py.throttle.measures import Measures
+    from spirit_py.throttle.latency import Measures
 
 _PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})
 _HURRY_SECONDS: Final = 3

@@ -6,14 +6,14 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spirit_py.attached.foreign_keys.after_alter import drops
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
+from spirit_py.attached.foreign_keys.model import drops
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.events.run import AlgorithmChosen
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.front import Front
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.policy import LockPolicy
 from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.facts import AlterAnswered, AlterSent
 from spirit_py.migration.throttling import throttled
@@ -21,7 +21,7 @@ from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.pace import Work, await_turn
 from spirit_py.plan.definition import shape_after
-from spirit_py.preflight.copy_certain import why_copied
+from spirit_py.preflight.clauses import why_copied
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
     Sending,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.names import Name
 
 
 def change_in_place(

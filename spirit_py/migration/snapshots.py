@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.estimates import (
     ChangeBacklog,
     ChangeCounts,
+    Measured,
     Speed,
     fraction_of,
+    rest_of_run,
+    row_seconds,
     seconds_left,
     together,
+    until,
 )
 from spirit_py.migration.figures import feed_figures, totals_of
 from spirit_py.migration.state import Wait
-from spirit_py.migration.time_left import Measured, rest_of_run, row_seconds, until
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.checker import Checker
     from spirit_py.copier.meter import CopyStatistics
     from spirit_py.migration.figures import Figures
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
 #: Phases in which tasks work.

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from spirit_py.events.checksum import ChecksumDone
 from spirit_py.events.copy import (
     BinlogExpires,
     CheckpointWritten,
+    ChecksumDone,
     FeedBegun,
     IndexesBuilt,
     IndexesDropped,
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 
     from spirit_py.events.event import Event
     from spirit_py.migration.facts import Fact
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.status.report import MigrationReport
+    from spirit_py.table.names import Name
 
 #: A wait that goes on after so short a break is the same wait.
 _SAME_WAIT_SECONDS: Final = 2.0

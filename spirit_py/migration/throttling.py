@@ -12,24 +12,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.contracts import FeedStatistics
-from spirit_py.mysql.local_disk import written_folders
+from spirit_py.mysql.facts import written_folders
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.throttle.adaptive import Adaptive
-from spirit_py.throttle.backlog import Backlog
+from spirit_py.throttle.asked import HttpThrottler, QueryThrottler
 from spirit_py.throttle.disk import BinlogSpaceThrottler, FreeDiskThrottler
-from spirit_py.throttle.global_lock import GlobalLockThrottler
-from spirit_py.throttle.http import HttpThrottler
-from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler
-from spirit_py.throttle.lag.replicas import Replicas
-from spirit_py.throttle.lag.throttler import LagThrottler
-from spirit_py.throttle.latency import CommitLatency
-from spirit_py.throttle.load import ServerLoad
+from spirit_py.throttle.lag.throttler import LagThrottler, Replicas
+from spirit_py.throttle.latency import CommitLatency, read_traffic
 from spirit_py.throttle.option_checks import is_strict, watches_replicas
-from spirit_py.throttle.query import QueryThrottler
-from spirit_py.throttle.throttler import ALL_WORK, WRITES
+from spirit_py.throttle.server import (
+    CheckpointAgeThrottler,
+    GlobalLockThrottler,
+    HistoryThrottler,
+    ServerLoad,
+)
+from spirit_py.throttle.throttler import ALL_WORK, WRITES, Backlog, WindowThrottler
 from spirit_py.throttle.throttles import Throttles
-from spirit_py.throttle.traffic import read_traffic
-from spirit_py.throttle.windows import WindowThrottler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -37,8 +35,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.table import CheckpointTable
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
+    from spirit_py.throttle.latency import Traffic
     from spirit_py.throttle.throttler import Throttler
-    from spirit_py.throttle.traffic import Traffic
 
 
 def surroundings(

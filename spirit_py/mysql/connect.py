@@ -14,13 +14,10 @@ from spirit_py.mysql.evaluation import (
     kept_for_others,
 )
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
-from spirit_py.mysql.own_sessions import claim
-from spirit_py.mysql.run_label import refuse_when_taken_over, shown_run
-from spirit_py.mysql.session import Session
-from spirit_py.mysql.sockets import probe
-from spirit_py.mysql.tls.driver import pinning, tls_arguments
+from spirit_py.mysql.own_sessions import claim, refuse_when_taken_over, shown_run
+from spirit_py.mysql.session import Session, probe
+from spirit_py.mysql.tls.driver import certificate_renewed, pinning, tls_arguments
 from spirit_py.mysql.tls.modes import TLS_FAULT, attempts, connecting_host, next_may_do
-from spirit_py.mysql.tls.pins import certificate_renewed
 from spirit_py.mysql.values.lost_values import MOST_WARNINGS
 from spirit_py.sql import string_literal
 

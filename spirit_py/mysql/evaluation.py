@@ -1,4 +1,4 @@
-"""The settings of the server under which every session of a run evaluates expressions (R22).
+"""The settings under which sessions evaluate expressions, and modes that were chosen (R22).
 
 A native ALTER in a fresh session evaluates generated columns, defaults, conversions and CHECK
 constraints under the server's globals. A run reads them once and carries them in its connection
@@ -16,18 +16,33 @@ session that uses it computes by that. Whether an unsigned subtraction may be ne
 then (NO_UNSIGNED_SUBTRACTION). A table that a session of ours had opened without it made the
 application's UPDATE fail with error 1690 (measured on 9.7). So modes that the operator chose for a
 migration add it, but do not take it away.
+
+A definition that an older ``sql_mode`` accepted (``DEFAULT '0000-00-00'``, a member that an ENUM
+has twice), or an older ``innodb_strict_mode`` (a row that may exceed half a page), is changed by no
+ALTER in a session with the server's present modes. The operator would set others in the session and
+send the ALTER there. A migration does the same: the chosen modes take the place of the server's in
+the facts that it read, so that everything that follows the server follows them: how the statement
+is read, the session that alters the new table, what its sessions evaluate (R22), and the checks.
+
+What the program writes stays strict all the same: no mode makes it shorten or replace a value
+(R10). The choice is noted in the checkpoint, and a run with another one does not carry on.
 """
 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_identifier, string_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spirit_py.config import SessionModes
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
 
@@ -165,3 +180,129 @@ def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator
             session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
         raise
     session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
+
+
+ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")
+STRICT_MODES: Final = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
+ANY_DATE: Final = "ALLOW_INVALID_DATES"
+
+
+def under_modes(session: SqlSession, facts: ServerFacts, modes: SessionModes) -> ServerFacts:
+    """Return the facts with the chosen modes, as the server spells them.
+
+    Raises:
+        Refusal: the server does not know a mode, or the account may not set it.
+    """
+    wanted: dict[str, str] = {}
+    if modes.sql_mode is not None:
+        wanted["sql_mode"] = modes.sql_mode
+    elif modes.allow_zero_dates:
+        wanted["sql_mode"] = without_modes(facts.sql_mode, ZERO_MODES)
+    if modes.innodb_strict_mode:
+        wanted["innodb_strict_mode"] = modes.innodb_strict_mode.upper()
+    if not wanted:
+        return facts
+    chosen = {name: _spelled(session, name, value) for name, value in wanted.items()}
+    return replace(facts, variables={**facts.variables, **chosen}, chosen=tuple(chosen.items()))
+
+
+def without_modes(sql_mode: str, taken: tuple[str, ...]) -> str:
+    """Return a ``sql_mode`` without some of its modes."""
+    return ",".join(mode for mode in sql_mode.split(",") if mode.strip().upper() not in taken)
+
+
+def choose_modes(session: SqlSession, facts: ServerFacts) -> None:
+    """Set the chosen modes in a session that has the server's own."""
+    for name, value in facts.chosen:
+        session.execute(f"SET SESSION {quote_identifier(name)} = {_literal(value)}")
+
+
+def _spelled(session: SqlSession, name: str, value: str) -> str:
+    """Return a value of a variable as the server has it once it is set; it is set back."""
+    variable = f"@@SESSION.{quote_identifier(name)}"
+    before = str(session.query(f"SELECT {variable}")[0][0])
+    try:
+        session.execute(f"SET {variable} = {_literal(value)}")
+    except ServerFault as fault:
+        if disposition(fault) is not Disposition.FATAL:
+            raise
+        raise _refused(name, value, fault) from fault
+    found = str(session.query(f"SELECT {variable}")[0][0])
+    session.execute(f"SET {variable} = {_literal(before)}")
+    return found
+
+
+def _literal(value: str) -> str:
+    """Render a value; a switch reads as a number."""
+    return value if value.isdigit() else string_literal(value)
+
+
+def _refused(name: str, value: str, fault: ServerFault) -> Refusal:
+    if fault.code == ACCESS_NEEDS_PRIVILEGE:
+        hint = "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account"
+    else:
+        hint = "name modes that this version of the server knows"
+    return Refusal(
+        f"{name} cannot be {value!r}: {fault.text} (error {fault.code})",
+        hint=hint,
+        error_code=ErrorCode.WRONG_OPTIONS,
+    )
+
+
+ROW_TOO_LONG: Final = 1118
+_ANY_ROW: Final = "--innodb-strict-mode off"
+DEPENDING_ON_MODES: Final = frozenset(
+    {
+        1067,  # invalid default value
+        1101,  # a BLOB or TEXT column with a default
+        ROW_TOO_LONG,
+        1291,  # an ENUM or SET with a member twice
+        1292,  # incorrect value of a date
+    }
+)
+"""Errors of a definition that another ``sql_mode`` or ``innodb_strict_mode`` may accept."""
+
+
+def accepting_modes(session: SqlSession, sql: str, error: ServerFault) -> str:
+    """Return the options under which the server executes a statement that it has refused.
+
+    Args:
+        session: with the modes under which it was refused; it has others afterwards.
+        sql: an ALTER of an empty table that is dropped afterwards.
+
+    Returns:
+        The options, or an empty text where none was found.
+    """
+    if error.code not in DEPENDING_ON_MODES:
+        return ""
+    mode = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
+    for options, setting in _candidates(mode):
+        try:
+            session.execute(f"SET SESSION {setting}")
+            session.execute(sql)
+        except ServerFault as fault:
+            if disposition(fault) is not Disposition.FATAL:
+                raise
+            if fault.code == ACCESS_NEEDS_PRIVILEGE:
+                return f"{options} (which needs SESSION_VARIABLES_ADMIN)"
+        else:
+            return options
+    return ""
+
+
+def copying_modes(error: ServerFault) -> str:
+    """Return the option under which a definition can be copied that no ``sql_mode`` refuses."""
+    return _ANY_ROW if error.code == ROW_TOO_LONG else ""
+
+
+def _candidates(mode: str) -> Iterator[tuple[str, str]]:
+    """Yield options, and what they set, from the smallest change to the largest."""
+    zeros = without_modes(mode, ZERO_MODES)
+    any_date = ",".join(filter(None, (zeros, ANY_DATE)))
+    lenient = without_modes(any_date, STRICT_MODES)
+    yield "--allow-zero-dates", f"sql_mode = {string_literal(zeros)}"
+    for modes in (any_date, lenient):
+        yield f"--sql-mode '{modes}'", f"sql_mode = {string_literal(modes)}"
+    yield _ANY_ROW, f"innodb_strict_mode = 0, sql_mode = {string_literal(mode)}"
+    both = f"innodb_strict_mode = 0, sql_mode = {string_literal(lenient)}"
+    yield f"{_ANY_ROW} --sql-mode '{lenient}'", both

@@ -1,16 +1,25 @@
-"""The server's version and settings, read once."""
+"""The server's version, settings, counters, files, and when it was started (R25).
+
+Every account may read them, and they are there without performance_schema.
+
+``UNIX_TIMESTAMP()`` and ``Uptime`` have the time of the same statement, so that their difference is
+the second in which the server noted its start, whatever is done to its clock since (measured). It
+needs no privilege, and no performance schema that is on.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import HistoryLost, Refusal, ServerFault
+from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from spirit_py.contracts import SqlSession
 
@@ -107,3 +116,142 @@ def require_mysql(facts: ServerFacts) -> None:
             hint="upgrade the server, or use gh-ost or pt-online-schema-change",
             error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )
+
+
+def read_status(session: SqlSession, names: Iterable[str]) -> dict[str, float]:
+    """Return the values of these variables, by their names in lower case.
+
+    One that the server does not have, or whose value is no number, is left out.
+    """
+    listed = ", ".join(string_literal(name) for name in names)
+    rows = session.query(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})")
+    found: dict[str, float] = {}
+    for name, value in rows:
+        try:
+            found[str(name).lower()] = float(value)
+        except ValueError:
+            continue
+    return found
+
+
+def unknown_counters(session: SqlSession, names: Iterable[str]) -> list[str]:
+    """Return those of these names, sorted, that are no counters of the server."""
+    asked = sorted(names)
+    known = read_status(session, asked) if asked else {}
+    return [name for name in asked if name.lower() not in known]
+
+
+KEEPS_ALL: Final = {
+    "innodb_flush_log_at_trx_commit": "1",
+    "sync_binlog": "1",
+    "binlog_error_action": "ABORT_SERVER",
+}
+"""The settings under which a restart loses no commit and no event of the binary log."""
+
+_READ: Final = (
+    "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed,"
+    " CAST(UNIX_TIMESTAMP() - VARIABLE_VALUE AS SIGNED), "
+    + ", ".join(f"@@GLOBAL.{name}" for name in KEEPS_ALL)
+    + " FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'"
+)
+
+
+class Seen(NamedTuple):
+    """What a server says of itself at one moment.
+
+    Attributes:
+        executed: its executed GTID set; empty without GTIDs.
+        started: when it was started, Unix time by its own clock.
+        relaxed: as :func:`relaxed`.
+    """
+
+    server_uuid: str
+    executed: str
+    started: int
+    relaxed: dict[str, str]
+
+
+def look_at(session: SqlSession) -> Seen:
+    """Ask a server for its life, and for what it has executed: one statement."""
+    for server_uuid, executed, started, *found in session.query(_READ):
+        values = dict(zip(KEEPS_ALL, map(str, found), strict=True))
+        gtids = str(executed).replace("\n", "")
+        return Seen(str(server_uuid), gtids, int(started), relaxed(values))
+    raise ServerFault(0, "it does not say since when it runs (Uptime)", where="server")
+
+
+def relaxed(values: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a server's settings under which a crash may lose commits or events."""
+    return {
+        name: values.get(name, "")
+        for name, wanted in KEEPS_ALL.items()
+        if values.get(name, "").upper() != wanted
+    }
+
+
+def named(settings: Mapping[str, str]) -> str:
+    """Return settings for a message."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+@dataclass
+class ServerLife:
+    """The life of a server while a feed follows it.
+
+    Attributes:
+        started: when it began, Unix time by the server's clock.
+        relaxed: every relaxed setting that was seen in it.
+    """
+
+    started: int
+    relaxed: dict[str, str]
+
+    def go_on(self, seen: Seen) -> None:
+        """Go on with what is seen now.
+
+        What counts is what was in force before a crash: a setting that was relaxed once, or is
+        after the restart, counts for the whole life.
+
+        Raises:
+            HistoryLost: the server was restarted, and may have lost what it had committed.
+        """
+        found = {**self.relaxed, **seen.relaxed}
+        if seen.started == self.started:
+            self.relaxed = found
+            return
+        if found:
+            raise HistoryLost(
+                "the server was restarted, and may have lost what it had committed"
+                f" ({named(found)}): what was applied and compared before proves nothing",
+                hint="run the same command again: it carries on, and compares every row before the"
+                " swap",
+                error_code=ErrorCode.SERVER_RESTARTED,
+            )
+        self.started = seen.started
+
+
+_UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
+
+
+def data_folder(datadir: str, uuid: str) -> Path | None:
+    """Return a server's data directory; None when it is not on this machine, or may not be read.
+
+    Its ``auto.cnf`` names the server's uuid.
+    """
+    folder = Path(datadir)
+    try:
+        found = _UUID.search((folder / "auto.cnf").read_text())
+    except OSError:
+        return None
+    return folder if found is not None and found[1].strip() == uuid else None
+
+
+def written_folders(session: SqlSession) -> tuple[Path, ...]:
+    """Return the folders of data and binlog; none for a server that is not on this machine."""
+    ((datadir, uuid, binlog),) = session.query(
+        "SELECT @@GLOBAL.datadir, @@GLOBAL.server_uuid, @@GLOBAL.log_bin_basename"
+    )
+    folder = data_folder(str(datadir), str(uuid))
+    if folder is None:
+        return ()
+    return tuple(dict.fromkeys((folder, Path(str(binlog)).parent if binlog else folder)))

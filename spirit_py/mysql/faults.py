@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED
-from spirit_py.mysql.tls.refusals import explain_tls
+from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED, explain_tls
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions

@@ -15,18 +15,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
-from spirit_py.attached.foreign_keys.server_refusals import KeyedTables, objections
+from spirit_py.attached.foreign_keys.rules import KeyedTables, objections
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
-from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_generated_key
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.mysql.tables.temporary import TEMPORARY, read_temporary
 from spirit_py.plan.model import Note
 from spirit_py.sql import quote_identifier, quote_table, string_literal
-from spirit_py.statement.temporary_form import (
+from spirit_py.statement.rewrite import (
     TemporaryForm,
     clauses_for_temporary,
     fulltext_names,
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.statement import AlterStatement
+    from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
 #: Accepts every definition that is stored.

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
-from spirit_py.checkpoint.examination import find_record, look
-from spirit_py.checkpoint.first_record import normal_form
+from spirit_py.checkpoint.examination import find_record, live_of, look
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
-from spirit_py.checkpoint.live_look import live_of
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.checkpoint.writer import normal_form
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import ServerFault
 from spirit_py.locks.front import named
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.names import Name
 
 
 def statement_of(contexts: Iterable[PreflightContext]) -> str:

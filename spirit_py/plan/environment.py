@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.attached.foreign_keys.after_alter import carried
 from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
-from spirit_py.throttle.lag.replicas import address_of, unnamed
+from spirit_py.throttle.lag.throttler import address_of, unnamed
 from spirit_py.throttle.option_checks import said_of_lag
 from spirit_py.units import counted, human_bytes, human_seconds
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.estimates import COMPARED, COMPARED_STAGED, build_share
 from spirit_py.plan.model import PhaseTime, TimePlan
-from spirit_py.table.shares import COMPARED, COMPARED_STAGED, build_share
 from spirit_py.units import counted
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_
 from spirit_py.plan.earlier_run import goes_on
 from spirit_py.plan.model import Note
 from spirit_py.preflight.check import Severity
+from spirit_py.preflight.preflight import require_free_relatives
 from spirit_py.preflight.registry import CheckScope, findings_of, names_missing
-from spirit_py.preflight.relatives import require_free_relatives
 from spirit_py.throttle.option_checks import require_throttlers
 
 if TYPE_CHECKING:

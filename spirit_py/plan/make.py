@@ -10,11 +10,10 @@ from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import Refusal, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.evaluation import evaluation_settings
-from spirit_py.mysql.modes import choose_modes
+from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.values.duplicates import search_room
-from spirit_py.plan.columns import columns_of, key_of
+from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
 from spirit_py.plan.definition import Tried, refused_keys, try_definition
 from spirit_py.plan.earlier_run import (
     earlier_run,
@@ -28,7 +27,6 @@ from spirit_py.plan.earlier_run import (
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
-from spirit_py.plan.method import clauses_of, indexes_of, method_of
 from spirit_py.plan.model import (
     Definition,
     Method,

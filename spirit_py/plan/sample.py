@@ -21,11 +21,11 @@ from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.copier.chunk_sql import copy_sql
-from spirit_py.copier.lost_value import LostValue
+from spirit_py.copier.meter import LostValue
 from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
-from spirit_py.mysql.global_status import read_status
+from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.threads import Background

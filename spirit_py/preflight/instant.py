@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
-from spirit_py.preflight.metadata import why_not_metadata_only
+from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.statement import ClauseKind
 from spirit_py.table.new_columns import needs_fill
 from spirit_py.table.schema import SPATIAL

@@ -13,7 +13,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from spirit_py.attached.foreign_keys.carryable import REMEDIES
+from spirit_py.attached.foreign_keys.rules import REMEDIES
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     MigrationFailure,
@@ -23,7 +23,7 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.mysql.accepting_modes import DEPENDING_ON_MODES
+from spirit_py.mysql.evaluation import DEPENDING_ON_MODES
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,
     Disposition,
@@ -35,7 +35,7 @@ from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
-from spirit_py.preflight.metadata import why_not_metadata_only
+from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.config import SparkConfig
     from spirit_py.errors import SpiritError
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.spark.outcome import Outcome
+    from spirit_py.spark.member import Outcome
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)

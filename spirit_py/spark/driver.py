@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
-from spirit_py.spark.outcome import guarded
+from spirit_py.spark.member import guarded
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.errors import SpiritError
-    from spirit_py.spark.outcome import Outcome
+    from spirit_py.spark.member import Outcome
 
 _R = TypeVar("_R")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.java import require_java
-from spirit_py.spark.outcome import Outcome, guarded
+from spirit_py.spark.member import Outcome, guarded
 from spirit_py.spark.runtime import SparkRuntime
 from spirit_py.spark.settings import master, settings
 from spirit_py.threads import Background

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from spirit_py.spark.mailbox.ends import DriverEnd
-    from spirit_py.spark.member import GangMember
-    from spirit_py.spark.outcome import Outcome
+    from spirit_py.spark.member import GangMember, Outcome
     from spirit_py.stop import StopSwitch
 
 _log = logging.getLogger(__name__)

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.spark.archive import archive_of, leave_making
-from spirit_py.spark.gateway import END_SECONDS, JavaProcess
-from spirit_py.spark.launch import ARCHIVED_OPTIONS, launch, private
+from spirit_py.spark.launch import ARCHIVED_OPTIONS, END_SECONDS, JavaProcess, launch, private
 from spirit_py.spark.settings import (
     embedded,
     log4j_properties,

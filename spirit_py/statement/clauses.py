@@ -1,26 +1,180 @@
-"""Read the clauses of one ALTER TABLE: the head of each, and the names in it."""
+"""Read the clauses of one ALTER TABLE: the head of each, its names, and what is refused (pure)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.statement import refused
-from spirit_py.statement.cursor import (
-    Cursor,
-    normal_text,
-    outside_parentheses,
-    split_at,
-    text_of,
-)
+from spirit_py.statement.cursor import Cursor, normal_text, outside_parentheses, split_at, text_of
 from spirit_py.statement.model import Clause, ClauseKind
-from spirit_py.statement.table_options import is_option, read_options
 
 if TYPE_CHECKING:
     from spirit_py.statement.lexer import Token
+
+
+class _Rule(NamedTuple):
+    words: tuple[str, ...]
+    reason: str
+    hint: str
+
+
+_ALONE = "run it natively as a statement of its own"
+_PARTS = "it removes or moves rows, and the copy would bring them back"
+_MAINTENANCE = "it maintains partitions and changes no definition"
+_REBUILDS = "it maintains single partitions, and the copy would rebuild all of them"
+_WHOLE = "write REBUILD PARTITION ALL to rebuild all of them, or run it natively"
+_TABLESPACE = "it exchanges the file under the table, which no copy can follow"
+_KEYS = "it has no effect on InnoDB"
+_HEATWAVE = "it loads another engine and changes no definition"
+
+_RULES = (
+    _Rule(("ALGORITHM",), "the program chooses the algorithm", "leave ALGORITHM out"),
+    _Rule(("LOCK",), "the program chooses how to lock", "leave LOCK out"),
+    *(
+        _Rule((verb, what), _TABLESPACE, _ALONE)
+        for verb in ("DISCARD", "IMPORT")
+        for what in ("TABLESPACE", "PARTITION")
+    ),
+    *(_Rule((verb, "PARTITION"), _PARTS, _ALONE) for verb in ("DROP", "TRUNCATE", "EXCHANGE")),
+    *(_Rule((verb, "PARTITION"), _MAINTENANCE, _ALONE) for verb in ("ANALYZE", "CHECK", "REPAIR")),
+    *(_Rule((verb, "PARTITION"), _REBUILDS, _WHOLE) for verb in ("OPTIMIZE", "REBUILD")),
+    *(_Rule((verb, "KEYS"), _KEYS, "leave it out") for verb in ("ENABLE", "DISABLE")),
+    *(_Rule((word,), _HEATWAVE, _ALONE) for word in ("SECONDARY_LOAD", "SECONDARY_UNLOAD")),
+    _Rule(
+        ("ORDER", "BY"),
+        "InnoDB keeps rows in the order of the primary key, whatever is asked for here",
+        "leave ORDER BY out",
+    ),
+)
+
+
+def refuse_clause(cursor: Cursor) -> None:
+    """Raise for a clause whose head is one of the rules; the cursor does not move.
+
+    Raises:
+        Refusal: with the clause, the reason and what to do.
+    """
+    for words, reason, hint in _RULES:
+        if cursor.starts_with(*words):
+            raise Refusal(
+                f"{' '.join(words)} is not possible here: {reason}",
+                hint=hint,
+                error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+            )
+
+
+def foreign_key(cursor: Cursor) -> Refusal:
+    """Refuse a new foreign key, in each of its forms.
+
+    Only while both tables are locked can rows be compared with a parent that changes, which takes
+    as long as the table is large; without the comparison, rows without a parent would be let in.
+    """
+    return Refusal(
+        f"a foreign key cannot be added: {cursor.excerpt()!r}; the rows would have to be compared"
+        " with the parent's while both tables are locked",
+        hint="leave it out, and add it with a native ALTER TABLE of its own afterwards: it copies"
+        " the table and keeps writers out, or, with SET foreign_key_checks=0 in that session, it"
+        " changes only metadata once the columns have an index, and compares no row",
+        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+    )
+
+
+def table_rename(cursor: Cursor) -> Refusal:
+    """Refuse to rename the table."""
+    return Refusal(
+        f"the table cannot be renamed on the way: {cursor.excerpt()!r}",
+        hint="run RENAME TABLE afterwards: it changes metadata only",
+        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+    )
+
+
+def other_engine(value: str) -> Refusal:
+    """Refuse an engine that is not InnoDB."""
+    return Refusal(
+        f"ENGINE={value} is not possible: only InnoDB lets the swap be proved and undone",
+        hint="keep ENGINE=InnoDB, or run the ALTER natively",
+        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
+    )
+
+
+def unknown_clause(cursor: Cursor) -> Refusal:
+    """Refuse an unknown clause."""
+    return Refusal(
+        f"the clause is not understood: {cursor.excerpt()!r}",
+        hint="check the spelling against the server's manual, or run the ALTER natively",
+        error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+    )
+
+
+_ONE_WORD = """
+    AUTOEXTEND_SIZE AUTO_INCREMENT AVG_ROW_LENGTH CHECKSUM COMMENT COMPRESSION
+    DELAY_KEY_WRITE ENCRYPTION ENGINE ENGINE_ATTRIBUTE KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
+    PACK_KEYS ROW_FORMAT SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE STATS_AUTO_RECALC
+    STATS_PERSISTENT STATS_SAMPLE_PAGES TABLESPACE
+"""
+# Longer heads first: DEFAULT CHARACTER SET before CHARACTER SET.
+_HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("DEFAULT", "CHARACTER", "SET"), "character set"),
+    (("DEFAULT", "CHARSET"), "character set"),
+    (("DEFAULT", "CHAR", "SET"), "character set"),
+    (("DEFAULT", "COLLATE"), "collate"),
+    (("CHARACTER", "SET"), "character set"),
+    (("CHAR", "SET"), "character set"),
+    (("CHARSET",), "character set"),
+    (("COLLATE",), "collate"),
+    (("DATA", "DIRECTORY"), "data directory"),
+    (("INDEX", "DIRECTORY"), "index directory"),
+    *(((word,), word.lower()) for word in _ONE_WORD.split()),
+)
+_INNODB = "innodb"
+
+
+def is_option(cursor: Cursor) -> bool:
+    """Return whether the next tokens are a table option."""
+    return any(cursor.starts_with(*words) for words, _ in _HEADS)
+
+
+def read_options(cursor: Cursor) -> Iterator[Clause]:
+    """Read options until the end of the clause.
+
+    Raises:
+        Refusal: for an option that is not known, or an engine that is not InnoDB.
+    """
+    while not cursor.done:
+        start = cursor.at
+        name = _head(cursor)
+        cursor.take_symbol("=")
+        value = _value(cursor)
+        if name == "engine" and value[0].value.lower() != _INNODB:
+            raise other_engine(value[0].value)
+        yield Clause(
+            kind=ClauseKind.OPTION,
+            name=name,
+            body=normal_text(value),
+            text=text_of(cursor.sql, cursor.tokens[start : cursor.at]),
+        )
+
+
+def _head(cursor: Cursor) -> str:
+    for words, name in _HEADS:
+        if cursor.take(*words):
+            return name
+    raise unknown_clause(cursor)
+
+
+def _value(cursor: Cursor) -> tuple[Token, ...]:
+    """Read the value: one token, with a character set introducer in front of a string."""
+    start = cursor.at
+    if cursor.done:
+        raise unknown_clause(cursor)
+    introducer = cursor.keyword().startswith("_")
+    string_follows = any(token.kind == "string" for token in cursor.tokens[start + 1 : start + 2])
+    cursor.at += 2 if introducer and string_follows else 1
+    return cursor.tokens[start : cursor.at]
+
 
 Kind = ClauseKind
 _Reader: TypeAlias = Callable[[Cursor], Iterator[Clause]]
@@ -65,7 +219,7 @@ def _split_partitioning(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]
 
 def _read_clause(cursor: Cursor) -> Iterator[Clause]:
     if not cursor.starts_with(*_REBUILD_ALL):
-        refused.refuse_clause(cursor)
+        refuse_clause(cursor)
     for words, reader in _READERS:
         if cursor.take(*words):
             yield from reader(cursor)
@@ -73,7 +227,7 @@ def _read_clause(cursor: Cursor) -> Iterator[Clause]:
     if is_option(cursor):
         yield from read_options(cursor)
         return
-    raise refused.unknown_clause(cursor)
+    raise unknown_clause(cursor)
 
 
 def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = "") -> Clause:
@@ -103,7 +257,7 @@ def _add(cursor: Cursor) -> Iterator[Clause]:
         return
     inner = cursor.rest()
     if not inner[-1].is_symbol(")"):
-        raise refused.unknown_clause(cursor)
+        raise unknown_clause(cursor)
     for element in split_at(inner[1:-1], ","):
         part = Cursor(cursor.sql, element)
         constraint = _constraint(part)
@@ -116,7 +270,7 @@ def _constraint(cursor: Cursor) -> Clause | None:
     if cursor.take("CONSTRAINT") and cursor.keyword() not in _CONSTRAINT_HEADS:
         symbol = cursor.name("the constraint's name")
     if cursor.take("FOREIGN", "KEY"):
-        raise refused.foreign_key(cursor)
+        raise foreign_key(cursor)
     if cursor.take("CHECK"):
         return _clause(cursor, Kind.ADD_CHECK, symbol)
     if cursor.take("PRIMARY", "KEY"):
@@ -129,7 +283,7 @@ def _constraint(cursor: Cursor) -> Clause | None:
         clause = _clause(cursor, Kind.ADD_INDEX, _index_name(cursor))
         return replace(clause, body=f"{kind.lower()} {clause.body}".strip())
     if symbol:
-        raise refused.unknown_clause(cursor)
+        raise unknown_clause(cursor)
     return None
 
 
@@ -150,7 +304,7 @@ def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> 
         )
     clause = _clause(cursor, kind, name, new_name)
     if any(token.upper == "REFERENCES" for _, token in outside_parentheses(cursor.tokens)):
-        raise refused.foreign_key(cursor)
+        raise foreign_key(cursor)
     return clause
 
 
@@ -186,7 +340,7 @@ def _drop(cursor: Cursor) -> Iterator[Clause]:
 def _ended(cursor: Cursor, clause: Clause) -> Clause:
     """Refuse words after the end of a clause."""
     if clause.body:
-        raise refused.unknown_clause(cursor)
+        raise unknown_clause(cursor)
     return clause
 
 
@@ -212,10 +366,10 @@ def _rename(cursor: Cursor) -> Iterator[Clause]:
     elif cursor.take_any("INDEX", "KEY"):
         kind, what = Kind.RENAME_INDEX, "the index's name"
     else:
-        raise refused.table_rename(cursor)
+        raise table_rename(cursor)
     old = cursor.name(what)
     if not cursor.take("TO"):
-        raise refused.unknown_clause(cursor)
+        raise unknown_clause(cursor)
     yield _ended(cursor, _clause(cursor, kind, old, cursor.name(what)))
 
 
@@ -235,7 +389,7 @@ def _bare(kind: ClauseKind, body: str = "") -> _Reader:
 
 def _convert(cursor: Cursor) -> Iterator[Clause]:
     if not (cursor.take("CHARACTER", "SET") or cursor.take_any("CHARSET")):
-        raise refused.unknown_clause(cursor)
+        raise unknown_clause(cursor)
     yield _clause(cursor, Kind.CONVERT)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.events.batch import TableEnded
-from spirit_py.events.checksum import ChecksumDone
-from spirit_py.events.copy import CheckpointWritten
+from spirit_py.events.commands import TableEnded
+from spirit_py.events.copy import CheckpointWritten, ChecksumDone
 from spirit_py.events.run import (
     AlgorithmChosen,
     PhaseEntered,
@@ -21,8 +20,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import SwapDone
 from spirit_py.progress import figures_of
-from spirit_py.status.running_totals import Growth
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
+from spirit_py.status.snapshot import BatchStatus, Growth, MigrationStatus, RunTotals
 from spirit_py.status.timeline import Noted, Timeline
 
 if TYPE_CHECKING:

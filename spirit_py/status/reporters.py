@@ -1,18 +1,56 @@
-"""Several reporters behind one: each is shown everything, and none disturbs another."""
+"""Several reporters behind one: none disturbs another, and a failed one is switched off (R16)."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from spirit_py.events.run import RunEnded
-from spirit_py.status.safe_reporter import SafeReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Event, Gate
+    from spirit_py.records import RecordOptions
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+
+
+class SafeReporter:
+    """Passes everything on to a reporter until it first fails.
+
+    A closed terminal, a full disk or a pipe without a reader must not end a migration of days, nor
+    turn a finished swap into a failure.
+    """
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._silent = False
+
+    def start(self) -> None:
+        """Begin to show."""
+        self._pass_on(self._reporter.start)
+
+    def event(self, event: Event) -> None:
+        """Show one thing that happened."""
+        self._pass_on(self._reporter.event, event)
+
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Show a snapshot."""
+        self._pass_on(self._reporter.progress, snapshot)
+
+    def stop(self) -> None:
+        """End the display, also after a failure."""
+        silent, self._silent = self._silent, False
+        self._pass_on(self._reporter.stop)
+        self._silent = self._silent or silent
+
+    def _pass_on(self, show: Callable[..., None], *arguments: object) -> None:
+        if not self._silent:
+            try:
+                show(*arguments)
+            except Exception:
+                self._silent = True
 
 
 class Reporters:
@@ -53,3 +91,24 @@ class Reporters:
         """End in the reverse order, so that what shows the end of the others comes last."""
         for one in reversed(self._all):
             one.stop()
+
+
+def recorders(records: RecordOptions, announce: Callable[[Event], None]) -> Iterator[Reporter]:
+    """Return what is asked for; what is not asked for is not imported either.
+
+    Args:
+        announce: shows where the metrics are, once they are answered.
+
+    Raises:
+        UsageFault: metrics are asked for, and their address is in use.
+    """
+    if records.report_html is not None:
+        from spirit_py.status.html.page import PageReporter
+
+        yield PageReporter(records.report_html, clock=time.monotonic)
+    if records.metrics_listen is not None or records.metrics_file is not None:
+        from spirit_py.status.metrics.server import MetricsReporter
+
+        yield MetricsReporter(
+            listen=records.metrics_listen, file=records.metrics_file, announce=announce
+        )

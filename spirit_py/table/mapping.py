@@ -14,10 +14,9 @@ from spirit_py.table.conversions import (
     narrowed,
     values_stay_apart,
 )
-from spirit_py.table.expressions import evaluated_expressions
+from spirit_py.table.expressions import evaluated_expressions, instant_text, reads_time
 from spirit_py.table.keys import TEMPORALS
 from spirit_py.table.row_key import Lookup
-from spirit_py.table.time_zone import instant_text, reads_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,7 +90,7 @@ class TableMapping:
             those over columns that are merely narrowed.
         time_zone: the server's time zone, when the values that a write evaluates depend on it: the
             conversion of a TIMESTAMP to or from another type, or an expression of the new table
-            (:mod:`spirit_py.table.time_zone`). Every statement that writes the new table runs in
+            (:mod:`spirit_py.table.expressions`). Every statement that writes the new table runs in
             it, deletes too, which look for the entries of indexes. Empty otherwise.
         computed: stored generated columns that must be the same in both tables; never written
             (:mod:`spirit_py.table.computed`).
@@ -100,7 +99,7 @@ class TableMapping:
             constants``.
         kept: columns of the target that no write may change in existing rows. Then rows are
             written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key must be the target's
-            only unique one (:mod:`spirit_py.table.reverse`).
+            only unique one (:mod:`spirit_py.table.build`).
     """
 
     source: TableSchema

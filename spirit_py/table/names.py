@@ -1,4 +1,4 @@
-"""Names of the auxiliary tables and locks of a migration (pure).
+"""Names of the auxiliary tables and locks of a migration, and those that its swap exchanges (pure).
 
 MySQL does not truncate names: an identifier above 64 characters is an error (manual 11.2.1). Two
 long source names with the same first characters must not get the same auxiliary name. So a long
@@ -10,6 +10,13 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spirit_py.table.mapping import TableMapping
+
+Name = tuple[str, str]
+"""Schema and name of a table, as the server keeps it."""
 
 MAX_IDENTIFIER = 64
 _DIGEST = 10
@@ -96,3 +103,33 @@ def lock_name(purpose: str, *parts: object) -> str:
     """
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
     return f"spirit-py:{purpose}:{digest}"[:MAX_IDENTIFIER]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap:
+    """One table to swap: ``table`` becomes ``old``, ``new`` becomes ``table``."""
+
+    schema: str
+    table: str
+    new: str
+    old: str
+
+    @classmethod
+    def of(cls, mapping: TableMapping, old: str = "") -> Swap:
+        """Return the swap that puts the target in the source's place.
+
+        Args:
+            old: what the source is called then; by default the name of a migration's old table.
+        """
+        source = mapping.source
+        return cls(
+            schema=source.schema,
+            table=source.name,
+            new=mapping.target.name,
+            old=old or AuxiliaryNames.of(source.name).old,
+        )
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Schema and name of the table."""
+        return self.schema, self.table

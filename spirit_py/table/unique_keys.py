@@ -1,13 +1,20 @@
-"""Which unique keys of the new table the source already guarantees (R11, pure)."""
+"""The key that tells rows apart, and which unique keys the source guarantees (R11, pure).
+
+:mod:`spirit_py.table.row_key` has the rule.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
 from spirit_py.table.computed import Alike
-from spirit_py.table.conversions import equality_kept, is_text, values_stay_apart
+from spirit_py.table.conversions import equality_kept, is_text, key_usable, values_stay_apart
+from spirit_py.table.keys import comparable
+from spirit_py.table.row_key import finder, holds_once, replaces, shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,3 +112,96 @@ def _same_or_finer(
 def _covers(new: int | None, old: int | None) -> bool:
     """Return whether a prefix (None: the whole column) is at least as long as the old one."""
     return new is None or (old is not None and new >= old)
+
+
+NO_KEY_HINT: Final = (
+    "add a PRIMARY KEY, or a UNIQUE key over NOT NULL columns that the ALTER leaves in place,"
+    " in a migration of its own before"
+)
+_KEEP_HINT: Final = (
+    "keep the key in this ALTER as a UNIQUE key, or its first column as the beginning of a new"
+    " unique key; the server drops an index that is not needed in place afterwards"
+)
+
+
+def choose_key(
+    source: TableSchema,
+    target: TableSchema,
+    pairs: Sequence[ColumnPair],
+    *,
+    nullable: bool = False,
+) -> tuple[Index, tuple[str, ...]]:
+    """Choose the index that identifies a row in both tables, and its new column names.
+
+    Args:
+        pairs: columns that are carried over, and stored generated ones that are the same in both.
+        nullable: where no key over NOT NULL columns serves, one with nullable columns may.
+
+    Preferred in this order: keys that are a unique index of the new table too, keys by which rows
+    are found where no row of another key is, keys whose order does not change, PRIMARY (its order
+    is that of the rows on disk), comparable keys, short keys.
+
+    Raises:
+        Refusal: when there is none, with what speaks against each key.
+    """
+    by_old = {pair.old.name.lower(): pair for pair in pairs}
+    keys = [source.not_null_unique_indexes()]
+    if nullable:
+        keys.append(source.nullable_unique_indexes())
+    refused: dict[str, str] = {}
+    for indexes in keys:
+        usable = [index for index in indexes if index.visible]
+        refused |= {index.name: _why_not(target, index, by_old) for index in usable}
+        if candidates := [index for index in usable if not refused[index.name]]:
+            break
+    else:
+        raise Refusal(
+            f"no key identifies the rows of {source.name} before and after the ALTER",
+            hint=_KEEP_HINT if refused else NO_KEY_HINT,
+            details=tuple(f"key {name}: {why}" for name, why in refused.items()),
+            error_code=ErrorCode.NO_USABLE_KEY,
+        )
+
+    def rank(index: Index) -> tuple[bool, bool, bool, bool, bool, int]:
+        columns = tuple(source.column(name) for name in index.columns)
+        names = _new_names(index, by_old)
+        kept = all(equality_kept(c, by_old[c.name.lower()].new) for c in columns)
+        return (
+            not shared(target, names),
+            replaces(target, names),
+            not kept,
+            index.name != "PRIMARY",
+            not comparable(columns),
+            len(columns),
+        )
+
+    chosen = min(candidates, key=rank)
+    return chosen, _new_names(chosen, by_old)
+
+
+def _new_names(index: Index, by_old: Mapping[str, ColumnPair]) -> tuple[str, ...]:
+    return tuple(by_old[name.lower()].new.name for name in index.columns)
+
+
+def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]) -> str:
+    """Return why a key of the source does not serve; empty where it does."""
+    for name in index.columns:
+        pair = by_old.get(name.lower())
+        if pair is None:
+            return f"the new table has no column {name}, or computes it otherwise in some session"
+        if not key_usable(pair.old, pair.new):
+            return f"{name} is converted from {pair.old.column_type} to {pair.new.column_type}"
+    names = _new_names(index, by_old)
+    if shared(target, names):
+        return ""
+    for pair in (by_old[name.lower()] for name in index.columns):
+        if not equality_kept(pair.old, pair.new):
+            return f"{pair.old.name} compares differently in the new table, whose keys are others"
+    if finder(target, names) is None:
+        return (
+            f"no index of the new table begins with a column of it ({', '.join(names)}): each"
+            " change would read the whole table"
+        )
+    if not holds_once(target, names, [pair.new.name for pair in by_old.values()]):
+        return "the new table has no unique key: a row that is written twice would be there twice"
+    return ""

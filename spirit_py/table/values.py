@@ -11,7 +11,7 @@ Measured on MySQL 9.7.4 for predicates over an index whose first part is the col
 
 - ENUM and SET: ``k = 'm'``, ``k = 2`` and ``k IN (3, 4)`` use the index; ``k > 2`` and
   ``k > 'm'`` do not (a full scan), and ``k > 'm'`` does not follow the index order either.
-  Bounds carry the number, and :mod:`spirit_py.chunk.predicate` lists numbers for a range.
+  Bounds carry the number, and :mod:`spirit_py.chunk.chunk` lists numbers for a range.
 - ENUM and SET in a row constructor: ``(k, n) IN ((2, 5))`` finds nothing, without a warning;
   ``(k, n) IN (('m', 5))`` is right and uses the index. Row keys therefore carry the text.
 - All other types: ``k > literal`` with the literals of this module uses the index, for zero

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.pace import Work
-from spirit_py.throttle.own_session import own_session
-from spirit_py.throttle.throttler import WRITES
+from spirit_py.throttle.throttler import WRITES, own_session
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:

@@ -3,26 +3,81 @@
 The *probe* is a commit of one row of our own, the heartbeat of the checkpoint table. It waits for
 the same lock of the binlog, the same disk and the same CPUs as the application's commits. Replicas
 receive it, too, with the server's time in it.
+
+Each migration of a batch times small commits before its copy and again every ten minutes
+(:mod:`spirit_py.throttle.adaptive`). Another copy beside it would count as the application's load,
+and everything measured later would look fast. So the others begin nothing for this second or two.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.mysql.facts import read_status
+from spirit_py.mysql.session import OWN_QUERIES
 from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive, Others
-from spirit_py.throttle.own_session import own_session
-from spirit_py.throttle.throttler import ALL_WORK
-from spirit_py.throttle.traffic import Traffic, read_traffic
+from spirit_py.throttle.throttler import ALL_WORK, own_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock
+    from spirit_py.contracts import Clock, SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.throttle.settings import LiveSettings
+
+#: What writes and is none of our statements: rows are copied, applied and repaired with REPLACE.
+_WRITES: Final = (
+    "Com_insert",
+    "Com_insert_select",
+    "Com_update",
+    "Com_update_multi",
+    "Com_delete_multi",
+    "Com_load",
+)
+_READS: Final = "Com_select"
+_RUNNING: Final = "Threads_running"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Counters of the server at one moment, since its start.
+
+    Attributes:
+        writes: statements that write and cannot be ours.
+        reads: queries of all sessions.
+        running: sessions that execute something now.
+        own: queries of this process, before and after the counters were read.
+    """
+
+    writes: float
+    reads: float
+    running: float
+    own: tuple[int, int]
+
+    def others_since(self, before: Traffic) -> tuple[float, float]:
+        """Return the writes and the reads that were others' since an earlier moment.
+
+        A query of this process that is counted at one end alone is taken for one of its own.
+        """
+        own = self.own[1] - before.own[0]
+        return self.writes - before.writes, max(0.0, self.reads - before.reads - own)
+
+
+def read_traffic(session: SqlSession) -> Traffic:
+    """Read the counters."""
+    own_before = OWN_QUERIES.number
+    found = read_status(session, (*_WRITES, _READS, _RUNNING))
+    return Traffic(
+        writes=sum(found.get(name.lower(), 0.0) for name in _WRITES),
+        reads=found.get(_READS.lower(), 0.0),
+        running=found.get(_RUNNING.lower(), 0.0),
+        own=(own_before, OWN_QUERIES.number),
+    )
+
 
 #: Probes while somebody is to be spared, and otherwise: as a heartbeat for replicas.
 _PROBE_SECONDS: Final = 0.1
@@ -134,3 +189,47 @@ class CommitLatency:
     def close(self) -> None:
         """Close the session."""
         self._session.close()
+
+
+class Measures:
+    """The paces of all migrations that run side by side. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._paces: tuple[Adaptive, ...] = ()
+
+    def join(self, pace: Adaptive) -> OthersMeasure:
+        """Add the pace of a migration; return what holds it back while another one measures."""
+        self._paces = (*self._paces, pace)
+        return OthersMeasure(self, pace)
+
+    def leave(self, pace: Adaptive) -> None:
+        """Remove the pace of a migration that has ended; safe to call again."""
+        self._paces = tuple(one for one in self._paces if one is not pace)
+
+    def measuring(self, but: Adaptive) -> bool:
+        """Return whether another one than this measures now."""
+        return any(one.measuring for one in self._paces if one is not but)
+
+
+class OthersMeasure:
+    """Holds a migration back while another one beside it times commits."""
+
+    name: Final = "other measure"
+    holds: Final = ALL_WORK
+    every: Final = 0
+
+    def __init__(self, measures: Measures, pace: Adaptive) -> None:
+        self._measures = measures
+        self._pace = pace
+        # What the others have begun ends before the commits count.
+        pace.settles = True
+
+    def look(self) -> str:
+        """Return what is waited for."""
+        if self._measures.measuring(self._pace):
+            return "the measure of commits for another table of the batch"
+        return ""
+
+    def close(self) -> None:
+        """End it: the other migrations are no longer held back."""
+        self._measures.leave(self._pace)

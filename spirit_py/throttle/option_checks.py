@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.mysql.local_disk import written_folders
+from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.replication import known_replicas
+from spirit_py.throttle.asked import QueryThrottler
 from spirit_py.throttle.lag.replica import NO_REPLICA
-from spirit_py.throttle.lag.replicas import Replicas, address_of, unnamed
-from spirit_py.throttle.lag.throttler import NAME, NAME_OR_PROVE, NO_ADDRESS, UNPROVED
-from spirit_py.throttle.query import QueryThrottler
+from spirit_py.throttle.lag.throttler import (
+    NAME,
+    NAME_OR_PROVE,
+    NO_ADDRESS,
+    UNPROVED,
+    Replicas,
+    address_of,
+    unnamed,
+)
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:

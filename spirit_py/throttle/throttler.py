@@ -1,13 +1,28 @@
-"""The interface of one throttler."""
+"""The interface of one throttler, its session, and those that ask no server.
+
+Outside of every window nothing begins that others might notice: no chunk, no build of indexes, no
+comparison, no repair, and no swap. The change feed and the checkpoint go on.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from spirit_py.mysql.connect import connect
+from spirit_py.mysql.retry import RenewedSession
 from spirit_py.pace import Work
+from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
+    from datetime import datetime
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import FeedStatistics
+    from spirit_py.mysql.session import Session
+    from spirit_py.windows import Window
 
 WRITES: Final = frozenset({Work.COPY, Work.REPAIR, Work.INDEX})
 """Work that writes to the new table, and so to the binlog and the replicas."""
@@ -45,3 +60,93 @@ class Throttler(Protocol):
 
     def close(self) -> None:
         """Close its sessions; called once, after the last look, by the thread that looked."""
+
+
+class WindowThrottler:
+    """Waits until one of the windows is open.
+
+    Args:
+        now: returns the time, with a time zone.
+    """
+
+    name: Final = "times of the day"
+    holds: Final = ALL_WORK
+    every: Final = 0.0
+
+    def __init__(self, windows: Sequence[Window], *, now: Callable[[], datetime]) -> None:
+        self._windows = windows
+        self._now = now
+
+    def look(self) -> str:
+        """Return which window is waited for; no I/O."""
+        now = self._now()
+        if any(window.is_open(now) for window in self._windows):
+            return ""
+        wait = human_seconds(min(window.opens_in(now) for window in self._windows))
+        return f"the time of --allow {','.join(map(str, self._windows))}, in {wait}"
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Backlog:
+    """Holds the copy back while the change feed has no room for what it reads.
+
+    The copy adds to the binlog that the feed has to read, and the server keeps the binlog for a
+    limited time. So the application's changes go first.
+
+    Args:
+        statistics: returns the feed's figures, without I/O.
+    """
+
+    name: Final = "change feed"
+    holds: Final = frozenset({Work.COPY})
+    every: Final = 0.0
+
+    def __init__(self, statistics: Callable[[], FeedStatistics]) -> None:
+        self._statistics = statistics
+
+    def look(self) -> str:
+        """Return how many changes are to be applied first; empty while there is room."""
+        return backlog_reason(self._statistics())
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def backlog_reason(feed: FeedStatistics) -> str:
+    """Return why the copy waits for the change feed (R19); empty when it does not."""
+    if not feed.backpressure:
+        return ""
+    return (
+        f"the change feed, which has {feed.pending} changes to apply before it reads on: it goes"
+        " before the copy"
+    )
+
+
+_ANSWER_WITHIN: Final = 3
+
+
+def own_session(
+    connection: ConnectionOptions,
+    role: str,
+    *,
+    prepare: Callable[[Session], None] | None = None,
+    **more: Any,
+) -> RenewedSession:
+    """Return a session whose statements are answered within seconds, or fail.
+
+    Args:
+        prepare: called with every session that is opened.
+        more: further arguments of :func:`connect`.
+    """
+    opening = partial(
+        connect,
+        connection,
+        role=role,
+        read_timeout=_ANSWER_WITHIN,
+        lock_wait_timeout=_ANSWER_WITHIN,
+        innodb_lock_wait_timeout=_ANSWER_WITHIN,
+        **more,
+    )
+    return RenewedSession(opening, prepare=prepare)

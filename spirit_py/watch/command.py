@@ -18,17 +18,16 @@ from spirit_py.errors import (
     SpiritError,
     UsageFault,
 )
+from spirit_py.events.commands import WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.events.run import Warned
-from spirit_py.events.watch import WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
 from spirit_py.watch.follower import ONWARD, Follower
-from spirit_py.watch.formats import as_json, as_text
 from spirit_py.watch.output import Lines, OutputClosed, OutputStuck
-from spirit_py.watch.progress import Progress
-from spirit_py.watch.records import record
+from spirit_py.watch.records import as_json, as_text, record
+from spirit_py.watch.scope import Progress
 from spirit_py.watch.source import ScopeSource
 
 if TYPE_CHECKING:

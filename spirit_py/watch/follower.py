@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from spirit_py.binlog.xa import XaRows
     from spirit_py.contracts import Clock
     from spirit_py.watch.definitions import Definitions
-    from spirit_py.watch.progress import Progress
     from spirit_py.watch.records import Record
-    from spirit_py.watch.scope import Scope
+    from spirit_py.watch.scope import Progress, Scope
 
 ONWARD: Final = "follow from a later position, or from now, without --from"
 _XA_MEMORY: Final = 1 << 20

@@ -14,7 +14,7 @@ from spirit_py.errors import SpiritError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.watch.formats import Line
+    from spirit_py.watch.records import Line
 
 _FULL: Final = 1 << 16
 _LOOK_SECONDS: Final = 0.2

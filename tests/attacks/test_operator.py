@@ -12,7 +12,7 @@ import MySQLdb
 import pytest
 
 from spirit_py.checkpoint.codec import to_text
-from spirit_py.checkpoint.requests import Request
+from spirit_py.checkpoint.live import Request
 from tests.attacks.victim import run
 from tests.kits.held_command import assert_migrated
 

@@ -11,13 +11,13 @@ import pymysql
 import pytest
 
 from spirit_py import points
-from spirit_py.checkpoint.live_look import runs_seen
+from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.locks.look import LockRequest, find_in_front
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier_runs import end_earlier_sessions
-from spirit_py.mysql.run_label import run_label, token_of
+from spirit_py.mysql.kill import end_earlier_sessions
+from spirit_py.mysql.own_sessions import run_label, token_of
 from spirit_py.table.names import lock_name
 from tests.integration.test_status import DEAD
 from tests.kits.connection import account, make_account, options_of

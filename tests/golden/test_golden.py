@@ -14,7 +14,7 @@ from spirit_py.migration.control import listener
 from spirit_py.migration.reverse import keeper
 from spirit_py.migration.swap import deferral
 from spirit_py.spark import choice
-from spirit_py.status.metrics.catalogue import METRICS
+from spirit_py.status.metrics.collector import METRICS
 from spirit_py.throttle import adaptive
 from tests.golden.recordings import FOLDER, as_text, compare
 from tests.golden.runner import Runs

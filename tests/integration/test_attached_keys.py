@@ -12,8 +12,8 @@ from spirit_py.attached.record import AttachmentsNote
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.migration.swap.attachments import SwapAttachments, settle_left
+from spirit_py.mysql.processlist import FRESH_SECONDS
 from spirit_py.mysql.session import Session
-from spirit_py.mysql.transactions import FRESH_SECONDS
 from tests.kits.attached import Swapping, definitions, loose_ends, run_killed_after
 from tests.kits.background import BackgroundCall
 from tests.kits.cutover import PATIENT, ProvenCutover, SnapshotSource, lock_request

@@ -12,8 +12,7 @@ import pytest
 from spirit_py import points
 from spirit_py.batch import plan_batch, run_batch
 from spirit_py.batch.listing import batches, give_up_batch
-from spirit_py.batch.record import TableState
-from spirit_py.batch.store import BatchTable, marked_tables
+from spirit_py.batch.store import BatchTable, TableState, marked_tables
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import AdvisoryLock

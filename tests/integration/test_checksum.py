@@ -21,14 +21,12 @@ from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
 from spirit_py.checksum.worker import SnapshotReader
-from spirit_py.chunk.chunk import KeyBound
+from spirit_py.chunk.chunk import KeyBound, chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
-from spirit_py.chunk.predicate import chunk_predicate
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.locks.table import open_lock_session
-from spirit_py.locks.watch import LockWatch
+from spirit_py.locks.table import LockWatch, open_lock_session
 from tests.kits.checksum import Pair
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy

@@ -10,11 +10,9 @@ from itertools import cycle
 
 import pytest
 
-from spirit_py.chunk.chunk import walk_directions
-from spirit_py.chunk.chunker import OptimisticChunker, make_chunker
-from spirit_py.chunk.composite import CompositeChunker, forced_source
+from spirit_py.chunk.chunk import chunk_predicate, walk_directions
+from spirit_py.chunk.chunker import CompositeChunker, OptimisticChunker, forced_source, make_chunker
 from spirit_py.chunk.lanes import LaneChunker
-from spirit_py.chunk.predicate import chunk_predicate
 from tests.kits.tables import map_table, open_session
 
 # Rows of a helper table of numbers 0 to 999, from which keys are made.

@@ -16,7 +16,7 @@ from dataclasses import replace
 import pytest
 
 from spirit_py.checksum import query
-from spirit_py.compare.entry import compare
+from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import (
     ChecksumFailure,

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py.checkpoint.codec import to_text
+from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import RequestQueue
-from spirit_py.checkpoint.requests import Request
 from spirit_py.cli import main
 from spirit_py.errors import ServerFault
 from spirit_py.locks.named import take_named_lock

@@ -10,7 +10,7 @@ import pytest
 from spirit_py import points
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError
 from spirit_py.events.swap import CutoverDeferred
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.phases import Phase
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from spirit_py.compare.entry import compare
+from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import Refusal
 from spirit_py.migration import migrate
-from spirit_py.spark import choice, gateway, runtime
+from spirit_py.spark import choice, launch, runtime
 from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for, warnings_of
 from tests.kits.reporter import RecordingReporter
@@ -122,7 +122,7 @@ def test_without_a_spark_a_large_table_is_migrated_by_the_driver(
     """The operator gets the change, and a warning in display and report; nothing is left."""
     if "sleep" in start:
         # One that ends is not to be taken for one that hangs, however slow the machine is.
-        monkeypatch.setattr(gateway, "_START_SECONDS", 1.0)
+        monkeypatch.setattr(launch, "_START_SECONDS", 1.0)
     make_table(db)
     called = java(start)
     report = migrated(db)
@@ -151,7 +151,7 @@ def test_a_run_that_ends_as_instant_ends_its_jvm_at_once(db, engine, java, large
     began = time.monotonic()
     report = migrate(config, reporter=RecordingReporter())
     assert (report.algorithm, called.starts) == ("instant", 1)
-    assert time.monotonic() - began < gateway._START_SECONDS
+    assert time.monotonic() - began < launch._START_SECONDS
     assert scratch_left() == []
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from spirit_py.feed import partitions, weigher
+from spirit_py.feed import partitions
 from spirit_py.mysql.connect import connect
 from tests.kits.texts import LETTERS, like, text
 from tests.kits.waiting import until
@@ -119,7 +119,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make batches and partitions small, so that few rows fill many of them."""
     monkeypatch.setattr(partitions, "SPLIT_ROWS", 8)
     monkeypatch.setattr(partitions, "MERGE_ROWS", 2)
-    monkeypatch.setattr(weigher, "BATCH_ROWS", 23)
+    monkeypatch.setattr("spirit_py.feed.apply.BATCH_ROWS", 23)
 
 
 @pytest.mark.usefixtures("small")

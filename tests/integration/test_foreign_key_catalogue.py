@@ -8,7 +8,7 @@ import pytest
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.attached.foreign_keys.model import ForeignKey
-from spirit_py.attached.foreign_keys.moving import added, dropped
+from spirit_py.attached.sequence import added, dropped
 from spirit_py.mysql.connect import connect
 from tests.kits.connection import account
 from tests.kits.schema_tools import open_schema_tools

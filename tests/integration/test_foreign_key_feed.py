@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import MySQLdb
 import pytest
 
-from spirit_py.attached.foreign_keys.carryable import LOGGED_SINCE, cascades_unseen
+from spirit_py.attached.foreign_keys.rules import LOGGED_SINCE, cascades_unseen
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import read_facts, version_numbers
 from tests.kits.connection import options_of

@@ -11,7 +11,7 @@ import pytest
 
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration import shortcuts
 from spirit_py.phases import Phase
 from spirit_py.statement import alter_of

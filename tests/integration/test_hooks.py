@@ -16,7 +16,7 @@ from spirit_py.events.copy import CopyDone
 from spirit_py.events.event import untold
 from spirit_py.events.swap import CutoverDeferred, CutoverHeldBack, CutoverTryFailed, CutoverVetoed
 from spirit_py.hooks.hook import Hook
-from spirit_py.migration.control import client, command, listener
+from spirit_py.migration.control import command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.swap import veto
@@ -47,8 +47,7 @@ def soon(monkeypatch):
     monkeypatch.setattr(veto, "_FIRST_PAUSE", 0.05)
     monkeypatch.setattr(veto, "_LONGEST_PAUSE", 0.2)
     monkeypatch.setattr(listener, "_LOOK_SECONDS", 0.05)
-    for module in (client, command):
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(command, "LOOK_SECONDS", 0.05)
 
 
 def start(db, *more, alter=ALTER):

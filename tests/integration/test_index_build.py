@@ -16,7 +16,7 @@ from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.feed.subscription import TableSubscription
-from spirit_py.locks.policy import OLD_SECONDS
+from spirit_py.locks.blockers import OLD_SECONDS
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.deferred import DeferredIndexes

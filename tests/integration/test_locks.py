@@ -14,8 +14,8 @@ from spirit_py.locks.look import LockRequest, find_blockers, find_in_front
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder, take_named_lock
 from spirit_py.locks.table import TableLock
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.run_label import run_label
-from spirit_py.mysql.transactions import FRESH_SECONDS, open_transactions
+from spirit_py.mysql.own_sessions import run_label
+from spirit_py.mysql.processlist import FRESH_SECONDS, open_transactions
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
 from tests.kits.background import BackgroundCall

@@ -15,7 +15,7 @@ from spirit_py.binlog.position import GtidSet
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SpiritError
-from spirit_py.events.checksum import ChecksumDone
+from spirit_py.events.copy import ChecksumDone
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.kits.engine import ThreadEngine
 from tests.kits.reporter import RecordingReporter

@@ -8,7 +8,7 @@ from typing import Any
 import MySQLdb
 import pytest
 
-from spirit_py.applier import verdicts
+from spirit_py.applier import workers
 from spirit_py.checksum import staging as stager
 from spirit_py.copier.task import ChunkWriter, JoinCopy
 from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
@@ -84,7 +84,7 @@ def test_copy_and_feed_judge_alike(db, code):
     session: Any = SimpleNamespace(id=1)
     writer = ChunkWriter(JoinCopy(connection=connection_options(db), mapping=mapping), session)
     copied = writer._explained(chunk(1, None, None), 0, fault)
-    fed = verdicts.judge_fault(fault, mapping)
+    fed = workers.judge_fault(fault, mapping)
     assert isinstance(copied, ValueLost)
     assert isinstance(fed, ValueLost)
     assert stager._about_a_value(fault)

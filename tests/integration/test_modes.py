@@ -8,8 +8,8 @@ from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
-from spirit_py.mysql.modes import under_modes
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.resume import Interruption, assert_nothing_left, start
 from tests.kits.reverse import SwappedTable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from spirit_py.applier import keys as staged_keys
+from spirit_py.applier import ordered
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.contracts import RenderedRow
@@ -205,7 +205,7 @@ def test_a_narrowed_key_finds_its_rows_by_the_old_literal(
     mapping = map_table(db, f"MODIFY k {new} NOT NULL")
     assert rows_are_independent(mapping)
     assert not mapping.merging
-    assert not staged_keys.needed(mapping)
+    assert not ordered.needed(mapping)
     recorder = Recorder(db)
     numbers = {value: n for n, value in enumerate([*_parts(fitting), *_parts(unfit)])}
     for value, number in numbers.items():

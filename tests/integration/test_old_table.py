@@ -33,7 +33,7 @@ from tests.kits.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.old_table import OldTableRecord
+    from spirit_py.checkpoint.record import OldTableRecord
     from spirit_py.status.report import MigrationReport
 
 ALTER = "ADD COLUMN z INT NOT NULL DEFAULT 5"

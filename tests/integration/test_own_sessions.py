@@ -9,16 +9,16 @@ import pytest
 from spirit_py.errors import MigrationFailure
 from spirit_py.mysql import own_sessions
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.earlier_runs import earlier_sessions, end_earlier_sessions
+from spirit_py.mysql.kill import earlier_sessions, end_earlier_sessions
 from spirit_py.mysql.own_sessions import (
     claim,
     of_run,
     ours,
+    run_label,
     sessions_of_run,
     slot_holders,
     take_slot,
 )
-from spirit_py.mysql.run_label import run_label
 from tests.kits.connection import options_of
 from tests.kits.waiting import until
 

@@ -17,7 +17,7 @@ from mysql_words import version_number
 from spirit_py.cli import migrate as command
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan
-from spirit_py.preflight.metadata import why_not_metadata_only
+from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.preflight.preflight import prepare
 from tests.kits.cases import case_arguments
 from tests.oracle.case import load_all

@@ -18,7 +18,6 @@ from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.ownwrites import new_run
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.values import duplicates
-from spirit_py.preflight import scan
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.checks import disk_space, drop_of_old_table
 from spirit_py.preflight.checks import duplicates as duplicates_check
@@ -1015,7 +1014,7 @@ def test_a_search_that_takes_too_long_is_a_warning(db, desk, monkeypatch):
         " WHERE i < 900) SELECT i FROM n"
     )
     db.execute("INSERT INTO t (a) SELECT t.a FROM t, t AS u LIMIT 400000")
-    monkeypatch.setattr(scan, "SECONDS", 0.001)
+    monkeypatch.setattr("spirit_py.preflight.check.SECONDS", 0.001)
     _, warnings = desk.after("MODIFY a INT NOT NULL, MODIFY e ENUM('x')")
     assert len(warnings) == 2
     assert all("was not known" in warning.cause for warning in warnings)

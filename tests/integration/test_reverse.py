@@ -14,7 +14,7 @@ import pytest
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration import migrate
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations

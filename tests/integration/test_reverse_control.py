@@ -10,7 +10,7 @@ import pytest
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Aborted, Refusal
 from spirit_py.events.swap import CutoverHeldBack
-from spirit_py.migration.control import client, command, listener
+from spirit_py.migration.control import command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.control import RevertPace
@@ -32,8 +32,7 @@ def soon(monkeypatch):
     """Requests are looked for often, and figures written often."""
     for name in ("_LOOK_SECONDS", "_WRITE_SECONDS"):
         monkeypatch.setattr(listener, name, 0.05)
-    for module in (client, command):
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(command, "LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ import pytest
 
 import raw_events
 from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.codec.scalars import CODECS
 from spirit_py.binlog.codec.tablemap import parse_table_map
-from spirit_py.binlog.codec.text import CODECS
 from spirit_py.binlog.wire import PARTIAL_UPDATE_ROWS
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.mysql.tables.definition import read_table

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.config import FeedOptions
-from spirit_py.events.checksum import ChecksumDone, DoubtsCompared
+from spirit_py.events.copy import ChecksumDone, DoubtsCompared
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.feed import subscription
 from spirit_py.feed.doubts import DoubtfulKeys

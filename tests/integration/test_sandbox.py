@@ -8,8 +8,7 @@ import pytest
 
 from spirit_py.batch import plan_batch, store
 from spirit_py.batch.listing import batches
-from spirit_py.batch.record import BatchRecord, TableRecord, TableState
-from spirit_py.batch.store import BatchTable
+from spirit_py.batch.store import BatchRecord, BatchTable, TableRecord, TableState
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.errors import MigrationFailure, Refusal

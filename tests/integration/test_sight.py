@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.attached.foreign_keys.survey import concerned
+from spirit_py.attached.foreign_keys.catalogue import concerned
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.swap import attachments

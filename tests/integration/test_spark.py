@@ -340,7 +340,7 @@ time.sleep(600)
 def test_a_jvm_that_is_killed_leaves_no_trace_on_the_terminal(script):
     """What ended the run is said by the run; Spark's own traces are for --verbose."""
     running = script("""
-from spirit_py.status.logs import to_terminal
+from spirit_py.status.plain import to_terminal
 to_terminal(verbose=False)
 engine = SparkEngine(SparkConfig(threads=2))
 engine.start()

@@ -17,7 +17,7 @@ from spirit_py.errors import MigrationFailure
 from spirit_py.locks.named import take_named_lock
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.run_label import run_label, token_of
+from spirit_py.mysql.own_sessions import run_label, token_of
 from spirit_py.table.names import lock_name
 from tests.kits.command import environment
 from tests.kits.connection import connection_options

@@ -10,12 +10,16 @@ import pytest
 
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.local_disk import written_folders
-from spirit_py.mysql.run_label import run_label
+from spirit_py.mysql.facts import written_folders
+from spirit_py.mysql.own_sessions import run_label
+from spirit_py.throttle.asked import QueryThrottler
 from spirit_py.throttle.disk import BinlogSpaceThrottler
-from spirit_py.throttle.global_lock import GlobalLockThrottler
-from spirit_py.throttle.innodb import CheckpointAgeThrottler, HistoryThrottler, redo_use
-from spirit_py.throttle.query import QueryThrottler
+from spirit_py.throttle.server import (
+    CheckpointAgeThrottler,
+    GlobalLockThrottler,
+    HistoryThrottler,
+    redo_use,
+)
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import account, connection_options
 from tests.kits.reporter import lines_to
@@ -173,5 +177,5 @@ def test_the_disk_of_a_server_on_another_machine_is_not_taken_for_this_one(db, m
             return
         assert found
         assert all(folder.is_dir() for folder in found)
-        monkeypatch.setattr("spirit_py.mysql.local_disk.data_folder", lambda *_: None)
+        monkeypatch.setattr("spirit_py.mysql.facts.data_folder", lambda *_: None)
         assert written_folders(session) == ()

@@ -16,7 +16,7 @@ from spirit_py import points
 from spirit_py.errors import Aborted, CriticalLoad, Refusal
 from spirit_py.migration.control.command import control
 from spirit_py.plan import make_plan
-from spirit_py.throttle.global_lock import GlobalLockThrottler
+from spirit_py.throttle.server import GlobalLockThrottler
 from spirit_py.windows import Window, parse_windows
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options

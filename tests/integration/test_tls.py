@@ -12,7 +12,7 @@ from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.position import FilePlace
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect, connect_first
-from spirit_py.mysql.tls import pins
+from spirit_py.mysql.tls import driver
 from spirit_py.mysql.tls.modes import attempts
 from spirit_py.throttle.lag.replica import options_of_replica
 from tests.fixtures.feed import fill
@@ -199,13 +199,13 @@ def test_only_the_certificate_that_was_checked_is_accepted(db, tls, authority, r
     tls.show(right, authority)
     options = verifying(db, "VERIFY_IDENTITY", authority.file)
     way = attempts(options)[0]
-    checked = pins.shown_certificate(options, way)
+    checked = driver.shown_certificate(options, way)
     tls.show(elsewhere, authority)
     with pytest.raises(ServerFault, match="not valid for"):
         connect(options, role="test")
     with pytest.MonkeyPatch.context() as patch:
         # Whoever stands between shows the right one whenever Python asks.
-        patch.setattr(pins, "_shown", lambda *_: checked)
+        patch.setattr(driver, "_shown", lambda *_: checked)
         with pytest.raises(Refusal, match="another certificate on each connection"):
             connect_first(options, role="test")
 

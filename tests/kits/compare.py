@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.compare.entry import compare
+from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import DifferencesFound
 from tests.kits.connection import connection_options

@@ -14,7 +14,7 @@ import MySQLdb
 from spirit_py.contracts import FeedStatistics, SqlSession
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverPlan, CutoverResult
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import Swap
 from tests.kits.connection import connection_options
 from tests.kits.locking import blind
 from tests.kits.tables import tables

@@ -9,7 +9,7 @@ from spirit_py.spark.driver import DriverEngine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.spark.outcome import Outcome
+    from spirit_py.spark.member import Outcome
 
 
 class SharedEngine:

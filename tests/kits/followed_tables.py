@@ -16,7 +16,7 @@ from spirit_py.mysql.tables.new_table import create_new_table
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.statement.parse import alter_of
 from spirit_py.table.build import build_mapping
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import Swap
 from tests.kits.connection import connection_options
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from spirit_py.cutover.plan import CutoverLimits
-from spirit_py.locks.policy import KillPolicy, LockPolicy
+from spirit_py.locks.blockers import KillPolicy, LockPolicy
 
 #: With this age as the limit nobody counts as old: the lock is requested whoever is in front.
 BLIND = float("inf")

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spirit_py.binlog.codec.images import RowChange
+from spirit_py.binlog.codec.rows import RowChange
 from spirit_py.binlog.events import Began, Committed, Place, RowsChanged
 from spirit_py.contracts import Origin, RenderedRow, Retention
 from spirit_py.errors import PositionNotFound

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
+from spirit_py.checkpoint.live import REVERT, SKIP_DROP
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
 from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
-from spirit_py.checkpoint.requests import REVERT, SKIP_DROP
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, SessionModes
@@ -45,8 +45,8 @@ from tests.kits.waiting import DEADLINE, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.checkpoint.live import Request
     from spirit_py.checkpoint.queue import Asked
-    from spirit_py.checkpoint.requests import Request
     from spirit_py.mysql.session import Session
 
 _DEADLOCK = 1213

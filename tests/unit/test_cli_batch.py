@@ -12,8 +12,8 @@ from spirit_py import batch
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
-from spirit_py.cli import batch as command
 from spirit_py.cli import main
+from spirit_py.cli import migrate as command
 from spirit_py.records import RecordOptions
 
 BASE = ("migrate", "--user", "u")

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from error_index import INDEX, index
-from spirit_py.checkpoint.requests import Answer
+from spirit_py.checkpoint.live import Answer
 from spirit_py.cli import main
 from spirit_py.cli.explain import PHASES, read_page
 from spirit_py.cli.outcome import more_about

@@ -14,7 +14,7 @@ import pytest
 from spirit_py.events.copy import ThrottleEnded
 from spirit_py.events.event import Event, aside, event, teller
 from spirit_py.events.run import ProgressMade
-from spirit_py.status.event_lines import json_line, text_line
+from spirit_py.status.plain import json_line, text_line
 from spirit_py.status.snapshot import MigrationStatus
 from tests.kits.events import declared, kinds, undeclared
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from spirit_py.errors import UsageFault
-from spirit_py.throttle.windows import WindowThrottler
+from spirit_py.throttle.throttler import WindowThrottler
 from spirit_py.windows import Window, parse_windows
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)

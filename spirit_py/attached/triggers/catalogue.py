@@ -1,4 +1,4 @@
-"""Reads triggers without losing a byte.
+"""Read triggers without losing a byte, and try whether the new table can have them (R24).
 
 ``information_schema`` shows a body in Unicode, where binary literals are not exact. ``SHOW CREATE
 TRIGGER`` with ``character_set_results=binary`` returns the bytes of the client that created it
@@ -7,18 +7,33 @@ TRIGGER`` with ``character_set_results=binary`` returns the bytes of the client 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.attached.triggers.model import BYTES, Listed, Placed, Spellings, Trigger
+from spirit_py.attached.triggers.model import (
+    BYTES,
+    Listed,
+    Placed,
+    Spellings,
+    Trigger,
+    TriggerMove,
+    mentions,
+    moves_of,
+)
+from spirit_py.attached.triggers.statements import OWN_SETTINGS, create, gate, withdrawn
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.errors import ServerFault
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.names import Swap
 
 _TRIGGERS: Final = """
 SELECT TRIGGER_NAME, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER, DEFINER, SQL_MODE,
@@ -179,3 +194,113 @@ def _spelled(session: SqlSession, charset: str, name: str) -> str | None:
         f"SELECT CAST({converted} AS BINARY), CONVERT({converted} USING utf8mb4)"
     )[0]
     return bytes(spelled).decode(BYTES) if back == name else None
+
+
+RECREATE = "drop the trigger, and create it for the changed table in the moment of your choice"
+
+
+def trigger_moves(
+    session: SqlSession, swaps: Iterable[Swap], token: str
+) -> tuple[TriggerMove, ...]:
+    """Return the moves of the triggers of all tables that are swapped out.
+
+    Args:
+        token: as of :func:`~spirit_py.attached.triggers.model.moves_of`.
+
+    Raises:
+        SpiritError: there are triggers of another session on a table that is swapped in, or one
+            cannot be written down again.
+    """
+    found: list[Trigger] = []
+    for swap in swaps:
+        if strange := read_places(session, [(swap.schema, swap.new)]):
+            raise MigrationFailure(
+                f"trigger {strange[0].name} is on {swap.schema}.{swap.new}, not by this program",
+                hint=f"drop the triggers of {swap.new}, then run the same command again",
+                error_code=ErrorCode.TRIGGER_NOT_KEPT,
+            )
+        found += read_triggers(session, *swap.name, also=(swap.new, swap.old))
+    return moves_of(tuple(found), token)
+
+
+def keepable(
+    moves: Iterable[TriggerMove], changed: Callable[[tuple[str, str]], Mapping[str, str]]
+) -> None:
+    """Require that no body names a column that the swap takes away.
+
+    Args:
+        changed: returns, for schema and name of a table, what
+            :func:`~spirit_py.attached.triggers.model.changed_names` does.
+
+    Raises:
+        MigrationFailure: with each place.
+    """
+    places = [
+        str(mention)
+        for move in moves
+        for mention in mentions(move.trigger, changed((move.trigger.schema, move.trigger.table)))
+    ]
+    if places:
+        raise MigrationFailure(
+            "a trigger that was created meanwhile cannot be kept",
+            hint=RECREATE,
+            details=tuple(places),
+            error_code=ErrorCode.TRIGGER_NOT_KEPT,
+        )
+
+
+_BINLOG_UNTRUSTED: Final = 1419
+
+
+def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
+    """Create a trigger under its temporary name, as it is and behind its gate; drop it each time.
+
+    Raises:
+        Refusal: the server refuses it, or makes another one of it.
+        ServerFault: of the server or the connection.
+    """
+    trigger = move.trigger
+    for gated in ("", gate(move.note)):
+        statements = create(trigger, name=move.temporary, table=swap.new, gated=gated)
+        _, fault = session.execute_packet(statements)
+        session.execute(OWN_SETTINGS)
+        if fault is not None:
+            raise _refused(trigger, fault)
+        (made,) = read_triggers(session, swap.schema, swap.new)
+        if not gated and made.essence != trigger.essence:
+            raise _differing(trigger, made)
+        session.execute(f"DROP TRIGGER {quote_table(swap.schema, move.temporary)}")
+
+
+def withdraw(session: Session, moves: Iterable[TriggerMove], swap: Swap) -> None:
+    """Drop what is left of the trial on the new table."""
+    there = read_places(session, [(swap.schema, swap.new)])
+    for statement in withdrawn([move.note for move in moves], there):
+        session.execute_packet([statement])
+
+
+def _refused(trigger: Trigger, fault: ServerFault) -> Exception:
+    if disposition(fault) is not Disposition.FATAL:
+        return fault
+    hint = "drop the trigger, or create it anew in a way that this server accepts"
+    if fault.code == ACCESS_NEEDS_PRIVILEGE:
+        hint = f"grant the account what the server names, for the definer {trigger.user}"
+    elif fault.code == _BINLOG_UNTRUSTED:
+        hint = "SET GLOBAL log_bin_trust_function_creators = 1"
+    return Refusal(
+        f"{trigger.label} of {trigger.schema}.{trigger.table} cannot be created again:"
+        f" {fault.text} (error {fault.code})",
+        hint=hint,
+        error_code=ErrorCode.TRIGGER_NOT_KEPT,
+    )
+
+
+def _differing(trigger: Trigger, made: Trigger) -> Refusal:
+    alike = replace(made, name=trigger.name, table=trigger.table, order=trigger.order)
+    differ = [name for name, value in vars(alike).items() if value != getattr(trigger, name)]
+    return Refusal(
+        f"{trigger.label} of {trigger.schema}.{trigger.table} would not be the same when it is"
+        f" created again: {', '.join(differ)} would differ",
+        hint="drop the trigger, or create it anew on this server",
+        error_code=ErrorCode.TRIGGER_NOT_KEPT,
+    )

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.binlog.codec import jsonb
+from spirit_py.binlog.codec import jsonb, scalars
 from spirit_py.binlog.codec import tablemap as codes
-from spirit_py.binlog.codec import text as codec_text
-from spirit_py.binlog.codec.decimals import decimal_codec
+from spirit_py.binlog.codec.scalars import decimal_codec
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.table import temporal, values
 from spirit_py.table.schema import SPATIAL
@@ -252,7 +251,7 @@ def _float(column: Column, index: int) -> dict[str, Any]:
         "plain": f"plain{index}({{v}})",
         "helpers": {
             f"show{index}": values.float_literal,
-            f"plain{index}": codec_text.shortest_single if single else float,
+            f"plain{index}": scalars.shortest_single if single else float,
         },
     }
 
@@ -295,7 +294,7 @@ def _text(column: Column, index: int) -> dict[str, Any]:
         "prefix": _prefix(column),
         "literal": (f"{values.row_introducer(charset)}X'", "{v}.hex()", "'"),
         "plain": f"plain{index}({{v}})",
-        "helpers": {f"plain{index}": partial(codec_text.plain_text, charset=charset)},
+        "helpers": {f"plain{index}": partial(scalars.plain_text, charset=charset)},
     }
 
 
@@ -313,7 +312,7 @@ def _binary(column: Column, index: int) -> dict[str, Any]:
         "key": key,
         "literal": ("X'", shown, "'"),
         "plain": f"plain{index}({key})",
-        "helpers": {f"plain{index}": codec_text.plain_bytes},
+        "helpers": {f"plain{index}": scalars.plain_bytes},
     }
 
 

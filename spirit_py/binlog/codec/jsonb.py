@@ -26,7 +26,7 @@ import base64
 import struct
 from collections.abc import Callable
 
-from spirit_py.binlog.codec.decimals import decimal_codec
+from spirit_py.binlog.codec.scalars import decimal_codec
 from spirit_py.errors import UnreadableChange
 from spirit_py.sql import binary_literal
 from spirit_py.table import json_document as documents

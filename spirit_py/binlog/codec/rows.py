@@ -1,4 +1,4 @@
-"""Lossless, lazy decoding of row events (R9, R13, R14; pure).
+"""Row events and their images, decoded lazily and without loss (R9, R13, R14; pure).
 
 A :class:`RowCodec` is compiled once for a table map and the definition of its table. It cuts
 the body of a rows event into :class:`RowImage` objects, each a copy of its own bytes, and
@@ -15,26 +15,149 @@ from __future__ import annotations
 import struct
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.codec import definition as codec_source
 from spirit_py.binlog.codec import fields as codec_fields
-from spirit_py.binlog.codec.check import check_table_map
-from spirit_py.binlog.codec.images import RowChange, RowImage
+from spirit_py.binlog.codec.fields import expected_type, old_temporal
 from spirit_py.binlog.codec.tablemap import packed_integer
 from spirit_py.errors import HiddenChange, NullInKey, SchemaChanged, UnreadableChange
 from spirit_py.table import values
 from spirit_py.table.keys import comparable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.binlog.codec.definition import Nulls
-    from spirit_py.binlog.codec.images import Kind
     from spirit_py.binlog.codec.tablemap import TableMap
+    from spirit_py.contracts import RenderedRow
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column, TableSchema
+
+_SIGNED = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"}
+)
+
+
+def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
+    """Compare what a table map announces with the definition of the table.
+
+    Raises:
+        SchemaChanged: naming the first column that differs.
+        UnreadableChange: for a column in a format from before MySQL 5.6.4.
+    """
+    name = f"{schema.schema}.{schema.name}"
+    hint = "another session altered the table; start the migration again"
+    if len(table_map.columns) != len(schema.columns):
+        raise SchemaChanged(
+            f"{name} now has {len(table_map.columns)} columns instead of {len(schema.columns)}",
+            hint=hint,
+        )
+    for place, column in enumerate(schema.columns):
+        if old_temporal(table_map.columns[place]):
+            raise UnreadableChange(
+                f"{name}.{column.name} is stored in the temporal format from before MySQL 5.6.4",
+                hint="rebuild the table with ALTER TABLE ... FORCE first",
+            )
+        if _differs(table_map, place, column):
+            raise SchemaChanged(
+                f"column {column.name} of {name} is no longer {column.column_type}", hint=hint
+            )
+    known = (_signs(schema, _SIGNED), _signs(schema, _SIGNED | {"year"}))
+    if table_map.signedness is not None and table_map.signedness not in known:
+        raise SchemaChanged(f"a column of {name} is unsigned now, or no longer", hint=hint)
+
+
+def _differs(table_map: TableMap, place: int, column: Column) -> bool:
+    """Return whether the column in this place is another one than the definition says."""
+    return (
+        table_map.columns[place] not in expected_type(column)
+        or table_map.nullable[place] != column.nullable
+        or (bool(table_map.names) and table_map.names[place] != column.name)
+    )
+
+
+def _signs(schema: TableSchema, numeric: frozenset[str]) -> bytes:
+    """Return the signedness bits that a table map of this definition has."""
+    flags = [c.unsigned or c.data_type == "year" for c in schema.columns if c.data_type in numeric]
+    size = (len(flags) + 7) // 8
+    bits = sum(flag << (8 * size - 1 - place) for place, flag in enumerate(flags))
+    return bits.to_bytes(size, "big")
+
+
+Kind: TypeAlias = Literal["insert", "update", "delete"]
+#: Bytes of the objects around an image, measured on CPython 3.11 (64 bits).
+_OBJECT_BYTES: Final = 300
+
+
+class ImageDecoder(Protocol):
+    """The codec, as an image uses it; see :class:`spirit_py.binlog.codec.rows.RowCodec`."""
+
+    schema: TableSchema
+    key_names: frozenset[str]
+    bitmap_bytes: int
+
+    @property
+    def renderers(self) -> Mapping[bytes, Callable[[bytes], RenderedRow]]:
+        """The functions that render an image as SQL, by null bitmap."""
+
+    def values(self, data: bytes) -> dict[str, Any]:
+        """Decode an image's bytes into values that JSON can carry."""
+
+    def key_sql(self, key: tuple[Any, ...]) -> str:
+        """Render a key as ``(literal, ...)``."""
+
+
+class RowImage(NamedTuple):
+    """One image of a row, undecoded but for its key.
+
+    Attributes:
+        codec: decodes it.
+        key: the key's values; comparable as :mod:`spirit_py.table.keys` says, else exact
+            values that only tell whether an update changed the key.
+        data: null bitmap and column values.
+    """
+
+    codec: ImageDecoder
+    key: tuple[Any, ...]
+    data: bytes
+
+    @property
+    def key_sql(self) -> str:
+        """The key as ``(literal, ...)``, for ``DELETE ... WHERE (columns) IN (...)``."""
+        return self.codec.key_sql(self.key)
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that the image holds, the objects around it included."""
+        return len(self.data) + _OBJECT_BYTES
+
+    def render(self) -> RenderedRow:
+        """Render the mapping's old columns for SQL.
+
+        Raises:
+            UnreadableChange: a value has no literal; with row and column.
+        """
+        codec, data = self.codec, self.data
+        try:
+            return codec.renderers[data[: codec.bitmap_bytes]](data)
+        except UnreadableChange as error:
+            where = f"row {self.key_sql} of {codec.schema.schema}.{codec.schema.name}"
+            raise UnreadableChange(f"{where}, {error}", hint=error.hint) from error
+
+    def values(self) -> dict[str, Any]:
+        """Decode every column into a value that JSON can carry without loss."""
+        return self.codec.values(self.data)
+
+
+class RowChange(NamedTuple):
+    """One changed row: ``before`` of an update or delete, ``after`` of an insert or update."""
+
+    kind: Kind
+    before: RowImage | None
+    after: RowImage | None
+
 
 F = TypeVar("F")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py.binlog.codec import tablemap as codes
 from spirit_py.binlog.codec.fields import character_bytes
+from spirit_py.binlog.codec.scalars import CODECS
 from spirit_py.binlog.codec.tablemap import packed_integer
-from spirit_py.binlog.codec.text import CODECS
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 
 if TYPE_CHECKING:

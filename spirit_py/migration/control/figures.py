@@ -13,8 +13,8 @@ from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.events.copy import BinlogExpires
 from spirit_py.migration.control.settings import shown
 from spirit_py.migration.facts import BinlogReaches
-from spirit_py.mysql.managed import kept_seconds
-from spirit_py.mysql.run_label import token_of
+from spirit_py.mysql.endpoint import kept_seconds
+from spirit_py.mysql.own_sessions import token_of
 from spirit_py.phases import AFTER_SWAP
 from spirit_py.progress import MigrationProgress
 

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.checkpoint.live import DONE, Answer
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.requests import DONE, Answer
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault, SpiritError
-from spirit_py.events.control import ControlObeyed, ControlRefused
+from spirit_py.events.commands import ControlObeyed, ControlRefused
 from spirit_py.migration.control.figures import RunFigures
 from spirit_py.migration.control.orders import Orders
 from spirit_py.migration.control.subject import refused
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.mysql.faults import ABSENT_TABLE
-from spirit_py.mysql.renewed import RenewedSession
+from spirit_py.mysql.retry import RenewedSession
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.job import Job
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spirit_py.checkpoint.requests import DONE, WORKING, Answer
+from spirit_py.checkpoint.live import DONE, WORKING, Answer
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.events.event import Event
@@ -15,9 +15,8 @@ from spirit_py.events.event import Event
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.live import LiveFigures
+    from spirit_py.checkpoint.live import LiveFigures, Request
     from spirit_py.checkpoint.queue import Asked
-    from spirit_py.checkpoint.requests import Request
     from spirit_py.errors import SpiritError
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch

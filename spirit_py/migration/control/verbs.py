@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.checkpoint.requests import REVERT, SKIP_DROP
+from spirit_py.checkpoint.live import REVERT, SKIP_DROP
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
@@ -23,7 +23,7 @@ from spirit_py.migration.control.subject import (
     require_running,
 )
 from spirit_py.migration.facts import SwapPostponed
-from spirit_py.mysql.global_status import unknown_counters
+from spirit_py.mysql.facts import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
 from spirit_py.phases import AFTER_SWAP, Phase
@@ -33,12 +33,12 @@ from spirit_py.table.names import AuxiliaryNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from spirit_py.checkpoint.live import Request
     from spirit_py.checkpoint.queue import Asked
-    from spirit_py.checkpoint.requests import Request
     from spirit_py.migration.control.orders import Orders
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 
 class Verbs:

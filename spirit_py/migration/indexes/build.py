@@ -28,10 +28,10 @@ from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.copy import IndexesBuilt, IndexesRepeated
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.front import Front, named
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import take_from_lost_session
-from spirit_py.locks.policy import LockPolicy
 from spirit_py.locks.turns import LockTurns
 from spirit_py.migration.facts import IndexesTried, IndexesUnderWay
 from spirit_py.migration.indexes.deferred import build_lock
@@ -40,7 +40,7 @@ from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import retrying, waiting_for
-from spirit_py.mysql.sockets import CuttableSession
+from spirit_py.mysql.session import CuttableSession
 from spirit_py.mysql.tables.deferred_indexes import (
     add_sql,
     build_stage,

@@ -10,14 +10,14 @@ from spirit_py.checkpoint.proofs import renew_proofs, shape_here
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.errors import SchemaChanged
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.run_label import token_of
+from spirit_py.mysql.own_sessions import token_of
 from spirit_py.mysql.tables.deferred_indexes import drop_sql
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 _SHOWN: Final = 6
 

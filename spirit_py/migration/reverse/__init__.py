@@ -3,7 +3,7 @@
 After the RENAME the application writes to ``t``, which has the new definition; ``_t_old`` holds
 every row as it was at the swap. A change feed that begins at the place after the RENAME
 (:attr:`~spirit_py.cutover.plan.CutoverResult.after_rename`) applies to ``_t_old`` what is written
-to ``t``, through the reversed mapping (:mod:`spirit_py.table.reverse`). So nothing is copied, and
+to ``t``, through the reversed mapping (:mod:`spirit_py.table.build`). So nothing is copied, and
 ``_t_old`` can take the place of ``t`` again at any time: ``spirit-py revert`` drains the feed,
 compares all rows, and swaps ``t`` to ``_t_undone`` and ``_t_old`` to ``t`` under the cutover's lock
 and proof.

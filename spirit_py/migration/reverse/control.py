@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint import live
-from spirit_py.checkpoint.requests import REVERT
+from spirit_py.checkpoint.live import REVERT
 from spirit_py.errors import Aborted
 from spirit_py.migration.control.figures import live_figures
 from spirit_py.migration.control.listener import ControlListener, listen
@@ -32,15 +32,14 @@ from spirit_py.pace import Unhindered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.live import LiveFigures
+    from spirit_py.checkpoint.live import LiveFigures, Request
     from spirit_py.checkpoint.queue import Asked
-    from spirit_py.checkpoint.requests import Request
     from spirit_py.migration.job import Job
     from spirit_py.migration.reverse.keeper import Keeper
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.pace import Work
     from spirit_py.progress import MigrationProgress
+    from spirit_py.table.names import Name
 
 _REFUSED: Final = {
     SET: (

@@ -17,8 +17,8 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.tables.definition import read_shape, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
+from spirit_py.table.build import ReverseChanges, losses_of, reverse_mapping
 from spirit_py.table.names import AuxiliaryNames
-from spirit_py.table.reverse import ReverseChanges, losses_of, reverse_mapping
 
 if TYPE_CHECKING:
     import contextlib

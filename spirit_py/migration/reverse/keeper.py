@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
-from spirit_py.checkpoint.requests import FAILED
+from spirit_py.checkpoint.live import FAILED
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -36,7 +36,7 @@ from spirit_py.errors import (
     StatementWrite,
     ValueLost,
 )
-from spirit_py.events.reverse import (
+from spirit_py.events.swap import (
     ReverseBegun,
     ReverseEnded,
     RevertDone,
@@ -46,11 +46,10 @@ from spirit_py.events.reverse import (
 )
 from spirit_py.migration.control.subject import Conversation
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
-from spirit_py.migration.reverse.record import KeptRecord
-from spirit_py.migration.reverse.swap_back import SwapBack
+from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.migration.swap.swapped_out import drop_swapped_out
-from spirit_py.mysql.access import explain_access
+from spirit_py.mysql.grants import explain_access
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
 from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
-from spirit_py.events.reverse import ReverseEnded
+from spirit_py.events.swap import ReverseEnded
 from spirit_py.migration.facts import Reverted
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin

@@ -9,39 +9,39 @@ from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.live_look import runs_seen
+from spirit_py.checkpoint.examination import runs_seen
+from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.requests import REVERT, SKIP_DROP, Request
 from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
 from spirit_py.checkpoint.reverse_look import Where, find_reverse, old_tables, where_is
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
-from spirit_py.events.reverse import (
+from spirit_py.events.swap import (
     RevertAnswered,
     RevertRequested,
     RevertTablesFound,
     RevertTakenOver,
 )
 from spirit_py.locks.named import AdvisoryLock, named_lock_holder
-from spirit_py.migration.control.client import LOOK_SECONDS, follow_answer
+from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
 from spirit_py.migration.figures import feed_figures
 from spirit_py.migration.job import Job
 from spirit_py.migration.reverse.control import begin_revert_control
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.state import Wait
 from spirit_py.migration.swap.attachments import settle_left
-from spirit_py.mysql.earlier_runs import end_earlier_sessions
 from spirit_py.mysql.endpoint import require_one_server
+from spirit_py.mysql.evaluation import under_modes
 from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import read_grants
-from spirit_py.mysql.modes import under_modes
+from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun, told
-from spirit_py.status.safe_reporter import SafeReporter
+from spirit_py.status.reporters import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from spirit_py.config import RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.spark.gang import GangEngine
+    from spirit_py.table.names import Name
 
 _READ_SECONDS: Final = 30
 #: Within which the other process must begin to answer.

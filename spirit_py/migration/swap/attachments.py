@@ -12,14 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py import points
-from spirit_py.attached.foreign_keys.survey import concerned, concerned_now, moves
+from spirit_py.attached.foreign_keys.catalogue import concerned, concerned_now, moves
 from spirit_py.attached.implied_locks import Implied, implied_locks
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import renaming, sequence_of
 from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked, there
-from spirit_py.attached.triggers.catalogue import read_state
-from spirit_py.attached.triggers.survey import keepable, trigger_moves
-from spirit_py.attached.triggers.trial import require_same, withdraw
+from spirit_py.attached.triggers.catalogue import (
+    keepable,
+    read_state,
+    require_same,
+    trigger_moves,
+    withdraw,
+)
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
@@ -28,7 +32,7 @@ from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import AttachmentsLeft, CutoverLocksMore
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import require_sight
@@ -44,9 +48,8 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Tell
     from spirit_py.migration.job import Job
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.stop import StopSwitch
-    from spirit_py.table.swap import Swap
+    from spirit_py.table.names import Name, Swap
 
 _TOKEN_BYTES: Final = 4
 _ATTEMPTS: Final = 8

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.checkpoint.examination import old_table_of
-from spirit_py.checkpoint.old_table import OldTableRecord
 from spirit_py.checkpoint.proofs import proofs_here, proven
+from spirit_py.checkpoint.record import OldTableRecord
 from spirit_py.checkpoint.reverse import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 T = TypeVar("T")
 

@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.job import Job
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.names import Name
 
 #: A rebuild's numbers are there a moment before its statement is in the binlog.
 _LOGGED_WITHIN: Final = 5.0

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from spirit_py.attached.foreign_keys.after_alter import carried
-from spirit_py.attached.triggers.body import changed_names
+from spirit_py.attached.foreign_keys.model import carried
+from spirit_py.attached.triggers.model import changed_names
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.swap import SwapDone
-from spirit_py.locks.policy import LockPolicy
+from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.doubts import require_settled
 from spirit_py.migration.facts import Swapped
 from spirit_py.migration.histograms import carry_histograms
@@ -28,7 +28,7 @@ from spirit_py.migration.swap.attachments import SwapAttachments
 from spirit_py.migration.swap.same_tables import FORWARD, require_same
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import align_auto_increment, set_auto_increment
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import Swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from spirit_py.migration.pair import Pair
     from spirit_py.migration.run import Run
     from spirit_py.migration.swap.same_tables import Direction
-    from spirit_py.mysql.tables.identity import Name
     from spirit_py.statement import AlterStatement
+    from spirit_py.table.names import Name
 
 
 class Stopwatch:

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
     from spirit_py.migration.swap.same_tables import Direction
-    from spirit_py.mysql.tables.identity import Identity, Name
+    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.stop import StopSwitch
+    from spirit_py.table.names import Name
 
 #: Between two questions whether a drop may begin.
 _PACE_SECONDS: Final = 0.2

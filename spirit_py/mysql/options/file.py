@@ -1,21 +1,30 @@
-"""The syntax of a MySQL option file (manual 6.2.2.2, Using Option Files).
+"""Option files of the mysql client: which are read, their syntax, login paths (manual 6.2.2.2).
 
 Only the groups that are asked for are read; the later line wins. Options of other programs in
 ``[client]`` are passed over, as the MySQL clients expect.
+
+The file is an option file, encrypted line by line with AES-128 in ECB mode, under a key that stands
+in its head: it hides passwords from a glance, no more.
+
+``/etc/my.cnf``, ``/etc/mysql/my.cnf``, ``--defaults-extra-file``, ``~/.my.cnf`` and at last the
+login path file; later ones win. ``--defaults-file`` takes the place of the first four, and
+``--no-defaults`` leaves them out; the login path file is read in any case.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import stat
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
@@ -121,3 +130,164 @@ def _setting(line: str) -> tuple[str, str]:
 def _unescape(found: re.Match[str]) -> str:
     """Undo one escape sequence; an unknown one keeps its backslash, as MySQL does."""
     return _ESCAPES.get(found.group(1), found.group(0))
+
+
+_UNUSED: Final = 4
+_KEY_BYTES: Final = 20
+_BLOCK: Final = 16
+_LENGTH: Final = 4
+
+
+def login_file() -> Path:
+    """Return where the file is; it need not exist."""
+    named = os.environ.get("MYSQL_TEST_LOGIN_FILE")
+    return Path(named or os.path.expanduser("~/.mylogin.cnf"))  # noqa: PTH111
+
+
+def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dict[str, str]:
+    """Read the options of some groups and of a login path; none where there is no such file.
+
+    Args:
+        login_path: the group that counts most; empty for none beside ``groups``.
+
+    Raises:
+        UsageFault: the file cannot be read, others may read it, or it has no such login path.
+    """
+    if not path.is_file():
+        if login_path:
+            raise UsageFault(
+                f"--login-path {login_path}: there is no {path}",
+                hint=f"mysql_config_editor set --login-path={login_path} makes it",
+            )
+        return {}
+    if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        if not login_path:
+            return {}
+        raise UsageFault(f"{path} may be used by others", hint=f"chmod 600 {path}")
+    text = _decrypted(path)
+    if login_path and f"[{login_path.lower()}]" not in text.lower().split():
+        raise UsageFault(
+            f"there is no login path {login_path} in {path}",
+            hint="mysql_config_editor print --all lists them",
+        )
+    found = parse_options(text, path, groups)
+    return found | (parse_options(text, path, {login_path.lower()}) if login_path else {})
+
+
+def _decrypted(path: Path) -> str:
+    """Return the text of the file.
+
+    Raises:
+        UsageFault: it cannot be read, or is no such file.
+    """
+    try:
+        return "".join(_lines(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is damaged"
+        raise UsageFault(
+            f"cannot read the login path file {path}: {reason}",
+            hint="mysql_config_editor writes it again",
+        ) from None
+
+
+def _lines(data: bytes) -> Iterator[str]:
+    """Yield the lines, decrypted.
+
+    Raises:
+        ValueError: for anything but such a file.
+    """
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+    from cryptography.hazmat.primitives.padding import PKCS7
+
+    head = data[_UNUSED : _UNUSED + _KEY_BYTES]
+    if len(head) != _KEY_BYTES:
+        raise ValueError(data)
+    key = bytearray(_BLOCK)
+    for place, byte in enumerate(head):
+        key[place % _BLOCK] ^= byte
+    # The format's own cipher (mysys_ssl/my_default.cc): another one would read nothing.
+    cipher = Cipher(algorithms.AES(bytes(key)), modes.ECB())  # noqa: S305
+    place = _UNUSED + _KEY_BYTES
+    while place < len(data):
+        length = int.from_bytes(data[place : place + _LENGTH], "little")
+        sealed = data[place + _LENGTH : place + _LENGTH + length]
+        if not length or len(sealed) != length or length % _BLOCK:
+            raise ValueError(data)
+        decryptor, padding = cipher.decryptor(), PKCS7(_BLOCK * 8).unpadder()
+        padded = decryptor.update(sealed) + decryptor.finalize()
+        yield (padding.update(padded) + padding.finalize()).decode()
+        place += _LENGTH + length
+
+
+#: Options of any client, and of this program.
+GROUPS: Final = ("client", "spirit-py")
+_GLOBAL: Final = (Path("/etc/my.cnf"), Path("/etc/mysql/my.cnf"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultsOptions:
+    """What the command line says about option files.
+
+    Attributes:
+        file: the only option file that is read; None for the usual ones.
+        extra: one that is read beside the usual ones.
+        usual: whether the usual ones are read.
+        suffix: groups of this suffix are read too: ``client_suffix``.
+        login_path: the group of the login path file; empty for ``client``, None for not reading it.
+    """
+
+    file: Path | None = None
+    extra: Path | None = None
+    usual: bool = True
+    suffix: str = ""
+    login_path: str | None = ""
+
+
+def read_defaults(options: DefaultsOptions) -> dict[str, str]:
+    """Read all option files.
+
+    Raises:
+        UsageFault: a file cannot be read or makes no sense, or a login path is not there.
+    """
+    groups = {f"{group}{suffix}".lower() for group in GROUPS for suffix in ("", options.suffix)}
+    found: dict[str, str] = {}
+    for path in _files(options):
+        found |= read_option_file(path, groups)
+    if options.login_path is None:
+        return found
+    return found | read_login_file(login_file(), groups, options.login_path)
+
+
+def _files(options: DefaultsOptions) -> list[Path]:
+    """Return the files in the order in which they count; named ones must exist.
+
+    Raises:
+        UsageFault: everybody may write a named one.
+    """
+    for path in filter(None, (options.file, options.extra)):
+        if everybody_may_write(path):
+            raise UsageFault(
+                f"everybody may write the option file {path}", hint=f"chmod o-w {path}"
+            )
+    if options.file is not None:
+        return [options.file]
+    named = [] if options.extra is None else [options.extra]
+    if not options.usual:
+        return named
+    first = [path for path in _GLOBAL if _is_usable(path)]
+    return [*first, *named, *filter(_is_usable, [_home() / ".my.cnf"])]
+
+
+def _home() -> Path:
+    return Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where there is none
+
+
+def _is_usable(path: Path) -> bool:
+    """Whether a file exists that may be read, and that not everybody may write."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(status.st_mode) or not os.access(path, os.R_OK):
+        return False
+    return not passed_over(path)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.mysql.tables.identity import Name
+    from spirit_py.table.names import Name
 
 _ONLINE: Final = "ALGORITHM=INPLACE, LOCK=NONE"
 _BUFFER: Final = "innodb_ddl_buffer_size"

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
-from spirit_py.mysql.evaluation import as_stored
+from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
 from spirit_py.mysql.faults import TABLE_EXISTS, Disposition, disposition
 from spirit_py.mysql.tables.definition import read_table, shape_of
-from spirit_py.mysql.tables.identity import drop_if, drop_unreferenced, identity
-from spirit_py.mysql.tables.marked import has_mark
+from spirit_py.mysql.tables.identity import drop_if, drop_unreferenced, has_mark, identity
 from spirit_py.sql import comment_literal, is_text, quote_identifier, quote_table
 from spirit_py.statement.rewrite import (
     check_definitions,

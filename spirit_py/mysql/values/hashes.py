@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.chunk.chunk import walk_directions
-from spirit_py.chunk.predicate import above, order_by, up_to
+from spirit_py.chunk.chunk import above, order_by, up_to, walk_directions
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.sql import binary_literal, quote_identifier, quote_table
 from spirit_py.table.schema import FIXED_BYTES

@@ -14,16 +14,39 @@ list of warnings is limited, and after many such notes one about a plain column 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
-from spirit_py.mysql.complaint import read_complaint
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spirit_py.contracts import SqlSession
+
+# A message may show the value before the column, and a value may hold such words: the last count.
+_COLUMN: Final = re.compile(r".*\bcolumn '(.+)'", re.IGNORECASE | re.DOTALL)
+_ROW: Final = re.compile(r".*\bat row (\d+)", re.IGNORECASE | re.DOTALL)
+
+
+class Complaint(NamedTuple):
+    """What an error or a warning is about.
+
+    Attributes:
+        column: its name; empty where the message names none.
+        row: counted from 1 in the statement's order; 0 where the message names none.
+    """
+
+    column: str
+    row: int
+
+
+def read_complaint(text: str) -> Complaint:
+    """Read a message such as ``Data too long for column 'note' at row 3``."""
+    column, row = _COLUMN.match(text), _ROW.match(text)
+    return Complaint(column[1] if column else "", int(row[1]) if row else 0)
+
 
 NULL_REFUSED: Final = 1048
 DEPRECATED: Final = 1287

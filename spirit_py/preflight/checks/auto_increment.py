@@ -6,8 +6,7 @@ import contextlib
 from typing import Final
 
 from spirit_py.errors import ServerFault
-from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
-from spirit_py.preflight.scan import first_row
+from spirit_py.preflight.check import Findings, PreflightContext, first_row, refuse, warn
 from spirit_py.sql import quote_identifier
 
 _KEEPS: Final = "NO_AUTO_VALUE_ON_ZERO"

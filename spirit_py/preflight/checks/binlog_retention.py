@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spirit_py.mysql.managed import Service, amazon_retention, how_to_set, service_of
+from spirit_py.mysql.endpoint import Service, amazon_retention, how_to_set, service_of
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 #: A cautious estimate of the copy's speed, and of how often as long a resume may come.

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spirit_py.mysql.local_disk import data_folder
+from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.leftovers import is_ours
 

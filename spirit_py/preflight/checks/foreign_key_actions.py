@@ -6,14 +6,14 @@ log wrongly.
 
 from __future__ import annotations
 
-from spirit_py.attached.foreign_keys.carryable import (
+from spirit_py.attached.foreign_keys.catalogue import keys_around
+from spirit_py.attached.foreign_keys.rules import (
     MANY_CHILDREN,
     cascades_unseen,
     half_logged_changes,
     name_too_long,
     unseen_changes,
 )
-from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 

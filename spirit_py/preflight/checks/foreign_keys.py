@@ -1,13 +1,13 @@
 """Foreign keys of the table and to it, against what the ALTER drops.
 
 What the server itself says to the keys between the new definitions is asked once all new tables
-are made: :mod:`spirit_py.attached.foreign_keys.trial`.
+are made: :mod:`spirit_py.attached.foreign_keys.catalogue`.
 """
 
 from __future__ import annotations
 
-from spirit_py.attached.foreign_keys.carryable import dropped_column, dropped_in_vain
 from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_of
+from spirit_py.attached.foreign_keys.rules import dropped_column, dropped_in_vain
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 

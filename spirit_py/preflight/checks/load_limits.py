@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.mysql.global_status import unknown_counters
+from spirit_py.mysql.facts import unknown_counters
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 

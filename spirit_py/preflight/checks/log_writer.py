@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spirit_py.mysql.managed import Service, how_to_set, service_of
+from spirit_py.mysql.endpoint import Service, how_to_set, service_of
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 #: The copy of a smaller table is over within seconds.

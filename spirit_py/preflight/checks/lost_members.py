@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.preflight.scan import refuse_row
+from spirit_py.preflight.check import refuse_row
 from spirit_py.sql import quote_identifier, string_literal
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.modes import STRICT_MODES
+from spirit_py.mysql.evaluation import STRICT_MODES
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import quote_identifier, quote_table
 

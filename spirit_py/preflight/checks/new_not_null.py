@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.preflight.check import Findings, PreflightContext, refuse
-from spirit_py.preflight.scan import refuse_row
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, refuse_row
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import is_timestamp
 

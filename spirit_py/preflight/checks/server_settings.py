@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from spirit_py.mysql.managed import how_to_set, service_of
+from spirit_py.mysql.endpoint import how_to_set, service_of
+from spirit_py.mysql.facts import KEEPS_ALL, named, relaxed
 from spirit_py.mysql.replication import binlog_status
-from spirit_py.mysql.server_life import KEEPS_ALL, named, relaxed
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 _RECONNECT: Final = ", and let the application reconnect"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spirit_py.attached.triggers.body import changed_by, mentions
-from spirit_py.attached.triggers.catalogue import list_triggers, read_triggers
-from spirit_py.attached.triggers.survey import RECREATE
+from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_triggers
+from spirit_py.attached.triggers.model import changed_by, mentions
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 
 

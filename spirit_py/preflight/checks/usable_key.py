@@ -9,7 +9,7 @@ def check(context: PreflightContext) -> Findings:
     """Refuse a table without a unique key over whole NOT NULL columns.
 
     One with nullable columns serves by choice. Whether the ALTER keeps one is seen on the new table
-    (:mod:`spirit_py.table.choose_key`).
+    (:mod:`spirit_py.table.unique_keys`).
     """
     source = context.source
     if any(i.visible for i in source.not_null_unique_indexes()):

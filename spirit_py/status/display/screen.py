@@ -19,10 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from spirit_py.events.run import AlgorithmChosen, PlanMade, Summary
-from spirit_py.status.display.layout import Room, render
-from spirit_py.status.display.painter import HIDE_CURSOR, SHOW_CURSOR, Painter
-from spirit_py.status.display.streams import led_to
-from spirit_py.status.display.words import ASCII, UNICODE, printable
+from spirit_py.status.display.layout import ASCII, UNICODE, Room, printable, render
+from spirit_py.status.display.painter import HIDE_CURSOR, SHOW_CURSOR, Painter, led_to
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The page: what it shows of a history, and how the template gets it (no I/O but the template).
+"""The page of a run: what it shows of a history, and when it is written.
 
 Every text of the page goes through the template, which escapes it: a table, an error or a comment
 may hold markup. Only the plots are put in as they are; their texts are escaped where they are made.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import functools
+import logging
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -24,17 +26,21 @@ from spirit_py.events.run import (
     Warned,
 )
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
-from spirit_py.status.history import THROTTLED
+from spirit_py.status.history import THROTTLED, History
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
+from spirit_py.status.report import write_whole
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+    from pathlib import Path
 
-    from spirit_py.status.history import History
+    from spirit_py.contracts import Clock
+    from spirit_py.events.event import Event
     from spirit_py.status.html.plots import Plot
+    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
     from spirit_py.status.timeline import Stage
 
 SHOWN_EVENTS: Final = 600
@@ -244,3 +250,51 @@ def _waits(history: History) -> list[tuple[str, float]]:
         if name.startswith(THROTTLED) and spent
     ]
     return sorted(found, key=lambda one: -one[1])
+
+
+_log = logging.getLogger(__name__)
+
+
+class PageReporter:
+    """Keeps the history of a run, and writes the page of it at the end.
+
+    Args:
+        path: of the page; an earlier one stays until the new one is whole.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._history = History(clock)
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing: the page is written with the event of the run's end."""
+
+    def event(self, event: Event) -> None:
+        """Keep what happened; at the end of the run write the page."""
+        with self._lock:
+            if isinstance(event, RunBegun):
+                self._history = History(self._clock)
+            self._history.event(event)
+            if isinstance(event, RunEnded):
+                self._write(event)
+
+    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
+        """Keep the figures of now."""
+        with self._lock:
+            self._history.progress(snapshot)
+
+    def _write(self, event: Event) -> None:
+        """Write the page; a failure is reported, and changes nothing of the outcome."""
+        try:
+            write_whole(self._path, page(self._history, ended=event.time))
+        except OSError as error:
+            why = error.strerror or error
+            _log.warning("the report could not be written to %s: %s", self._path, why)
+        except Exception:
+            _log.warning("the report %s could not be made", self._path, exc_info=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied, login_counted, login_refused
-from spirit_py.mysql.renewed import pause_after_refusals
 from spirit_py.mysql.replication import applier_lag, channels, executed_place
+from spirit_py.mysql.retry import pause_after_refusals
 from spirit_py.threads import Background
 from spirit_py.throttle.lag.source import heartbeat_read
 from spirit_py.throttle.lag.unapplied import Behind, Unapplied

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ABSENT_TABLE, access_denied
-from spirit_py.mysql.renewed import RenewedSession
 from spirit_py.mysql.replication import binlog_status
+from spirit_py.mysql.retry import RenewedSession
 from spirit_py.throttle.lag.unapplied import Mark
 
 if TYPE_CHECKING:

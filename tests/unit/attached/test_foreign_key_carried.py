@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.attached.foreign_keys.after_alter import carried, missing_column
-from spirit_py.attached.foreign_keys.model import ForeignKey
+from spirit_py.attached.foreign_keys.model import ForeignKey, carried, missing_column
 from spirit_py.statement import alter_of
 
 CHILD, PARENT = ("s", "c"), ("s", "p")

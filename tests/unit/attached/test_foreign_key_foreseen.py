@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spirit_py.attached.foreign_keys.model import ForeignKey
-from spirit_py.attached.foreign_keys.server_refusals import KeyedTables, objections
+from spirit_py.attached.foreign_keys.rules import KeyedTables, objections
 from spirit_py.statement import alter_of
 from tests.kits.definitions import column, index, table
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from spirit_py.attached.foreign_keys.model import ForeignKey
-from spirit_py.attached.foreign_keys.moving import added, constraint, dropped
+from spirit_py.attached.sequence import added, constraint, dropped
 
 KEY = ForeignKey(
     name="f`k",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spirit_py.attached.foreign_keys import moving
+from spirit_py.attached import sequence
 from spirit_py.attached.foreign_keys.model import ForeignKey
 from spirit_py.attached.record import Attachments, AttachmentsNote, KeyMove
 from spirit_py.attached.sequence import Existing, remaining, sequence_of, undoing
 from spirit_py.checkpoint.codec import from_text, to_text
-from spirit_py.table.swap import Swap
+from spirit_py.table.names import Swap
 
 X1, X2, X3 = (f"_spirit_py_0f0f0f0f_{number}" for number in (1, 2, 3))
 SWAP = Swap(schema="s", table="t", new="_t_new", old="_t_old")
@@ -97,12 +97,12 @@ def test_only_the_copies_that_exist_are_undone():
 
 def test_a_key_that_somebody_has_dropped_meanwhile_is_not_made_again():
     """It is named, because nothing proves that its rows still fit."""
-    left = [key for key in moving.renamed(NOTED) if key.name != X2]
+    left = [key for key in sequence.renamed(NOTED) if key.name != X2]
     assert not any(
         "ADD CONSTRAINT `f`" in str(sql)
         for sql in remaining(NOTED.note, Existing(keys=tuple(left)))
     )
-    assert moving.missing(NOTED.note, [key for key in left if key.name != "f"]) == [
+    assert sequence.missing(NOTED.note, [key for key in left if key.name != "f"]) == [
         NOTED.keys[1].note
     ]
 

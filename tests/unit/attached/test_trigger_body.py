@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spirit_py.attached.triggers.body import mentions
-from spirit_py.attached.triggers.model import Trigger
+from spirit_py.attached.triggers.model import Trigger, mentions
 from spirit_py.errors import Refusal
 
 TRIGGER = Trigger(

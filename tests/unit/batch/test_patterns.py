@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.batch.patterns import NamePattern, read_pattern
+from spirit_py.batch.changes import NamePattern, read_pattern
 from spirit_py.errors import UsageFault
 
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from spirit_py.batch.record import TableRecord
 from spirit_py.batch.report import BatchReport, exit_code
+from spirit_py.batch.store import TableRecord
 from spirit_py.errors import Interrupted
 from spirit_py.status.report import MigrationReport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.batch.slots import Slots, next_table
+from spirit_py.batch.plan import Slots, next_table
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from spirit_py.batch.table_run import NamedReporter, TableRun
 from spirit_py.codes import ErrorCode
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.errors import ServerFault
-from spirit_py.events.checksum import ChecksumDone
-from spirit_py.events.copy import CopyDone
+from spirit_py.events.copy import ChecksumDone, CopyDone
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import SwapDone
 from spirit_py.stop import StopSwitch

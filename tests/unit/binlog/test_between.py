@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.binlog.between import BetweenRuns, reached_at
 from spirit_py.binlog.events import Place, StatementSeen
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.binlog.resumption import BetweenRuns, reached_at
 from spirit_py.binlog.wire import name_key
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"

@@ -9,9 +9,7 @@ from dataclasses import replace
 import pytest
 
 from spirit_py.binlog import wire
-from spirit_py.binlog.codec.check import check_table_map
-from spirit_py.binlog.codec.images import RowImage
-from spirit_py.binlog.codec.rows import RowCodec
+from spirit_py.binlog.codec.rows import RowCodec, RowImage, check_table_map
 from spirit_py.binlog.codec.tablemap import ColumnType, TableMap, parse_table_map
 from spirit_py.binlog.wire import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
 from spirit_py.contracts import RenderedRow

@@ -10,7 +10,6 @@ import pytest
 import zstandard
 
 from spirit_py.binlog import wire
-from spirit_py.binlog.between import BetweenRuns
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.events import (
     Advanced,
@@ -25,6 +24,7 @@ from spirit_py.binlog.events import (
 )
 from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
+from spirit_py.binlog.resumption import BetweenRuns
 from spirit_py.errors import FeedFailure, HistoryLost, UnreadableChange
 
 if TYPE_CHECKING:

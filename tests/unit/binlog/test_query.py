@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.binlog import query
+from spirit_py.binlog import writes
 from spirit_py.binlog.events import Place, StatementSeen
 
 PLACE = Place("b.000001", 100)
@@ -22,7 +22,7 @@ def body(text: bytes, charset: str = LATIN1, schema: bytes = b"dbg") -> bytes:
 
 def parsed(data: bytes) -> StatementSeen:
     """Read the body of a QUERY event."""
-    return query.parse_query(data, CHARSETS, PLACE, prepared=False)
+    return writes.parse_query(data, CHARSETS, PLACE, prepared=False)
 
 
 def test_a_query_event_gives_session_schema_and_text() -> None:
@@ -32,7 +32,7 @@ def test_a_query_event_gives_session_schema_and_text() -> None:
         "11080000000000000012ff0014007831006372656174652064617461626173652078"
     )
     assert parsed(data) == StatementSeen(PLACE, "x1", "create database x", 12)
-    assert query.query_text(data) == b"create database x"
+    assert writes.query_text(data) == b"create database x"
 
 
 def test_a_statement_is_read_in_the_character_set_of_its_client() -> None:
@@ -45,10 +45,10 @@ def test_a_statement_is_read_in_the_character_set_of_its_client() -> None:
 
 def test_status_variables_are_cut_apart() -> None:
     """By code, up to the first that nobody knows."""
-    found = query.status_variables(bytes.fromhex(STATUS.format(LATIN1) + "630102"))
+    found = writes.status_variables(bytes.fromhex(STATUS.format(LATIN1) + "630102"))
     assert list(found) == [0, 1, 6, 4, 17, 18]
     assert found[4] == bytes.fromhex(LATIN1)
-    assert query.status_variables(bytes.fromhex("63" + "0408000800ff00")) == {}
+    assert writes.status_variables(bytes.fromhex("63" + "0408000800ff00")) == {}
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_text_is_read_for_certain_or_said_not_to_be(
     raw: bytes, charset: str, expected: tuple[str, str, bool]
 ) -> None:
     """latin1 is cp1252 with its holes filled; a trail byte is no backslash; UTF-8 counts too."""
-    assert query.read_text(raw, charset) == expected
+    assert writes.read_text(raw, charset) == expected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.binlog.events import Place
-from spirit_py.binlog.retention import reach
+from spirit_py.binlog.position import reach
 
 FILES = [("b.1", 100), ("b.2", 1000), ("b.3", 50), ("b.4", 7)]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.binlog.weights import ServerWeights
+from spirit_py.binlog.sessions import ServerWeights
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.retry import PATIENCE

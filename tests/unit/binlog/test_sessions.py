@@ -11,7 +11,6 @@ from spirit_py.binlog import sessions as lending
 from spirit_py.binlog.sessions import LentSession
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
-from spirit_py.mysql import sockets
 
 
 class FakeServer:
@@ -68,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     """Return a server that is not there."""
     made = FakeServer()
     monkeypatch.setattr(lending, "connect", made.connect)
-    monkeypatch.setattr(sockets, "duplicate", made.wire)
+    monkeypatch.setattr("spirit_py.mysql.session.duplicate", made.wire)
     return made
 
 

@@ -15,8 +15,13 @@ from spirit_py.checkpoint.earlier_run import (
     TableFound,
     was_swapped,
 )
-from spirit_py.checkpoint.old_table import OldTableRecord
-from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress, UncopiedRange
+from spirit_py.checkpoint.record import (
+    CheckpointRecord,
+    OldTableRecord,
+    Pointer,
+    TableProgress,
+    UncopiedRange,
+)
 from spirit_py.config import SessionModes
 
 PROGRESS = TableProgress(

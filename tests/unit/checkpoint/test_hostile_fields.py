@@ -14,24 +14,23 @@ import pytest
 from spirit_py.attached.foreign_keys.model import KeyNote
 from spirit_py.attached.record import AttachmentsNote
 from spirit_py.attached.triggers.model import TriggerNote
-from spirit_py.batch.record import BatchRecord, TableRecord
+from spirit_py.batch.store import BatchRecord, TableRecord
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
-from spirit_py.checkpoint.live import LiveFigures, StandingOrders
-from spirit_py.checkpoint.old_table import OldTableRecord
+from spirit_py.checkpoint.live import Answer, LiveFigures, Request, StandingOrders
 from spirit_py.checkpoint.record import (
     CheckpointRecord,
+    OldTableRecord,
     Pointer,
     Proofs,
     TableProgress,
     UncopiedRange,
 )
-from spirit_py.checkpoint.requests import Answer, Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import Row
 from spirit_py.config import SessionModes
 from spirit_py.mysql.tables.identity import Identity
-from spirit_py.table.reverse import ReverseChanges
-from spirit_py.table.swap import Swap
+from spirit_py.table.build import ReverseChanges
+from spirit_py.table.names import Swap
 from spirit_py.table.values import bound_from_literals
 from tests.kits.definitions import column
 
@@ -139,7 +138,7 @@ COMPARED = {
     *("ReverseRecord.tables.now_shape", "ReverseRecord.tables.old_shape", "Answer.token"),
     *("LiveFigures.run", "StandingOrders.over"),
 }
-#: Shown alone, and written as an escape where a terminal is; see ``status/event_lines.py``.
+#: Shown alone, and written as an escape where a terminal is; see ``status/plain.py``.
 SHOWN = {
     *("CheckpointRecord.started_at", "CheckpointRecord.program", "Pointer.program"),
     *("ReverseRecord.tables.losses", "ReverseRecord.reason", "ReverseRecord.program"),

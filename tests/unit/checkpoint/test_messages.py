@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from spirit_py.checkpoint.codec import FORMAT, UnreadableCheckpoint, message_from_text, to_text
-from spirit_py.checkpoint.live import LiveFigures
+from spirit_py.checkpoint.live import DONE, Answer, LiveFigures, Request
 from spirit_py.checkpoint.queue import Asked, Malformed, RequestQueue
-from spirit_py.checkpoint.requests import DONE, Answer, Request
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import MigrationFailure
 

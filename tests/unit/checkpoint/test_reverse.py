@@ -14,11 +14,11 @@ from spirit_py.checkpoint.codec import (
     message_from_text,
     to_text,
 )
-from spirit_py.checkpoint.requests import WORKING, Answer, Request
+from spirit_py.checkpoint.live import WORKING, Answer, Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
-from spirit_py.table.reverse import ReverseChanges
+from spirit_py.table.build import ReverseChanges
 
 TABLE = ReverseTable(
     schema="s",

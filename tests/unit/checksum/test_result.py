@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from spirit_py.checksum.repair import repair
+from spirit_py.checksum.recheck import repair
 from spirit_py.checksum.result import RowDifference
 from tests.kits.definitions import ID, mapping
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.chunk.chunk import KeyRange
-from spirit_py.chunk.chunker import OptimisticChunker, ends_sql, make_chunker
-from spirit_py.chunk.composite import CompositeChunker, boundary_sql
+from spirit_py.chunk.chunker import (
+    CompositeChunker,
+    OptimisticChunker,
+    boundary_sql,
+    ends_sql,
+    make_chunker,
+)
 from tests.kits.chunks import ListedTable, between, bound, chunk, mapping, primary
 from tests.kits.definitions import column
 

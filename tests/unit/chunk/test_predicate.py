@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.chunk.chunk import Chunk, KeyBound, walk_directions
-from spirit_py.chunk.predicate import chunk_predicate, order_by
+from spirit_py.chunk.chunk import Chunk, KeyBound, chunk_predicate, order_by, walk_directions
 from tests.kits.chunks import bound, chunk, primary
 from tests.kits.definitions import column
 

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py import cli
-from spirit_py.compare import entry
 from spirit_py.compare.report import CompareReport
 
 BASE = ["--host", "db1", "--user", "u", "--password=p", "--database", "d", "--table", "t"]
@@ -24,7 +23,7 @@ def asked(monkeypatch):
         side = {"address": "", "schema": "d", "table": "t"}
         return CompareReport(outcome="equal", source=side, target=side)
 
-    monkeypatch.setattr(entry, "compare", compare)
+    monkeypatch.setattr("spirit_py.compare.run.compare", compare)
     for name in list(os.environ):
         if name.startswith(("SPIRIT_PY_", "MYSQL_")):
             monkeypatch.delenv(name)

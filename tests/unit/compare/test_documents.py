@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.compare.documents import document_sql
+from spirit_py.compare.copyback import document_sql
 
 if TYPE_CHECKING:
-    from spirit_py.compare.documents import Kind
+    from spirit_py.compare.copyback import Kind
 
 
 def test_what_text_can_say_stays_text():

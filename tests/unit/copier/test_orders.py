@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spirit_py.chunk.chunk import KeyBound
-from spirit_py.chunk.encoding import decode_chunk, encode_chunk
+from spirit_py.chunk.chunk import KeyBound, decode_chunk, encode_chunk
 from spirit_py.copier.task import ChunkCopied, ChunkOrder
 from tests.kits.chunks import bound, chunk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from spirit_py.cutover.locking import quick_turns
+from spirit_py.cutover.rename import quick_turns
 
 
 def test_swaps_at_the_same_time_leave_the_usual_interval_behind():

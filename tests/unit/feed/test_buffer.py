@@ -9,8 +9,7 @@ import pytest
 from spirit_py.binlog.position import GtidFrontier, GtidSet
 from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.feed.buffer import ENTRY_BYTES, ChangeBuffer, Filters, Manner
-from spirit_py.feed.ledger import Epoch
-from spirit_py.feed.visibility import VisibilityProofs
+from spirit_py.feed.ledger import Epoch, VisibilityProofs
 from tests.kits.chunks import chunk
 from tests.kits.row_images import Image
 

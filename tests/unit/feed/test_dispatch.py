@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.binlog.codec.images import RowChange, RowImage
+from spirit_py.binlog.codec.rows import RowChange, RowImage
 from spirit_py.binlog.events import (
     Began,
     Committed,
@@ -23,11 +23,10 @@ from spirit_py.binlog.events import (
 )
 from spirit_py.errors import FeedFailure, HandOverFailed
 from spirit_py.feed.dispatch import HAND_OVER_TRIES, Dispatcher
-from spirit_py.feed.ledger import Ledger
+from spirit_py.feed.ledger import Ledger, VisibilityGate
 from spirit_py.feed.shared import Shared
 from spirit_py.feed.store import EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
-from spirit_py.feed.visibility import VisibilityGate
 from tests.kits.definitions import column
 from tests.kits.memory_stream import CountFrontier, MemoryStream, upsert
 from tests.kits.row_images import mapping

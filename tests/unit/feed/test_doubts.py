@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.binlog.codec.images import RowChange, RowImage
+from spirit_py.binlog.codec.rows import RowChange, RowImage
 from spirit_py.binlog.events import Doubt
 from spirit_py.feed.doubts import DoubtfulKeys
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spirit_py.feed.ledger import VisibilityGate
 from spirit_py.feed.subscription import (
     TableSubscription,
     has_second_unique,
     rows_are_independent,
 )
-from spirit_py.feed.visibility import VisibilityGate
 from spirit_py.table.schema import Index, IndexPart
 from tests.kits.definitions import column
 from tests.kits.row_images import mapping

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import ChangesNotFlushed, Interrupted, ServerFault
-from spirit_py.feed import flusher, weigher
+from spirit_py.feed import apply, flusher
 from tests.kits.chunks import chunk
 from tests.kits.definitions import column
 from tests.kits.feed_scene import DEADLINE, Scene, until
@@ -78,12 +78,12 @@ def test_a_change_waits_for_the_chunks_that_were_in_flight_when_it_came(
 def test_a_flush_covers_what_has_no_weight_yet(scene: Scene) -> None:
     """Everything received before the call is applied, in however many questions."""
     feed, _ = scene.open(table=TEXT_KEY)
-    texts = [f"k{n}" for n in range(2 * weigher.BATCH_ROWS + 7)]
+    texts = [f"k{n}" for n in range(2 * apply.BATCH_ROWS + 7)]
     scene.stream.commit(T, *map(upsert, texts))
     feed.block_wait()
     feed.flush()
     assert len(scene.applier.table) == len(texts)
-    assert max(scene.stream.weighed) <= weigher.BATCH_ROWS
+    assert max(scene.stream.weighed) <= apply.BATCH_ROWS
 
 
 def test_each_text_is_asked_for_once_in_a_batch(scene: Scene) -> None:
@@ -103,7 +103,7 @@ def test_any_history_leads_to_the_state_of_the_source(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R5, R6: whatever the batches, each key ends as its last change says."""
-    monkeypatch.setattr(weigher, "BATCH_ROWS", 7)
+    monkeypatch.setattr("spirit_py.feed.apply.BATCH_ROWS", 7)
     made = random.Random(SEED)
     feed, _ = scene.open(table=TEXT_KEY, batch_rows=5, apply_threads=3)
     rows: dict[str, str] = {}

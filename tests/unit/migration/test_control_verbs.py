@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked
-from spirit_py.checkpoint.requests import Request
 from spirit_py.errors import Refusal
 from spirit_py.migration.control.subject import PAUSE, SET
 from spirit_py.migration.control.verbs import Verbs

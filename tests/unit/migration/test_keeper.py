@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.requests import Request
 from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode

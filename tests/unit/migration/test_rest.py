@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.migration.time_left import (
+from spirit_py.estimates import (
     SWAP_SECONDS,
     Measured,
     TableShares,

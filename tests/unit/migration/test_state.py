@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.events.checksum import ChecksumDone
-from spirit_py.events.copy import CheckpointWritten, FeedBegun, FeedLost, IndexesBuilt
+from spirit_py.events.copy import CheckpointWritten, ChecksumDone, FeedBegun, FeedLost, IndexesBuilt
 from spirit_py.events.run import (
     AlgorithmChosen,
     PhaseEntered,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.accepting_modes import accepting_modes, copying_modes
+from spirit_py.mysql.evaluation import accepting_modes, copying_modes
 from spirit_py.sql import string_literal
 
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"

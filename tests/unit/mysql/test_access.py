@@ -17,7 +17,7 @@ from spirit_py.errors import (
     ServerFault,
     SpiritError,
 )
-from spirit_py.mysql.access import access_remedy, explain_access
+from spirit_py.mysql.grants import access_remedy, explain_access
 
 
 def fault(code: int) -> ServerFault:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.locks.blockers import Blocker, reason_to_spare
-from spirit_py.locks.policy import KillPolicy
+from spirit_py.locks.blockers import Blocker, KillPolicy, reason_to_spare
 
 if TYPE_CHECKING:
     from spirit_py.config import KillMode

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from spirit_py.mysql.endpoint import Service, how_to_set, kept_seconds, service_of
 from spirit_py.mysql.facts import ServerFacts
-from spirit_py.mysql.managed import Service, how_to_set, kept_seconds, service_of
 
 
 class Routines:

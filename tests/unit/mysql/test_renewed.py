@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.renewed import RenewedSession
+from spirit_py.mysql.retry import RenewedSession
 
 LOST = 2013
 

@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import HistoryLost
-from spirit_py.mysql.server_life import KEEPS_ALL, Seen, ServerLife, named, relaxed
+from spirit_py.mysql.facts import KEEPS_ALL, Seen, ServerLife, named, relaxed
 
 SAFE = {name: value.lower() for name, value in KEEPS_ALL.items()}
 RELAXED = {"sync_binlog": "0"}

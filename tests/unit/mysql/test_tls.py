@@ -18,9 +18,9 @@ from spirit_py.mysql.tls.modes import (
     CertificateCheck,
     TlsAttempt,
     attempts,
+    explain_tls,
     next_may_do,
 )
-from spirit_py.mysql.tls.refusals import explain_tls
 from tests.kits.certificates import Authority
 
 AUTHORITY = TlsAttempt(encrypted=True, check=CertificateCheck.AUTHORITY)

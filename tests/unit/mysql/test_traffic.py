@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.throttle.traffic import Traffic
+from spirit_py.throttle.latency import Traffic
 
 
 def traffic(reads: float, own: tuple[int, int], writes: float = 0.0) -> Traffic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.preflight.metadata import why_not_metadata_only
+from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.statement import alter_of
 from tests.kits.definitions import column, table
 

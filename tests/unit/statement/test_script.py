@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.errors import Refusal
 from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode
-from spirit_py.statement.script import ScriptStatement, read_script
+from spirit_py.statement.parse import ScriptStatement, read_script
 
 
 def read(text, mode=DEFAULT_MODE):

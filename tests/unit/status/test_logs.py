@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from spirit_py.status.logs import LineFormatter
+from spirit_py.status.plain import LineFormatter
 
 
 def _record(message):

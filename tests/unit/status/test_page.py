@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from spirit_py.events.batch import TableEnded
-from spirit_py.events.checksum import ChecksumDone
+from spirit_py.events.commands import TableEnded
+from spirit_py.events.copy import ChecksumDone
 from spirit_py.events.run import (
     AlgorithmChosen,
     PlanMade,
@@ -23,8 +23,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
-from spirit_py.status.html.page import page
-from spirit_py.status.html.reporter import PageReporter
+from spirit_py.status.html.page import PageReporter, page
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

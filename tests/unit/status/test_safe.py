@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spirit_py.events.swap import CutoverReleased
 from spirit_py.phases import Phase
-from spirit_py.status.safe_reporter import SafeReporter
+from spirit_py.status.reporters import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
 
 EVENT = CutoverReleased()

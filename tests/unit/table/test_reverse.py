@@ -7,8 +7,7 @@ import pytest
 from spirit_py.errors import Refusal
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.statement.parse import alter_of
-from spirit_py.table.build import build_mapping
-from spirit_py.table.reverse import ReverseChanges, losses_of, reverse_mapping
+from spirit_py.table.build import ReverseChanges, build_mapping, losses_of, reverse_mapping
 from tests.kits.definitions import column, index, table
 
 PRIMARY = index("PRIMARY", "id")

@@ -11,10 +11,10 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, delete_keys
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
-from spirit_py.chunk.composite import boundary_sql
+from spirit_py.chunk.chunker import boundary_sql
 from spirit_py.config import ConnectionOptions
 from spirit_py.contracts import RenderedRow
-from spirit_py.copier.last_key import last_key_sql
+from spirit_py.copier.boundary import last_key_sql
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.statement.index_definitions import deferrable_indexes

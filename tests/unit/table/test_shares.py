@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.table.shares import build_share
+from spirit_py.estimates import build_share
 from tests.kits.definitions import column, index, table
 
 TABLE = table(

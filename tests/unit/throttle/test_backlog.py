@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.contracts import FeedStatistics
-from spirit_py.throttle.backlog import backlog_reason
+from spirit_py.throttle.throttler import backlog_reason
 
 
 def test_the_copy_waits_while_the_feed_has_no_room():

@@ -8,7 +8,7 @@ import http.server
 import pytest
 
 from spirit_py.threads import Background
-from spirit_py.throttle.http import HttpThrottler
+from spirit_py.throttle.asked import HttpThrottler
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):

@@ -10,9 +10,8 @@ from spirit_py.config import ConnectionOptions
 from spirit_py.pace import Work
 from spirit_py.throttle import latency
 from spirit_py.throttle.adaptive import Adaptive
-from spirit_py.throttle.latency import CommitLatency
+from spirit_py.throttle.latency import CommitLatency, Traffic
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
-from spirit_py.throttle.traffic import Traffic
 
 
 class Scene:

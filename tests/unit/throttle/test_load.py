@@ -7,8 +7,7 @@ import pytest
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import CriticalLoad
 from spirit_py.stop import StopSwitch
-from spirit_py.throttle import load
-from spirit_py.throttle.load import ServerLoad, excess
+from spirit_py.throttle.server import ServerLoad, excess
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 
@@ -24,7 +23,9 @@ def looking(monkeypatch):
         monkeypatch.setattr(throttler._session, "ask", lambda work: work(None))
         return throttler, live, stop
 
-    monkeypatch.setattr(load, "read_status", lambda _session, names: dict(counters))
+    monkeypatch.setattr(
+        "spirit_py.throttle.server.read_status", lambda _session, names: dict(counters)
+    )
     return make, counters
 
 

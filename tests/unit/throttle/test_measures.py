@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.throttle.adaptive import Adaptive, Others
-from spirit_py.throttle.measures import Measures
+from spirit_py.throttle.latency import Measures
 
 BUSY = Others(writes=1000.0)
 

@@ -9,7 +9,7 @@ import pytest
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import ServerFault
 from spirit_py.throttle.lag.replica import pause_after
-from spirit_py.throttle.lag.replicas import Replicas, address_of, unnamed
+from spirit_py.throttle.lag.throttler import Replicas, address_of, unnamed
 
 
 def test_replicas_may_be_found_while_others_are_listed() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from spirit_py.errors import MigrationFailure
+from spirit_py.throttle.asked import why_query
 from spirit_py.throttle.disk import FreeDiskThrottler
-from spirit_py.throttle.innodb import checkpoint_age
-from spirit_py.throttle.query import why_query
+from spirit_py.throttle.server import checkpoint_age
 
 GIB = 1 << 30
 

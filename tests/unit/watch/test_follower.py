@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.binlog.codec.images import RowChange
+from spirit_py.binlog.codec.rows import RowChange
 from spirit_py.binlog.events import (
     Advanced,
     Began,
@@ -25,8 +25,7 @@ from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, Unreada
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.follower import Follower
-from spirit_py.watch.progress import Progress
-from spirit_py.watch.scope import Scope
+from spirit_py.watch.scope import Progress, Scope
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from spirit_py.binlog.codec.images import RowChange
+from spirit_py.binlog.codec.rows import RowChange
 from spirit_py.binlog.events import Place
 from spirit_py.table.schema import Column, TableSchema
-from spirit_py.watch.formats import as_json, as_text
-from spirit_py.watch.records import Record, record, row_record, utc_time
+from spirit_py.watch.records import Record, as_json, as_text, record, row_record, utc_time
 
 PLACE = Place("b.000001", 120, "16e8969d-e4d3-11f1-b00c-02fc00000001", 7, 1_700_000_000)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.watch.harmless_ddl import leaves_rows_as_described
+from spirit_py.watch.definitions import leaves_rows_as_described
 
 HARMLESS = [
     "ADD INDEX i (a)",

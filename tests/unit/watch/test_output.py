@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.watch.formats import Line
 from spirit_py.watch.output import Lines, OutputClosed, OutputFault, OutputStuck
+from spirit_py.watch.records import Line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def test_the_position_is_that_of_the_last_whole_line(tmp_path: Path, room: int) 
 
 _FILL = """
 import os, resource, sys
-from spirit_py.watch.formats import Line
+from spirit_py.watch.records import Line
 from spirit_py.watch.output import Lines, OutputFault
 path, room = sys.argv[1], int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))

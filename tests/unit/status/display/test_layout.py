@@ -9,8 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from spirit_py.phases import Phase
-from spirit_py.status.display.layout import Room, render
-from spirit_py.status.display.words import ASCII, history, printable, shortened
+from spirit_py.status.display.layout import ASCII, Room, history, printable, render, shortened
 from tests.kits.screens import COPY, FEED, SCREENS, status
 
 FILES = Path(__file__).parent / "screens"

@@ -1,4 +1,4 @@
-"""The mailbox in rows of the checkpoint table, for a server that does not show user variables.
+"""Mailboxes on the server: in user variables of sessions, or in rows of the checkpoint table.
 
 Each message is a row that is replaced in one statement of its own. Both sides write and read in
 sessions that are used for nothing else, in autocommit mode: a member may have a transaction open
@@ -8,6 +8,12 @@ session and of the one in which a member works (:mod:`spirit_py.mysql.own_sessio
 A message costs a commit, and a chunk two of them, beside the dozens that write its rows. The rows
 are in the binlog, as those of the checkpoint are; the driver deletes them at the end of the gang,
 and what a lost driver leaves goes with the table.
+
+Each side writes its messages to a user variable of its own session and reads the other side's in
+``performance_schema.user_variables_by_thread``. A read takes 0.1 ms and needs only SELECT there.
+There is no table and no binlog event, a transaction that a member has open does not matter, and
+everything is removed with the session. Another account that may read there can give a variable of
+its own the same name, so each message is sealed for the thread that writes it.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import any_idle
-from spirit_py.spark.mailbox.seal import Seal
+from spirit_py.spark.mailbox.ends import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -98,9 +104,9 @@ class TableBox:
     driver: int
     seal: Seal = field(default_factory=Seal)
 
-    def join(self, rank: int, session: SqlSession) -> _Member:
+    def join(self, rank: int, session: SqlSession) -> _RowMember:
         """Open the end of a member."""
-        return _Member(self, rank, session)
+        return _RowMember(self, rank, session)
 
     def replace(self, session: SqlSession, place: int, message: Any) -> None:
         """Replace a row."""
@@ -126,7 +132,7 @@ class TableBox:
         return f"DELETE FROM {self.table} WHERE id BETWEEN {self.first} AND {last}"
 
 
-class _Member:
+class _RowMember:
     """A member's end."""
 
     def __init__(self, box: TableBox, rank: int, session: SqlSession) -> None:
@@ -166,3 +172,101 @@ class _Member:
     def close(self) -> None:
         """Close the mailbox's own session."""
         self._session.close()
+
+
+_LETTERS: Final = """SELECT THREAD_ID, VARIABLE_VALUE
+FROM performance_schema.user_variables_by_thread WHERE VARIABLE_NAME = %s"""
+
+_SILENT: Final = """
+SELECT COUNT(*) FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= %s AND THREAD_ID IN ({})"""
+
+_THREAD: Final = """SELECT THREAD_ID FROM performance_schema.threads
+WHERE PROCESSLIST_ID = CONNECTION_ID()"""
+
+
+class VariablesMailbox:
+    """The driver's end. A sender is the server's thread of the member's session."""
+
+    def __init__(self, control: SqlSession) -> None:
+        self._control = control
+        name = f"spirit_py_gang_{secrets.token_hex(6)}"
+        self.box = VariablesBox(name, int(control.query(_THREAD)[0][0]))
+        self.name = name
+
+    def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
+        """Replace a member's orders."""
+        sealed = self.box.seal.close(list(orders), "orders", rank)
+        self._control.execute(f"SET @{self.name}_{rank} = %s", (sealed,))
+
+    def letters(self) -> list[tuple[int, Any]]:
+        """Return the sender and the message of each member that lives.
+
+        The message is None before a new variable has its first value, and while a session ends. It
+        is None as well where another account has given a variable of its own the same name.
+        """
+        rows = self._control.query(_LETTERS, (self.name,))
+        return [(int(thread), self._opened(int(thread), text)) for thread, text in rows]
+
+    def _opened(self, thread: int, text: bytes | None) -> Any:
+        return None if text is None else self.box.seal.open(text, "letter", thread)
+
+    def silent(self, senders: Collection[int], seconds: int) -> bool:
+        """Return whether the session of one of these members has idled for so long."""
+        found = _SILENT.format(", ".join(str(int(thread)) for thread in senders))
+        return bool(senders) and bool(self._control.query(found, (seconds,))[0][0])
+
+    def close(self) -> None:
+        """Do nothing: the variables go with their sessions."""
+
+
+@dataclass(frozen=True)
+class VariablesBox:
+    """The variables of one gang's messages. Picklable.
+
+    Attributes:
+        name: of the members' variables; those of the driver end in the member's rank.
+        driver_thread: the server's thread of the driver's session.
+    """
+
+    name: str
+    driver_thread: int
+    seal: Seal = field(default_factory=Seal)
+
+    def join(self, rank: int, session: SqlSession) -> _VariableMember:
+        """Open the end of a member."""
+        return _VariableMember(self, rank, session)
+
+
+class _VariableMember:
+    """A member's end."""
+
+    def __init__(self, box: VariablesBox, rank: int, session: SqlSession) -> None:
+        self._box = box
+        self._rank = rank
+        self._session = session
+        self._thread = int(session.query(_THREAD)[0][0])
+
+    def write(self, letter: dict[str, Any]) -> None:
+        """Replace the member's message."""
+        sealed = self._box.seal.close(letter, "letter", self._thread)
+        self._session.execute(f"SET @{self._box.name} = %s", (sealed,))
+
+    def orders(self) -> Orders:
+        """Return the member's orders.
+
+        Raises:
+            MigrationFailure: when the driver's session is gone.
+        """
+        box = self._box
+        rows = self._session.query(
+            f"{_LETTERS} AND THREAD_ID = %s", (f"{box.name}_{self._rank}", box.driver_thread)
+        )
+        if not rows:
+            raise MigrationFailure("the driver's session is gone, so this task ends")
+        sealed = rows[0][1]
+        found = None if sealed is None else box.seal.open(sealed, "orders", self._rank)
+        return [(int(number), str(text)) for number, text in found or ()]
+
+    def close(self) -> None:
+        """Do nothing: the message goes with the session."""

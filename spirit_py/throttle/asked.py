@@ -1,4 +1,7 @@
-"""A throttler that asks the server a query of the operator's: ``--throttle-query "SELECT ..."``.
+"""Throttlers that ask what the operator named: an HTTP endpoint, a query.
+
+As with gh-ost: a HEAD request every so often; 200 means go on, every other answer (429 by custom)
+means wait. An endpoint that does not answer means wait, too, after the grace of every throttler.
 
 The first column of its first row decides. A number other than 0 means wait, as with gh-ost, and so
 does a text, which is then shown as the reason: ``SELECT IF(HOUR(NOW()) < 20, 'the evening', '')``.
@@ -8,17 +11,79 @@ server's own settings, for two seconds at most.
 
 from __future__ import annotations
 
+import base64
+import urllib.error
+import urllib.request
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
-from spirit_py.throttle.own_session import own_session
-from spirit_py.throttle.throttler import ALL_WORK
+from spirit_py.throttle.throttler import ALL_WORK, own_session
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+
+_GO_ON: Final = 200
+_TIMEOUT: Final = 2.0
+
+
+class HttpThrottler:
+    """Asks one endpoint.
+
+    Args:
+        url: ``http`` or ``https``; a name and password in it are sent as basic authentication.
+    """
+
+    name: Final = "HTTP endpoint"
+    holds: Final = ALL_WORK
+    every: Final = 0.5
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        # A password, and a token in the query, appear in no message (R20).
+        place = parts.netloc.rpartition("@")[2]
+        self._shown = urlunsplit((parts.scheme, place, parts.path, "", ""))
+        self._request = urllib.request.Request(  # noqa: S310 - http and https alone
+            urlunsplit(parts._replace(netloc=place)), method="HEAD", headers=_credentials(parts)
+        )
+        self._opener = urllib.request.OpenerDirector()
+        for handler in (
+            urllib.request.ProxyHandler(),
+            urllib.request.HTTPHandler(),
+            urllib.request.HTTPSHandler(),
+            urllib.request.HTTPDefaultErrorHandler(),
+            urllib.request.HTTPErrorProcessor(),
+        ):
+            self._opener.add_handler(handler)
+
+    def look(self) -> str:
+        """Return what the endpoint answered, unless that was 200.
+
+        Raises:
+            OSError: it did not answer.
+        """
+        try:
+            with self._opener.open(self._request, timeout=_TIMEOUT) as answer:
+                code = int(answer.status)
+        except urllib.error.HTTPError as error:
+            code = error.code
+            error.close()
+        return "" if code == _GO_ON else f"{self._shown}, which answered {code}"
+
+    def close(self) -> None:
+        """Do nothing: every look has a connection of its own."""
+
+
+def _credentials(parts: SplitResult) -> dict[str, str]:
+    """Return the header for name and password."""
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
 
 _MILLISECONDS: Final = 2000
 

@@ -1,0 +1,320 @@
+"""Throttlers by what the server shows: load, InnoDB's backlog, a global lock that waits.
+
+Above a limit of ``--max-load`` nothing new begins. Above one of ``--critical-load`` in two looks in
+succession the run ends as for any other failure: it can be resumed. Both limits may change while it
+runs.
+
+The *history* holds old versions of rows that no transaction needs any more and that are not purged
+yet; a long one makes reads slow. The copy inserts, which adds next to nothing to it, but a purge
+that is behind has its own work to do. While a transaction of another client stays open, waiting
+does not make the history shorter: hence no limit by default.
+
+The *checkpoint age* is the part of the redo log whose pages are not written yet. Near its capacity
+every commit waits for pages to be written. InnoDB itself writes more of them as it grows, so a high
+age is usual in a copy; no limit by default, and the latency of commits is watched in any case.
+
+``FLUSH TABLES WITH READ LOCK``, with which backups begin, and ``SET GLOBAL read_only`` wait for
+running statements, SELECT too, while no other session may write (measured, 9.7): 5.5 s behind a
+SELECT of ours of 6 s, and behind an ADD INDEX until its end. ``FLUSH TABLES`` alone keeps others
+from the tables that are in use. So nothing new begins then, and a statement of this run that is
+still in front after :data:`OURS_SECONDS` is ended (R23); it is made again afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import CriticalLoad, MigrationFailure, ServerFault
+from spirit_py.events.run import Warned
+from spirit_py.mysql.facts import read_status
+from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.kill import kill_session
+from spirit_py.mysql.own_sessions import sessions_of_run, token_of
+from spirit_py.throttle.throttler import ALL_WORK, WRITES, own_session
+from spirit_py.units import human_count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.contracts import SqlSession
+    from spirit_py.events.event import Tell
+    from spirit_py.stop import StopSwitch
+    from spirit_py.throttle.settings import LiveSettings, LoadLimits
+
+_EVERY: Final = 0.5
+#: One look may meet the moment of a peak that is over at once.
+_LOOKS_IN_SUCCESSION: Final = 2
+
+
+class ServerLoad:
+    """Compares counters of the server with their limits.
+
+    Args:
+        stop: is requested when the load is critical.
+    """
+
+    name: Final = "load"
+    holds: Final = ALL_WORK
+    every: Final = _EVERY
+
+    def __init__(
+        self, connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
+    ) -> None:
+        self._session = own_session(connection, "load")
+        self._settings = settings
+        self._stop = stop
+        self._critical_looks = 0
+
+    def look(self) -> str:
+        """Return the counters that are above their limits; empty for none."""
+        settings = self._settings.current
+        names = {name for name, _ in (*settings.max_load, *settings.critical_load)}
+        if not names:
+            return ""
+        found = self._session.ask(partial(read_status, names=sorted(names)))
+        self._stop_when_critical(excess(found, settings.critical_load))
+        above = excess(found, settings.max_load)
+        return f"the server's load: {', '.join(above)}" if above else ""
+
+    def _stop_when_critical(self, above: list[str]) -> None:
+        self._critical_looks = self._critical_looks + 1 if above else 0
+        if self._critical_looks >= _LOOKS_IN_SUCCESSION:
+            self._stop.request(
+                CriticalLoad(
+                    f"the load of the server is critical: {', '.join(above)}",
+                    hint="run the same command again when the load is lower: it carries on",
+                )
+            )
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+
+def excess(found: Mapping[str, float], limits: LoadLimits) -> list[str]:
+    """Return each counter that is above its limit, as text with both values.
+
+    Args:
+        found: the counters' values by their names in lower case.
+    """
+    return [
+        f"{name} is {found[name.lower()]:g}, above {limit:g}"
+        for name, limit in limits
+        if found.get(name.lower(), 0.0) > limit
+    ]
+
+
+#: A metric that is switched off keeps its last value; the status text has the length in any case.
+_HISTORY: Final = """
+SELECT `COUNT` FROM information_schema.INNODB_METRICS
+WHERE NAME = 'trx_rseg_history_len' AND STATUS = 'enabled'"""
+_STATUS: Final = "SHOW ENGINE INNODB STATUS"
+_LENGTH: Final = re.compile(r"^History list length\s+(\d+)$", re.MULTILINE)
+#: From 8.0.30 on; before, the same is in SHOW ENGINE INNODB STATUS.
+_NOW: Final = "innodb_redo_log_current_lsn"
+_THEN: Final = "innodb_redo_log_checkpoint_lsn"
+_CAPACITY: Final = "innodb_redo_log_capacity_resized"
+_LSN: Final = re.compile(r"^Log sequence number\s+(\d+)$", re.MULTILINE)
+_CHECKPOINT: Final = re.compile(r"^Last checkpoint at\s+(\d+)$", re.MULTILINE)
+
+
+class HistoryThrottler:
+    """Waits while InnoDB's history is longer than a limit (PROCESS).
+
+    Args:
+        most: undo log records of committed transactions, in the history list.
+    """
+
+    name: Final = "history length"
+    holds: Final = WRITES
+    every: Final = 1.0
+
+    def __init__(self, connection: ConnectionOptions, most: int) -> None:
+        self._most = most
+        self._session = own_session(connection, "throttle-history")
+
+    def look(self) -> str:
+        """Return how long the history is, if that is too long.
+
+        Raises:
+            ServerFault: the server did not answer, or the account may not ask.
+            MigrationFailure: the server does not show it.
+        """
+        length = self._session.ask(history_length)
+        if length <= self._most:
+            return ""
+        return (
+            f"InnoDB's history, which is {human_count(length)} long (--max-history-length"
+            f" {human_count(self._most)})"
+        )
+
+    def close(self) -> None:
+        """Close the session; safe to call again."""
+        self._session.close()
+
+
+class CheckpointAgeThrottler:
+    """Waits while a part of the redo log is in use that is above a limit.
+
+    Args:
+        percent: of the redo log's capacity.
+    """
+
+    name: Final = "checkpoint age"
+    holds: Final = WRITES
+    every: Final = 0.5
+
+    def __init__(self, connection: ConnectionOptions, percent: float) -> None:
+        self._percent = percent
+        self._session = own_session(connection, "throttle-redo")
+
+    def look(self) -> str:
+        """Return how full the redo log is, if that is too full.
+
+        Raises:
+            ServerFault: the server did not answer, or the account may not ask.
+            MigrationFailure: the server shows no such figures.
+        """
+        age, capacity = self._session.ask(redo_use)
+        used = 100.0 * age / capacity
+        if used <= self._percent:
+            return ""
+        return (
+            f"the redo log, of which {used:.0f} % are in use (--max-checkpoint-age"
+            f" {self._percent:g})"
+        )
+
+    def close(self) -> None:
+        """Close the session; safe to call again."""
+        self._session.close()
+
+
+def history_length(session: SqlSession) -> int:
+    """Return how many undo log records are in the history (PROCESS).
+
+    Raises:
+        MigrationFailure: the server does not show it.
+    """
+    if found := session.query(_HISTORY):
+        return int(found[0][0])
+    ((_, _, text),) = session.query(_STATUS)
+    return _length_in(str(text))
+
+
+def _length_in(status: str) -> int:
+    found = _LENGTH.search(status)
+    if found is None:
+        raise MigrationFailure(
+            "neither INNODB_METRICS nor SHOW ENGINE INNODB STATUS has the length of the history",
+            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+        )
+    return int(found[1])
+
+
+def redo_use(session: SqlSession) -> tuple[int, int]:
+    """Return the age of the last checkpoint and the capacity of the redo log, bytes (PROCESS).
+
+    Raises:
+        MigrationFailure: the server shows no such figures.
+    """
+    found = read_status(session, names=[_NOW, _THEN, _CAPACITY])
+    if len(found) == 3:
+        return int(found[_NOW] - found[_THEN]), max(1, int(found[_CAPACITY]))
+    ((_, _, text),) = session.query(_STATUS)
+    ((capacity,),) = session.query("SELECT @@innodb_log_file_size * @@innodb_log_files_in_group")
+    return checkpoint_age(str(text)), max(1, int(capacity))
+
+
+def checkpoint_age(status: str) -> int:
+    """Return the checkpoint age by the text of ``SHOW ENGINE INNODB STATUS``, bytes.
+
+    Raises:
+        MigrationFailure: the text does not have it.
+    """
+    now, then = _LSN.search(status), _CHECKPOINT.search(status)
+    if now is None or then is None:
+        raise MigrationFailure(
+            "SHOW ENGINE INNODB STATUS does not have the checkpoint's age",
+            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+        )
+    return int(now[1]) - int(then[1])
+
+
+#: For which a global lock may wait, and a statement of ours may run meanwhile.
+OURS_SECONDS: Final = 2
+_WAITING: Final = """
+SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_TIME, PROCESSLIST_INFO
+FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND = 'Query'
+AND PROCESSLIST_STATE IN
+ ('Waiting for global read lock', 'Waiting for table flush', 'Waiting for commit lock')
+AND (PROCESSLIST_INFO LIKE 'FLUSH %%' OR PROCESSLIST_INFO LIKE 'SET %%read_only%%')
+ORDER BY PROCESSLIST_TIME DESC"""
+_RUNNING: Final = """
+SELECT PROCESSLIST_ID, PROCESSLIST_TIME FROM performance_schema.threads
+WHERE PROCESSLIST_COMMAND = 'Query' AND PROCESSLIST_TIME >= %s
+AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting%%'
+AND COALESCE(PROCESSLIST_STATE, '') <> 'User lock'
+AND PROCESSLIST_ID <> CONNECTION_ID()"""
+
+
+class GlobalLockThrottler:
+    """Waits while a global lock waits, and ends what this run has in front of it.
+
+    Args:
+        tell: reports what was ended, and for whom.
+    """
+
+    name: Final = "global read lock"
+    holds: Final = ALL_WORK
+    every: Final = 1.0
+
+    def __init__(self, connection: ConnectionOptions, tell: Tell) -> None:
+        self._token = token_of(connection.label)
+        self._tell = tell
+        self._session = own_session(connection, "throttle-global")
+
+    def look(self) -> str:
+        """Return who waits for a global lock; nobody where the account may not see that.
+
+        The privilege is not required, so that an account without it does not wait for ever.
+
+        Raises:
+            ServerFault: the server did not answer.
+        """
+        return self._session.ask(self._look)
+
+    def _look(self, session: SqlSession) -> str:
+        try:
+            found = session.query(_WAITING)
+        except ServerFault as fault:
+            if not access_denied(fault):
+                raise
+            return ""
+        if not found:
+            return ""
+        number, user, host, seconds, statement = found[0]
+        who = f"session {number} of {user}@{host}, which waits for {statement!r}"
+        if int(seconds) >= OURS_SECONDS:
+            self._end_ours(session, who)
+        return f"the global lock of {who}"
+
+    def _end_ours(self, session: SqlSession, who: str) -> None:
+        running = dict(session.query(_RUNNING, (OURS_SECONDS,)))
+        for number in sorted(sessions_of_run(session, self._token) & set(running)):
+            trouble = kill_session(session, number, statement=True)
+            done = f"could not be ended: {trouble}" if trouble else "is ended, and made again later"
+            self._tell(
+                Warned(
+                    said=f"every write of the server waits behind {who}: the statement of session"
+                    f" {number}, of this run, which runs for {running[number]} s, {done}"
+                )
+            )
+
+    def close(self) -> None:
+        """Close the session; safe to call again."""
+        self._session.close()
