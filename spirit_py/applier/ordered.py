@@ -28,7 +28,7 @@ from spirit_py.applier.stage import (
 from spirit_py.applier.workers import TRUNCATED, judge_fault, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import as_stored, evaluating
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS
 from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from spirit_py.applier.workers import TRUNCATED, UNDEFINED_CHARACTER, judge_warn
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.faults import SYNTAX_ERROR
-from spirit_py.mysql.values.lost_values import DEPRECATED
+from spirit_py.mysql.lost_values import DEPRECATED
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from spirit_py.mysql.faults import (
     connection_lost,
 )
 from spirit_py.mysql.kill import end_sessions
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, read_complaint, telling
 from spirit_py.mysql.session import CuttableSession
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, read_complaint, telling
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 

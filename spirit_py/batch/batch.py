@@ -24,7 +24,7 @@ from spirit_py.events.commands import TableEnded, TableSkipped
 from spirit_py.events.event import Gate, teller
 from spirit_py.events.run import Summary, Warned
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.ownwrites import new_run
+from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.status.snapshot import BatchStatus

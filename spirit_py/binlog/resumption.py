@@ -28,7 +28,7 @@ from spirit_py.contracts import Origin
 from spirit_py.errors import BinlogUnreadable, PositionNotFound
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.ownwrites import is_own
+from spirit_py.mysql.own_sessions import is_own
 from spirit_py.mysql.replication import binlog_files, end_of_binlog
 
 if TYPE_CHECKING:

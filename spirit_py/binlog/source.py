@@ -41,7 +41,7 @@ from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.facts import ServerLife, look_at
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
-from spirit_py.mysql.ownwrites import NUMBERS, own_uuid
+from spirit_py.mysql.own_sessions import NUMBERS, own_uuid
 from spirit_py.mysql.replication import (
     WITHOUT_FILTER,
     end_of_binlog,

@@ -1,13 +1,11 @@
 """The checkpoint table beside each migrated table: its rows, and what a resume does with them.
 
 ============================================  ==============================================
-``codec`` ``record`` ``reverse`` ``live``     the rows, and their JSON
-``requests`` ``old_table`` (pure)
-``first_record``                              the record that a run begins with
+``codec`` ``record`` ``live`` (pure)          the rows, and their JSON
 ``table`` ``proofs`` ``writer``               reading and writing them
 ``queue``                                     requests of operators, and their answers
 ``earlier_run`` ``decision`` (pure)           what an earlier run left; what a run does with it
-``examination`` ``reverse_look``              the questions to the server for it
+``examination``                               the questions to the server for it
 ``drop``                                      ends what is proven to be the program's
 ============================================  ==============================================
 """

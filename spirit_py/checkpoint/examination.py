@@ -15,9 +15,8 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.earlier_run import Found, TableFound
 from spirit_py.checkpoint.live import LiveFigures
-from spirit_py.checkpoint.proofs import proofs_here, proven, shape_digest, shape_here
+from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left, shape_digest, shape_here
 from spirit_py.checkpoint.record import CheckpointRecord, OldTableRecord, Pointer, home_of
-from spirit_py.checkpoint.reverse_look import reverse_left
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.faults import access_denied

@@ -35,8 +35,13 @@ from spirit_py.checkpoint.codec import (
     to_text,
 )
 from spirit_py.checkpoint.live import LiveFigures, StandingOrders
-from spirit_py.checkpoint.record import CheckpointRecord, OldTableRecord, Pointer, Proofs
-from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.record import (
+    CheckpointRecord,
+    OldTableRecord,
+    Pointer,
+    Proofs,
+    ReverseRecord,
+)
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_KEY
 from spirit_py.mysql.tables.identity import has_mark, kind_and_comment, marked

@@ -30,8 +30,8 @@ from spirit_py.errors import (
 )
 from spirit_py.events.copy import DifferencesRepaired, RowsDiffer
 from spirit_py.mysql.connect import connect
+from spirit_py.mysql.duplicates import duplicates_for
 from spirit_py.mysql.retry import patiently
-from spirit_py.mysql.values.duplicates import duplicates_for
 from spirit_py.pace import Work, await_turn
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from spirit_py.checksum import staging_sql
 from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
-from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS, read_complaint
+from spirit_py.mysql.lost_values import MOST_WARNINGS, VALUE_ERRORS, read_complaint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -31,7 +31,7 @@ from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import decode_chunk
 from spirit_py.errors import ChecksumFailure
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.task_rest import TaskRest
+from spirit_py.mysql.retry import TaskRest
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:

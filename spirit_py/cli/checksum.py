@@ -111,8 +111,8 @@ def target_connection(
 
     The command line takes precedence over the option file, and both over the source's options.
     """
-    from spirit_py.mysql.options.connection import connection_options, names_tls
-    from spirit_py.mysql.options.file import GROUPS, read_option_file
+    from spirit_py.mysql.connection_options import connection_options, names_tls
+    from spirit_py.mysql.option_files import GROUPS, read_option_file
 
     file = options["target_defaults_file"]
     stored = read_option_file(file, GROUPS) if file is not None else {}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.options.file import everybody_may_write
+from spirit_py.mysql.option_files import everybody_may_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -308,7 +308,7 @@ def _feed_options(options: dict[str, Any]) -> FeedOptions:
     """Build the options of the change feed."""
     if not options["tag_own_writes"]:
         return FeedOptions(passable=options["passable"])
-    from spirit_py.mysql.ownwrites import new_run
+    from spirit_py.mysql.own_sessions import new_run
 
     return FeedOptions(own_writes=new_run(), passable=options["passable"])
 

@@ -153,7 +153,7 @@ class Dsn(ReadType[dict[str, str]]):
 
     def read(self, value: Any) -> dict[str, str]:
         """Return the options that it gives; an empty text gives none."""
-        from spirit_py.mysql.options.connection import read_dsn
+        from spirit_py.mysql.connection_options import read_dsn
 
         if isinstance(value, dict):
             return value
@@ -239,8 +239,8 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     """Join the connection options of the command line with a URL and the option files."""
     import getpass
 
-    from spirit_py.mysql.options.connection import connection_options
-    from spirit_py.mysql.options.file import DefaultsOptions, read_defaults
+    from spirit_py.mysql.connection_options import connection_options
+    from spirit_py.mysql.option_files import DefaultsOptions, read_defaults
 
     stored = read_defaults(
         DefaultsOptions(

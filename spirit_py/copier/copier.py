@@ -17,7 +17,7 @@ from spirit_py.copier.crew import CopyOrder, Crew
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.meter import CopyMeter, CopyStatistics, LostValue
 from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
-from spirit_py.mysql.ownwrites import own_uuid
+from spirit_py.mysql.own_sessions import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.pace import Work
 
@@ -51,7 +51,7 @@ class CopyOptions:
         visibility_timeout: seconds for which commits may stall while a chunk waits for the
             transactions of R3.
         own_writes: the run whose identifiers the chunks commit under, so that its change feed need
-            not receive them; see :mod:`spirit_py.mysql.ownwrites`. Empty for the server's own.
+            not receive them; see :mod:`spirit_py.mysql.own_sessions`. Empty for the server's own.
         grace: seconds that running chunks have to end after a stop or a failure.
     """
 

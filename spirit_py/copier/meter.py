@@ -11,7 +11,7 @@ from spirit_py.chunk.sizing import CEILING_ROWS, ChunkSizer
 from spirit_py.copier.chunk_sql import row_lookup_sql
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.estimates import NOTHING_LEFT, RowsLeft, Speed, fraction_of, probable_total
-from spirit_py.mysql.values.lost_values import NULL_REFUSED, read_complaint
+from spirit_py.mysql.lost_values import NULL_REFUSED, read_complaint
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:

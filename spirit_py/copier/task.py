@@ -40,11 +40,9 @@ from spirit_py.mysql.faults import (
     connection_lost,
 )
 from spirit_py.mysql.grants import access_remedy
-from spirit_py.mysql.own_sessions import take_slot
-from spirit_py.mysql.ownwrites import committing_as
-from spirit_py.mysql.retry import retrying
-from spirit_py.mysql.task_rest import TaskRest
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
+from spirit_py.mysql.own_sessions import committing_as, take_slot
+from spirit_py.mysql.retry import TaskRest, retrying
 from spirit_py.stop import StopSwitch
 
 if TYPE_CHECKING:

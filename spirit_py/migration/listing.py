@@ -14,9 +14,8 @@ from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted
 from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
 from spirit_py.checkpoint.examination import examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
-from spirit_py.checkpoint.proofs import shape_here
-from spirit_py.checkpoint.reverse import ENDED, ReverseRecord
-from spirit_py.checkpoint.reverse_look import Where, where_is
+from spirit_py.checkpoint.proofs import Where, shape_here, where_is
+from spirit_py.checkpoint.record import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, ServerFault, SpiritError

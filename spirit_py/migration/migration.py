@@ -57,7 +57,7 @@ from spirit_py.migration.swap.deferral import Deferral
 from spirit_py.migration.swap.old_tables import note_swap, settle_old_tables
 from spirit_py.migration.swap.swap import plan_swap, swap_in_new_tables
 from spirit_py.migration.throttling import begin_throttling, end_throttling, traffic_now
-from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
+from spirit_py.mysql.duplicates import may_be_null, refuse_null_keys
 from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
@@ -67,8 +67,7 @@ from spirit_py.rehearsal.rehearsal import Rehearsal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.checkpoint.reverse import ReverseTable
+    from spirit_py.checkpoint.record import CheckpointRecord, ReverseTable
     from spirit_py.checksum.result import ChecksumResult
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.copied_pair import CopiedPair

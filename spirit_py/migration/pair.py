@@ -23,7 +23,7 @@ from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.doubts import Doubts
 from spirit_py.migration.job import quietly
 from spirit_py.migration.swap.same_tables import FORWARD, Direction, SameTables
-from spirit_py.mysql.values.null_keys import may_be_null, refuse_null_keys
+from spirit_py.mysql.duplicates import may_be_null, refuse_null_keys
 from spirit_py.sql import quote_table
 from spirit_py.units import human_percent
 

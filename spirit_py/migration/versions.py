@@ -7,7 +7,7 @@ from typing import Final
 
 from spirit_py import __version__
 from spirit_py.errors import Refusal
-from spirit_py.mysql.client_library import client_version
+from spirit_py.mysql.connect import client_version
 from spirit_py.spark.java import require_java
 from spirit_py.status.report import installed
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.errors import AnotherServer, ServerFault
-from spirit_py.mysql.client_library import load_driver
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import AnotherServer, Refusal, ServerFault
 from spirit_py.mysql.evaluation import (
     DATE_SQL_MODE,
     OWN_SQL_MODE,
@@ -14,18 +15,67 @@ from spirit_py.mysql.evaluation import (
     kept_for_others,
 )
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
+from spirit_py.mysql.lost_values import MOST_WARNINGS
 from spirit_py.mysql.own_sessions import claim, refuse_when_taken_over, shown_run
 from spirit_py.mysql.session import Session, probe
 from spirit_py.mysql.tls.driver import certificate_renewed, pinning, tls_arguments
 from spirit_py.mysql.tls.modes import TLS_FAULT, attempts, connecting_host, next_may_do
-from spirit_py.mysql.values.lost_values import MOST_WARNINGS
 from spirit_py.sql import string_literal
+from spirit_py.system_packages import CLIENT_LIBRARY, driver_commands, library_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.tls.modes import TlsAttempt
+
+
+def load_driver() -> Any:
+    """Import the driver.
+
+    Raises:
+        Refusal: it is not installed, or its client library is missing or is another than it was
+            built with; with the commands that install it.
+    """
+    try:
+        import MySQLdb
+    except ModuleNotFoundError as error:
+        if error.name != "MySQLdb":
+            raise _unusable(error) from error
+        raise _not_installed() from error
+    except (ImportError, AttributeError, OSError, SystemError) as error:
+        # A driver of two versions, or one whose library was replaced, fails in any of these ways.
+        raise _unusable(error) from error
+    return MySQLdb
+
+
+def client_version() -> str:
+    """Return the client library's version, or why there is none."""
+    try:
+        return str(load_driver().get_client_info())
+    except Refusal as refusal:
+        return f"not usable: {refusal.message}"
+
+
+def _not_installed() -> Refusal:
+    return Refusal(
+        "the MySQL driver mysqlclient is not installed: it is built on this machine, with a"
+        " compiler and the MySQL client library",
+        hint="run the command for this system, then the last one; spirit-py explain"
+        f" {ErrorCode.CLIENT_LIBRARY_MISSING} says how to do without a compiler",
+        details=driver_commands(prefix=sys.prefix, python=sys.executable),
+        error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+    )
+
+
+def _unusable(error: Exception) -> Refusal:
+    return Refusal(
+        f"the MySQL client library cannot be loaded: {error}",
+        hint=CLIENT_LIBRARY,
+        details=library_commands(),
+        error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+    )
+
 
 # All of these exist from 8.0 to 9.7 and need no privilege.
 _SETTINGS: Final = (

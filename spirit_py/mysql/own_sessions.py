@@ -1,8 +1,8 @@
-"""Which server sessions are the program's, and of which run, proven by named locks (R18, R24, R26).
+"""Which sessions and which GTIDs of the server are the program's, and of which run (R18, R24, R26).
 
-Each session takes these when it is opened, and holds them to its end. A name is a digest of a
-secret and a number, so that whoever does not know the secret can neither take it before nor know
-what it stands for:
+A session takes these named locks when it is opened, none of which it waits for, and holds them to
+its end. A name is a digest of a secret and a number, so that nobody without the secret can take it
+or know what it stands for:
 
 =====================  ==========================================================================
 of origin and session  it was opened by these connection options, on any machine: the secret is
@@ -17,36 +17,36 @@ of table and slot      by which sessions are found of a run that had written no 
                        of them, a session works without
 =====================  ==========================================================================
 
-``IS_USED_LOCK`` shows the holder of a name to every account, with and without performance_schema. A
+``IS_USED_LOCK`` shows the holder of a name to every account, also without performance_schema. A
 session counts as ours only where it holds the name of its own number: who takes the name of another
 session only keeps that one from working, and who takes that of his own has his own session ended. A
-restart of the server frees all names, and a session of an application that has the number of one of
-ours by then holds none of them. A killed session releases its named locks last, when everything
-that it executed has ended.
+restart frees all names, and a session of an application with a number of ours holds none of them. A
+killed session releases its locks last, when everything that it executed has ended.
 
-There are ``SLOTS`` slots, and a session takes the first free one. None of the names is ever waited
-for.
+The copy commits under GTIDs of its own, which the server need not send to the feed: a dump leaves
+out the GTIDs that its reader reports as received. These may be of transactions not executed yet, if
+they are not the server's own (for its own the server refuses with error 1236, measured). So a
+chunk's statement commits as number ``n`` of a uuid of one table in one run, and the feed reports
+all numbers of that uuid as received. With a number that is used already the server skips the
+statement without an error. Whether the session owns the number is in ``@@SESSION.gtid_owned`` after
+``SET gtid_next``, which checks and takes it in one step.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.processlist import whose
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from spirit_py.contracts import SqlSession
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
 
@@ -213,3 +213,58 @@ def refuse_when_taken_over(session: SqlSession, label: str) -> None:
             hint=f"let that run end; a session that is no run of spirit-py: KILL {holder}",
             error_code=ErrorCode.ALREADY_RUNNING,
         )
+
+
+_PREFIX: Final = "73706972-6974-4"
+"""``spirit``, and a four for a uuid of random bits."""
+NUMBERS: Final = 2**63 - 1
+"""The end of the numbers that a transaction may have (manual, GTID Format)."""
+
+
+def new_run() -> str:
+    """Return a random text that distinguishes one run's identifiers from all others."""
+    return secrets.token_hex(8)
+
+
+def own_uuid(run: str, schema: str, table: str) -> str:
+    """Return the uuid under which a run copies a table."""
+    digits = hashlib.sha256(f"{run}\0{schema}\0{table}".encode()).hexdigest()
+    return f"{_PREFIX}{digits[:3]}-8{digits[3:6]}-{digits[6:18]}"
+
+
+def is_own(tsid: str) -> bool:
+    """Return whether an identifier is one that some run has copied under."""
+    return tsid.startswith(_PREFIX)
+
+
+@contextlib.contextmanager
+def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
+    """Let the one statement inside commit under this identifier; with an empty one, as usual.
+
+    An identifier that is used already is not used again: the statement then commits as usual.
+
+    Raises:
+        ServerFault: also when gtid_next cannot be set back: the session must be closed then.
+    """
+    if not gtid:
+        yield
+        return
+    session.execute(f"SET SESSION gtid_next = {string_literal(gtid)}")
+    if session.query("SELECT @@SESSION.gtid_owned")[0][0] != gtid:
+        session.execute("SET SESSION gtid_next = 'AUTOMATIC'")
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ServerFault):
+            _set_back(session, "ROLLBACK")
+        raise
+    # A statement that wrote nothing still holds its number.
+    _set_back(session, "COMMIT")
+
+
+def _set_back(session: SqlSession, end: str) -> None:
+    """Release the number, and let the server number what follows."""
+    session.execute(end)
+    session.execute("SET SESSION gtid_next = 'AUTOMATIC'")

@@ -1,4 +1,4 @@
-"""Retries of the whole program: what is tried again, how long, and in which session.
+"""When a statement is sent again, in which session, and when a task sends its next one.
 
 ====================================  =========================================================
 fault                                 what :func:`retrying` does
@@ -19,6 +19,7 @@ A pause grows with each try, is random, and ends at once when a stop is asked fo
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -264,3 +265,31 @@ class RenewedSession:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+
+#: A statement that took long was held up by something else than its own work.
+_LONGEST: Final = 5.0
+
+
+class TaskRest:
+    """The rest that a task has to take before its next statement. One thread.
+
+    It comes before the next statement and not after the last one: an answer need not wait for it.
+    """
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def owe(self, seconds: float, ratio: float) -> None:
+        """Note that a statement of so many seconds has ended now.
+
+        Args:
+            ratio: seconds of rest for each of them.
+        """
+        self._until = time.monotonic() + min(seconds * ratio, _LONGEST)
+
+    def take(self) -> None:
+        """Wait until the rest is over."""
+        left = self._until - time.monotonic()
+        if left > 0:
+            threading.Event().wait(left)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.errors import Refusal, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
+from spirit_py.mysql.duplicates import search_room
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
-from spirit_py.mysql.values.duplicates import search_room
 from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
 from spirit_py.plan.definition import Tried, refused_keys, try_definition
 from spirit_py.plan.earlier_run import (

@@ -26,7 +26,7 @@ from spirit_py.errors import ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.facts import read_status
-from spirit_py.mysql.values.lost_values import DEPRECATED, VALUE_ERRORS, telling
+from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.threads import Background
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.events.event import Tell, untold
+from spirit_py.mysql.duplicates import row_name
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
-from spirit_py.mysql.values.duplicates import row_name
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.table.names import AuxiliaryNames
 

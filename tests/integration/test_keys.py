@@ -12,8 +12,8 @@ from spirit_py.applier.batch import Bounds, delete_keys
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import MigrationFailure, NullInKey, Refusal, SpiritError, ValueLost
+from spirit_py.mysql.duplicates import ruled_out
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.values.null_keys import ruled_out
 from spirit_py.stop import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.migrate import Migrating, config_for

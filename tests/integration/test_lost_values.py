@@ -13,7 +13,7 @@ from spirit_py.checksum import staging as stager
 from spirit_py.copier.task import ChunkWriter, JoinCopy
 from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.values.lost_values import MOST_WARNINGS, VALUE_ERRORS, telling
+from spirit_py.mysql.lost_values import MOST_WARNINGS, VALUE_ERRORS, telling
 from tests.kits.chunks import chunk
 from tests.kits.command import run
 from tests.kits.connection import connection_options

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.checkpoint.examination import old_table_of
-from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault

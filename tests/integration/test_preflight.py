@@ -13,11 +13,11 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig
 from spirit_py.errors import Interrupted, Refusal, UsageFault
+from spirit_py.mysql import duplicates
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
-from spirit_py.mysql.ownwrites import new_run
+from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.tables.identity import identity
-from spirit_py.mysql.values import duplicates
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.checks import disk_space, drop_of_old_table
 from spirit_py.preflight.checks import duplicates as duplicates_check

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from spirit_py.checkpoint.proofs import shape_here
-from spirit_py.checkpoint.reverse import REVERTING, ReverseRecord, ReverseTable
+from spirit_py.checkpoint.record import REVERTING, ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal

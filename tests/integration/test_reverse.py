@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.locks.blockers import LockPolicy

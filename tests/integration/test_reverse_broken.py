@@ -12,7 +12,7 @@ import pytest
 from spirit_py import points
 from spirit_py.checkpoint.live import REVERT, Request
 from spirit_py.checkpoint.queue import RequestQueue
-from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING, ReverseRecord
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
 from spirit_py.migration import migrate, migration

@@ -13,8 +13,7 @@ import MySQLdb
 
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP
 from spirit_py.checkpoint.proofs import begin_proofs, note_proofs
-from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
-from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.record import CheckpointRecord, ReverseRecord, TableProgress
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, SessionModes
 from spirit_py.cutover.cutover import Cutover

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from spirit_py import __version__
 from spirit_py.cli import main
 from spirit_py.errors import Refusal
-from spirit_py.mysql.client_library import client_version, load_driver
+from spirit_py.mysql.connect import client_version, load_driver
 
 
 def test_the_version_names_what_the_program_runs_on(monkeypatch):

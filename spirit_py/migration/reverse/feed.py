@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.resumption import why_unreachable
-from spirit_py.checkpoint.record import digest_of
-from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
+from spirit_py.checkpoint.record import ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault

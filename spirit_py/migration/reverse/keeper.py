@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.checkpoint.live import FAILED
-from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
@@ -55,7 +55,7 @@ from spirit_py.units import human_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.checkpoint.reverse import ReverseTable
+    from spirit_py.checkpoint.record import ReverseTable
     from spirit_py.config import SessionModes
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.job import Job

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.examination import old_table_of
-from spirit_py.checkpoint.reverse import ENDED, FOLLOWING
-from spirit_py.checkpoint.reverse_look import Where, any_old_table, find_reverse, where_is
+from spirit_py.checkpoint.proofs import Where, any_old_table, find_reverse, where_is
+from spirit_py.checkpoint.record import ENDED, FOLLOWING
 from spirit_py.events.swap import ReverseEnded
 from spirit_py.migration.facts import Reverted
 from spirit_py.migration.reverse.feed import plan_reverse
@@ -20,7 +20,7 @@ from spirit_py.preflight.passable import require_passable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
+    from spirit_py.checkpoint.record import ReverseRecord, ReverseTable
     from spirit_py.contracts import SqlSession
     from spirit_py.cutover.plan import CutoverResult
     from spirit_py.migration.run import Run

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.examination import runs_seen
 from spirit_py.checkpoint.live import REVERT, SKIP_DROP, Request
+from spirit_py.checkpoint.proofs import Where, find_reverse, old_tables, where_is
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING
-from spirit_py.checkpoint.reverse_look import Where, find_reverse, old_tables, where_is
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, ServerFault
 from spirit_py.events.swap import (
@@ -49,7 +49,7 @@ from spirit_py.table.names import AuxiliaryNames, lock_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spirit_py.checkpoint.reverse import ReverseRecord
+    from spirit_py.checkpoint.record import ReverseRecord
     from spirit_py.config import RevertConfig
     from spirit_py.contracts import Reporter
     from spirit_py.mysql.session import Session

@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.checkpoint.drop import drop_checkpoint
-from spirit_py.checkpoint.record import OldTableRecord
-from spirit_py.checkpoint.reverse import ENDED, FOLLOWING, REVERTING, ReverseRecord
+from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.guard import require_guard
 from spirit_py.cutover.rename import check_names

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import proofs_here, proven
-from spirit_py.checkpoint.record import OldTableRecord
-from spirit_py.checkpoint.reverse import ReverseRecord
+from spirit_py.checkpoint.record import OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, SpiritError

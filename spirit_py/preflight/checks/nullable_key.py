@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spirit_py.errors import NullInKey
-from spirit_py.mysql.values.null_keys import refuse_null_keys, ruled_out
+from spirit_py.mysql.duplicates import refuse_null_keys, ruled_out
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 

@@ -6,8 +6,8 @@ import contextlib
 from typing import Final
 
 from spirit_py.errors import ServerFault
+from spirit_py.mysql.duplicates import row_name
 from spirit_py.mysql.evaluation import STRICT_MODES, ZERO_MODES
-from spirit_py.mysql.values.duplicates import row_name
 from spirit_py.preflight.check import Findings, PreflightContext, first_row, refuse, warn
 from spirit_py.sql import quote_identifier
 from spirit_py.table.new_columns import needs_fill

@@ -235,7 +235,7 @@ def test_option_files_and_the_environment_are_read_only_when_asked_for(monkeypat
         read.append(1)
         return {}
 
-    monkeypatch.setattr("spirit_py.mysql.options.file.read_login_file", read_login_file)
+    monkeypatch.setattr("spirit_py.mysql.option_files.read_login_file", read_login_file)
     (tmp_path / ".my.cnf").write_text("[client]\npassword=geheim\n")
     silent = commands.migration_config_of(**BASE)
     assert (silent.connection.password, silent.nice, read) == ("", 0.0, [])

@@ -10,7 +10,7 @@ from spirit_py.binlog import resumption, wire
 from spirit_py.binlog.resumption import frontier_of
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, PositionNotFound
-from spirit_py.mysql.ownwrites import is_own, own_uuid
+from spirit_py.mysql.own_sessions import is_own, own_uuid
 
 SERVER = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 OWN = own_uuid("a run", "s", "t")

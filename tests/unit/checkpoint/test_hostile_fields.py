@@ -22,10 +22,11 @@ from spirit_py.checkpoint.record import (
     OldTableRecord,
     Pointer,
     Proofs,
+    ReverseRecord,
+    ReverseTable,
     TableProgress,
     UncopiedRange,
 )
-from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import Row
 from spirit_py.config import SessionModes
 from spirit_py.mysql.tables.identity import Identity

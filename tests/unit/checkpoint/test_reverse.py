@@ -15,7 +15,7 @@ from spirit_py.checkpoint.codec import (
     to_text,
 )
 from spirit_py.checkpoint.live import WORKING, Answer, Request
-from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
+from spirit_py.checkpoint.record import ReverseRecord, ReverseTable
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.table.build import ReverseChanges

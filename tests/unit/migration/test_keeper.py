@@ -10,7 +10,7 @@ import pytest
 
 from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
-from spirit_py.checkpoint.reverse import ReverseRecord, ReverseTable
+from spirit_py.checkpoint.record import ReverseRecord, ReverseTable
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault

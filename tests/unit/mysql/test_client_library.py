@@ -11,7 +11,7 @@ from spirit_py import system_packages
 from spirit_py.cli.outcome import ErrorsShown
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.mysql import client_library
+from spirit_py.mysql.connect import load_driver
 from spirit_py.status.report import OutcomeReport
 
 
@@ -31,7 +31,7 @@ def test_a_missing_driver_names_the_packages_of_each_system(monkeypatch):
     """One line to run for Debian, Fedora and macOS, and one that installs the driver."""
     _without(monkeypatch, ModuleNotFoundError("No module named 'MySQLdb'", name="MySQLdb"))
     with pytest.raises(Refusal, match="mysqlclient is not installed") as caught:
-        client_library.load_driver()
+        load_driver()
     assert caught.value.error_code is ErrorCode.CLIENT_LIBRARY_MISSING
     lines = caught.value.details
     assert [line.partition(":")[0] for line in lines] == [
@@ -48,7 +48,7 @@ def test_a_missing_library_names_the_library_alone(monkeypatch):
     """A driver that was built needs no compiler, only the library that it is linked with."""
     _without(monkeypatch, ImportError("libmariadb.so.3: cannot open shared object file"))
     with pytest.raises(Refusal, match="cannot open shared object") as caught:
-        client_library.load_driver()
+        load_driver()
     assert "Debian, Ubuntu: apt-get install -y libmariadb3" in caught.value.details
     assert not any("gcc" in line for line in caught.value.details)
 
@@ -67,7 +67,7 @@ def test_a_broken_driver_is_named_with_the_package_that_mends_it(monkeypatch, er
     """Whichever way it breaks."""
     _without(monkeypatch, error)
     with pytest.raises(Refusal, match="client library cannot be loaded") as caught:
-        client_library.load_driver()
+        load_driver()
     assert caught.value.error_code is ErrorCode.CLIENT_LIBRARY_MISSING
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.mysql.values.lost_values import Complaint, read_complaint
+from spirit_py.mysql.lost_values import Complaint, read_complaint
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.options.connection import read_dsn
-from spirit_py.mysql.options.file import DefaultsOptions, read_defaults
+from spirit_py.mysql.connection_options import read_dsn
+from spirit_py.mysql.option_files import DefaultsOptions, read_defaults
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def home(tmp_path, monkeypatch):
     """A home folder of its own, and no global option files but one in it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("MYSQL_TEST_LOGIN_FILE", raising=False)
-    monkeypatch.setattr("spirit_py.mysql.options.file._GLOBAL", (tmp_path / "etc.cnf",))
+    monkeypatch.setattr("spirit_py.mysql.option_files._GLOBAL", (tmp_path / "etc.cnf",))
     return tmp_path
 
 

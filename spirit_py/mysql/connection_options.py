@@ -24,7 +24,7 @@ def connection_options(
     """Build the options of a connection; what the command line gave wins over the file.
 
     Args:
-        stored: what :mod:`spirit_py.mysql.options.file` read.
+        stored: what :mod:`spirit_py.mysql.option_files` read.
         given: fields of :class:`~spirit_py.config.ConnectionOptions`, and ``ssl_ca`` and the
             like for paths; None means not given.
 
