@@ -12,7 +12,7 @@ from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 
 if TYPE_CHECKING:
-    from spirit_py.windows import Window
+    from spirit_py.units import Window
 
 GuardMode = Literal["on", "off", "auto"]
 TriggerMode = Literal["keep", "refuse"]

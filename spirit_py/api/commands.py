@@ -144,8 +144,8 @@ def revert(**options: Unpack[RevertArguments]) -> None:
     Raises:
         SpiritError: it was not brought back.
     """
-    from spirit_py.cli.revert import revert as command
-    from spirit_py.cli.revert import revert_config
+    from spirit_py.cli.unfinished import revert as command
+    from spirit_py.cli.unfinished import revert_config
 
     config = revert_config(option_values(command, RevertArguments, options))
 
@@ -163,8 +163,8 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
     Raises:
         SpiritError: the server cannot be reached, or the account might not see what is there.
     """
-    from spirit_py.cli.status import status as command
-    from spirit_py.cli.status import unfinished
+    from spirit_py.cli.unfinished import status as command
+    from spirit_py.cli.unfinished import unfinished
     from spirit_py.cli.values import complete
 
     refuse_in_fork()
@@ -186,8 +186,8 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
         SpiritError: the server stopped answering.
     """
     from spirit_py.batch.listing import give_up_batch
-    from spirit_py.cli.cleanup import cleanup as command
-    from spirit_py.cli.cleanup import require_batch_alone
+    from spirit_py.cli.unfinished import cleanup as command
+    from spirit_py.cli.unfinished import require_batch_alone
     from spirit_py.cli.values import complete, connection_of
     from spirit_py.migration.cleanup import clean_up
 

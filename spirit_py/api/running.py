@@ -22,8 +22,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, Stopped
 from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
-from spirit_py.status.progress_events import ProgressEvents
 from spirit_py.status.reporters import Reporters, recorders
+from spirit_py.status.wording import ProgressEvents
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
 

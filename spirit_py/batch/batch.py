@@ -20,9 +20,8 @@ from spirit_py.batch.table_run import SharedSpark, TableRun
 from spirit_py.batch.trial import Step, forms_of, step_for
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
-from spirit_py.events.commands import TableEnded, TableSkipped
 from spirit_py.events.event import Gate, teller
-from spirit_py.events.run import Summary, Warned
+from spirit_py.events.run import Summary, TableEnded, TableSkipped, Warned
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.retry import retrying

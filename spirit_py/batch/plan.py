@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.store import TableState
 from spirit_py.batch.trial import Step
-from spirit_py.events.commands import BatchPlanned, TablePlanned
-from spirit_py.events.run import Summary
+from spirit_py.events.run import BatchPlanned, Summary, TablePlanned
 from spirit_py.units import counted, human_bytes, human_count
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
 
-One module a command; ``groups`` has the options that they share, ``values`` how these are read,
-``outcome`` how a command ends. A command's module is imported when the command is named, and large
-modules when it runs.
+``groups`` turns declared options into click's, ``values`` reads them, ``outcome`` ends a command. The
+module of a command is imported when the command is named, and large modules when it runs.
 """
 
 from __future__ import annotations
@@ -34,10 +33,20 @@ SUMMARIES: Final = {
     "explain": "Explain an error: what it means, what is left on the server, what to do.",
     "completion": "Print the script by which a shell completes commands and options.",
 }
+#: Those whose module has another name.
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("cleanup", "ctl", "revert", "status"), "unfinished"),
+    "completion": "explain",
+}
+
+
+def module_of(command: str) -> str:
+    """Return the module that declares a command."""
+    return f"{__name__}.{_ELSEWHERE.get(command, command)}"
 
 
 class Commands(UserDict[str, click.Command]):
-    """The commands by name, each imported from the module of its name when it is asked for."""
+    """The commands by name, each imported when it is asked for."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(SUMMARIES, click.Command(None)))
@@ -45,7 +54,7 @@ class Commands(UserDict[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name in self.data and name not in self._imported:
-            self.data[name] = getattr(import_module(f"{__name__}.{name}"), name)
+            self.data[name] = getattr(import_module(module_of(name)), name)
             self._imported.add(name)
         return super().__getitem__(name)
 

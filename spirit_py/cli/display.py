@@ -75,7 +75,7 @@ def reporters_of(records: RecordOptions, *, verbose: bool = False) -> Reporters:
     shown = _terminal_or_lines(records, verbose)
     made = Reporters([shown, *recorders(records, shown.event)])
     if records.on_event:
-        from spirit_py.hooks.hook import Hook
+        from spirit_py.hooks import Hook
 
         hook = Hook(records.on_event, seconds=records.hook_timeout, tell=teller(made.event))
         made.add(hook)

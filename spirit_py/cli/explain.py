@@ -1,4 +1,4 @@
-"""``spirit-py explain``: the page about an error's code, in the terminal."""
+"""``spirit-py explain``: the page about an error code; ``completion``: the script for a shell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.shell_completion import get_completion_class
 
 import spirit_py
 from spirit_py.cli.groups import SectionedCommand, options_of
@@ -141,3 +142,23 @@ def _show(text: str) -> None:
     from rich.markdown import Markdown
 
     Console().print(Markdown(text, hyperlinks=False))
+
+
+_PROGRAM = "spirit-py"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script by which a shell completes commands and options.
+
+    \b
+    spirit-py completion bash > /etc/bash_completion.d/spirit-py
+    spirit-py completion zsh > "${fpath[1]}/_spirit-py"
+    spirit-py completion fish > ~/.config/fish/completions/spirit-py.fish
+    """  # noqa: D301 - click reads the backspace
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"there is no completion for {shell}")
+    click.echo(kind(context.find_root().command, {}, _PROGRAM, "_SPIRIT_PY_COMPLETE").source())

@@ -12,8 +12,7 @@ import click
 
 from spirit_py.config import MAX_PORT, SparkConfig, host_and_port
 from spirit_py.errors import UsageFault
-from spirit_py.units import read_duration, read_limits, read_size
-from spirit_py.windows import Window, parse_windows
+from spirit_py.units import Window, parse_windows, read_duration, read_limits, read_size
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions

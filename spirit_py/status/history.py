@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.events.commands import TableEnded
 from spirit_py.events.copy import CheckpointWritten, ChecksumDone
 from spirit_py.events.run import (
     AlgorithmChosen,
@@ -17,6 +16,7 @@ from spirit_py.events.run import (
     RunEnded,
     StatementRead,
     Summary,
+    TableEnded,
 )
 from spirit_py.events.swap import SwapDone
 from spirit_py.progress import figures_of

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import FeedStatistics
     from spirit_py.mysql.session import Session
-    from spirit_py.windows import Window
+    from spirit_py.units import Window
 
 WRITES: Final = frozenset({Work.COPY, Work.REPAIR, Work.INDEX})
 """Work that writes to the new table, and so to the binlog and the replicas."""

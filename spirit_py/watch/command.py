@@ -18,8 +18,7 @@ from spirit_py.errors import (
     SpiritError,
     UsageFault,
 )
-from spirit_py.events.commands import WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
-from spirit_py.events.run import Warned
+from spirit_py.events.run import Warned, WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.stop import StopSwitch

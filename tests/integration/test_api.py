@@ -13,7 +13,7 @@ import spirit_py
 from spirit_py.events.copy import CopyDone
 from spirit_py.events.run import ProgressMade
 from spirit_py.events.swap import CutoverDeferred, SwapDone
-from spirit_py.status import progress_events
+from spirit_py.status import wording
 from tests.kits.background import BackgroundCall
 from tests.kits.library import ROWS, arguments, fill_rows
 from tests.kits.tables import tables
@@ -106,7 +106,7 @@ def test_leaving_early_stops_in_order_and_the_same_call_carries_on(db, orders, b
 
 def test_the_events_have_the_progress(db, orders, monkeypatch):
     """A program that reads nothing but events sees how far it is, and when it ends."""
-    monkeypatch.setattr(progress_events, "PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(wording, "PROGRESS_SECONDS", 0.05)
     with spirit_py.start_migration(**{**orders, "defer_cutover": True}) as running:
         seen = next(event for event in running if isinstance(event, ProgressMade))
         assert seen.table == f"{db.name}.orders"

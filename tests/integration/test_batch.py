@@ -13,8 +13,7 @@ from spirit_py.batch.batch import related_tables
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal
-from spirit_py.events.commands import TableEnded
-from spirit_py.events.run import RunEnded
+from spirit_py.events.run import RunEnded, TableEnded
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
 from spirit_py.records import RecordOptions

@@ -15,7 +15,7 @@ from spirit_py.errors import Interrupted, MigrationFailure
 from spirit_py.events.copy import CopyDone
 from spirit_py.events.event import untold
 from spirit_py.events.swap import CutoverDeferred, CutoverHeldBack, CutoverTryFailed, CutoverVetoed
-from spirit_py.hooks.hook import Hook
+from spirit_py.hooks import Hook
 from spirit_py.migration.control import command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations

@@ -17,7 +17,7 @@ from spirit_py.errors import Aborted, CriticalLoad, Refusal
 from spirit_py.migration.control.command import control
 from spirit_py.plan import make_plan
 from spirit_py.throttle.server import GlobalLockThrottler
-from spirit_py.windows import Window, parse_windows
+from spirit_py.units import Window, parse_windows
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine

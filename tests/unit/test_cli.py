@@ -17,7 +17,7 @@ from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
 from spirit_py.config import DEFAULT_MAX_LAG, DEFAULT_MIN_FREE, SessionModes, host_and_port
 from spirit_py.errors import UsageFault
-from spirit_py.events.commands import WatchEmpty
+from spirit_py.events.run import WatchEmpty
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.records import RecordOptions
 

@@ -73,9 +73,9 @@ def test_the_list_of_commands_imports_none_of_them():
     """What is imported is what is needed."""
     script = (
         "import sys\n"
-        "from spirit_py.cli import SUMMARIES, main\n"
+        "from spirit_py.cli import SUMMARIES, main, module_of\n"
         "main(['--help'], standalone_mode=False)\n"
-        "named = [name for name in SUMMARIES if f'spirit_py.cli.{name}' in sys.modules]\n"
+        "named = [name for name in SUMMARIES if module_of(name) in sys.modules]\n"
         "sys.exit(', '.join(named) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)

@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.errors import UsageFault
 from spirit_py.throttle.throttler import WindowThrottler
-from spirit_py.windows import Window, parse_windows
+from spirit_py.units import Window, parse_windows
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from spirit_py.checkpoint.live import DONE, Answer
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault, SpiritError
-from spirit_py.events.commands import ControlObeyed, ControlRefused
+from spirit_py.events.run import ControlObeyed, ControlRefused
 from spirit_py.migration.control.figures import RunFigures
 from spirit_py.migration.control.orders import Orders
 from spirit_py.migration.control.subject import refused

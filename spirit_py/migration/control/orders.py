@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.live import StandingOrders
 from spirit_py.errors import UsageFault
-from spirit_py.events.commands import SettingsKept
+from spirit_py.events.run import SettingsKept
 from spirit_py.migration.control.settings import SETTINGS, read_changes, shown
 from spirit_py.migration.facts import SwapWanted
 

@@ -19,8 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import choose_encoder
 
 from spirit_py.errors import UsageFault
-from spirit_py.events.commands import TableEnded
-from spirit_py.events.run import MetricsServed, RunEnded
+from spirit_py.events.run import MetricsServed, RunEnded, TableEnded
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.metrics.collector import StatusCollector
 from spirit_py.status.report import installed, write_whole

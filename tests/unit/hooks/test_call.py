@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spirit_py.events.swap import SwapDone
-from spirit_py.hooks.hook import call, environment
+from spirit_py.hooks import call, environment
 from tests.kits.waiting import until
 
 EVENT = SwapDone(table="shop.orders", tries=1, lock_wait_ms=1.0, lock_held_ms=2.0, steps_ms={})
@@ -91,7 +91,7 @@ def test_a_table_may_be_named_what_the_locale_cannot_write():
     """The environment has UTF-8, and escapes for what that cannot have either."""
     code = (
         "from spirit_py.events.swap import OldTableDropped;"
-        "from spirit_py.hooks.hook import call;"
+        "from spirit_py.hooks import call;"
         "event = OldTableDropped(dropped='x', table='s.\\u65e5\\ud800');"
         """done = call('printf %s "$SPIRIT_PY_TABLE" | od -An -tx1', event, seconds=30);"""
         "print(done.code, *done.lines)"

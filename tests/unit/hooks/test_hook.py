@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+import spirit_py.hooks as module
 from spirit_py.errors import Interrupted
 from spirit_py.events.copy import ThrottleBegun
 from spirit_py.events.event import Event, teller
 from spirit_py.events.run import HookFailed, RunEnded, Summary
 from spirit_py.events.swap import CutoverReady
-from spirit_py.hooks import hook as module
-from spirit_py.hooks.hook import CallResult, Hook
+from spirit_py.hooks import CallResult, Hook
 from spirit_py.status.report import OutcomeReport
 from spirit_py.threads import Background
 from tests.kits.reporter import RecordingReporter

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from spirit_py.events.commands import TableEnded
 from spirit_py.events.copy import ChecksumDone
 from spirit_py.events.run import (
     AlgorithmChosen,
@@ -19,6 +18,7 @@ from spirit_py.events.run import (
     RunBegun,
     RunEnded,
     StatementRead,
+    TableEnded,
     Warned,
 )
 from spirit_py.events.swap import CutoverTryFailed, SwapDone

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from spirit_py.status import writer as module
-from spirit_py.status.writer import LineWriter
+from spirit_py.status import plain as module
+from spirit_py.status.plain import LineWriter
 from tests.kits.waiting import until
 
 
