@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -60,6 +60,9 @@ ci-attached: ## lane: parents, children and triggers through 50 swaps, some kill
 
 ci-gentle: ## lane: every test of the files of which make test draws a few, such as the cases
 	@ci/lane-gentle
+
+ci-tools: ## lane: the tests of the tests' own tools: oracle, fuzzer, harness, servers, scripts of ci/
+	@ci/lane-tools
 
 ci-large: ## lane: huge transactions and tables in bounded memory
 	@ci/lane-large

@@ -50,7 +50,6 @@ DRAWN = (
     "plan_cases",
     "migrate_keys",
     "migrate_replicas",
-    "mysql_fixture",
     "narrowing",
     "patience",
     "spark",
@@ -139,6 +138,10 @@ class Lane:
         """Run every test of the files of which the usual run draws a few, on Spark."""
         files = [f"tests/integration/test_{name}.py" for name in DRAWN]
         return self.tests(*files, SPIRIT_PY_GENTLE="all", **ON_SPARK)
+
+    def tools(self) -> int:
+        """Run every test of the tests' own tools, of which the usual run has a few."""
+        return self.tests("tests/tools", SPIRIT_PY_GENTLE="all")
 
     def delays(self) -> int:
         """Run the usual integration tests with random pauses between statements."""
@@ -234,6 +237,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "cases-after": Lane.cases_after,
     "attached": Lane.attached,
     "gentle": Lane.gentle,
+    "tools": Lane.tools,
     "large": Lane.large,
     "faults": Lane.faults,
     "pages": Lane.pages,

@@ -102,6 +102,7 @@ def quiet_row_added(case: Case, insert: str) -> Case:
     return Case(**{**fields, "setup": (*case.setup, insert)})
 
 
+@pytest.mark.smoke
 def test_the_oracle_sees_a_change_lost_before_the_swap(db: Database) -> None:
     """A row that misses one committed change, as after a lost event, does not fit the replay."""
     case = quiet_row_added(load(FOLDER / "add_column"), QUIET["add_column"])
@@ -110,6 +111,7 @@ def test_the_oracle_sees_a_change_lost_before_the_swap(db: Database) -> None:
         play(case, db, functools.partial(native, before=[lose]))
 
 
+@pytest.mark.smoke
 def test_the_oracle_sees_a_wrong_definition(db: Database) -> None:
     """A key, default or column too many in the new definition is found."""
     case = load(FOLDER / "add_column")

@@ -157,6 +157,7 @@ def test_the_lane_of_delays_has_a_seed_that_repeats_it(seed: str) -> None:
     assert drawn == seed if seed else drawn.isdecimal()
 
 
+@pytest.mark.smoke
 def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
     """Every file with the marker, and all of it."""
     outside = Outside()
@@ -168,13 +169,14 @@ def test_the_gentle_lane_runs_what_the_usual_run_draws_from() -> None:
     assert names == set(re.findall(r"test_\w+\.py", outside.commands[0]))
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", sorted(LANES))
 def test_a_lane_runs_tests_that_are_there_and_may_not_skip_them(name: str) -> None:
     """What a lane passes to pytest exists; a skip there fails it. A program's lane runs ours."""
     outside = Outside()
     assert LANES[name](lane(outside, engine=name.startswith("mysql"), PATH=os.defpath)) == 0
     command, environ = outside.commands[-1], outside.environments[-1]
-    named = re.findall(r"(?:tests|ci)/\S+", command)
+    named = re.findall(r"(?<!\S)(?:tests|ci)/\S+", command)
     assert named or name.startswith("mysql")
     assert all((ROOT / path).exists() for path in named)
     assert environ.get("SPIRIT_PY_LANE") == (None if "ci/wheel_bare.py" in named else "1")
@@ -228,6 +230,7 @@ def test_a_terminated_lane_ends_what_it_runs(tmp_path: Path) -> None:
     assert not Path(f"/proc/{child.read_text().strip()}").exists()
 
 
+@pytest.mark.smoke
 def test_every_lane_has_a_script_a_target_and_a_job() -> None:
     """Scripts, make targets and the workflow's matrix name the same lanes."""
     scripts = {path.name.removeprefix("lane-") for path in (ROOT / "ci").glob("lane-*")}
@@ -242,6 +245,7 @@ def test_every_lane_has_a_script_a_target_and_a_job() -> None:
     assert all(os.access(ROOT / f"ci/lane-{name}", os.X_OK) for name in scripts)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_only_calls_scripts_of_ours(path: Path) -> None:
     """A step of a workflow is an action, or one call of a script or make target of ours."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.fixtures.seconds import LISTED, Seconds, pytest_collection_modifyitems
 
 
@@ -16,6 +18,7 @@ def report(name: str, duration: float, worker: str = "gw0") -> Any:
     )
 
 
+@pytest.mark.smoke
 def test_files_without_a_server_come_last() -> None:
     """What is short fills the end of a run; beside that the order stays as it was drawn."""
     names = [

@@ -71,6 +71,7 @@ def test_at_teardown_the_schema_is_dropped_and_sessions_are_closed(mysql: MySQLS
         assert cursor.execute("SHOW DATABASES LIKE 't_to_be_dropped'") == 0
 
 
+@pytest.mark.smoke
 def test_a_session_left_behind_is_reported_with_its_locks(
     mysql: MySQLServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +123,6 @@ def test_a_global_variable_is_put_back_at_teardown(mysql: MySQLServer) -> None:
     after.close()
 
 
-@pytest.mark.draws(2)
 def test_a_restart_keeps_data_and_port_and_takes_new_options(own: MySQLServer) -> None:
     """A restarted server has its data, listens where it did, and obeys a new option."""
     own.start(ServerOptions(buffer_pool="32M"))
@@ -139,7 +139,6 @@ def test_a_restart_keeps_data_and_port_and_takes_new_options(own: MySQLServer) -
         own.stop()
 
 
-@pytest.mark.draws(2)
 def test_a_killed_server_recovers_what_was_committed(own: MySQLServer) -> None:
     """A killed server is gone at once and comes back with what was committed."""
     own.start(ServerOptions(buffer_pool="32M", extra=("--innodb-flush-log-at-trx-commit=1",)))
@@ -157,7 +156,6 @@ def test_a_killed_server_recovers_what_was_committed(own: MySQLServer) -> None:
         own.stop()
 
 
-@pytest.mark.draws(2)
 def test_a_stopped_server_leaves_no_file_behind(own: MySQLServer) -> None:
     """After stop the folder is gone, and a second stop is harmless."""
     own.start(ServerOptions(buffer_pool="32M"))
@@ -167,14 +165,12 @@ def test_a_stopped_server_leaves_no_file_behind(own: MySQLServer) -> None:
     assert datadir is None or not datadir.exists()
 
 
-@pytest.mark.draws(2)
 def test_a_bad_option_is_reported_in_the_servers_own_words(own: MySQLServer) -> None:
     """When mysqld refuses an option the error quotes its log."""
     with pytest.raises(ServerError, match="no-such-option"):
         own.start(ServerOptions(extra=("--no-such-option=1",)))
 
 
-@pytest.mark.draws(2)
 def test_a_server_dies_with_the_process_that_started_it(own: MySQLServer) -> None:
     """When the process that started a server is killed, server and folder go too."""
     if not isinstance(own, LocalServer):
@@ -202,7 +198,6 @@ def _runs(pid: int) -> bool:
         return False
 
 
-@pytest.mark.draws(2)
 def test_the_semi_synchronous_plugin_can_be_installed() -> None:
     """Commits can be stalled between binlog and visibility, which some tests need."""
     with running(ServerOptions(buffer_pool="32M")) as server:
@@ -212,6 +207,7 @@ def test_the_semi_synchronous_plugin_can_be_installed() -> None:
         assert database.close() == []
 
 
+@pytest.mark.smoke
 def test_a_lost_reply_hides_a_statement_that_was_done(db: Database, proxy: TcpProxy) -> None:
     """Through the proxy a RENAME is done on the server while its client sees a lost connection."""
     db.execute("CREATE TABLE a (id INT)")

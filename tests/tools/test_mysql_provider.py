@@ -57,6 +57,7 @@ def program(folder: Path, text: str) -> Path:
     return script
 
 
+@pytest.mark.smoke
 def test_a_named_server_is_chosen_first(tmp_path: Path) -> None:
     """A named server is used even where an engine answers and a mysqld is there."""
     provider = choose(

@@ -149,6 +149,7 @@ def test_a_case_with_triggers_must_have_probes(tmp_path: Path) -> None:
         family(tmp_path, probes="")
 
 
+@pytest.mark.smoke
 def test_an_invariant_that_does_not_hold_fails_its_case(db: Database, tmp_path: Path) -> None:
     """A SELECT of the invariants that returns a row is shown with it."""
     with pytest.raises(AssertionError, match="HAVING"):

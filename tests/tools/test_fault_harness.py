@@ -97,6 +97,7 @@ def test_a_row_is_read_back_as_it_was_written(shape):
         shape.read((*row[: len(shape.key)], 5, *row[len(shape.key) + 1 :]))
 
 
+@pytest.mark.smoke
 def test_lost_extra_and_changed_rows_are_told_apart():
     """A table that differs from the acknowledged rows is described row by row."""
     journal = Journal(rows={1: BEFORE, 2: BEFORE})
@@ -115,6 +116,7 @@ def test_a_failed_transaction_leaves_everything_as_it_was():
     assert mismatches([journal], {1: AFTER})
 
 
+@pytest.mark.smoke
 def test_an_unknown_transaction_is_whole_or_absent():
     """Of a transaction whose answer was lost, all rows are as before or all as after."""
     journal = Journal(rows={1: BEFORE, 2: BEFORE})

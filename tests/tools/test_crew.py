@@ -61,6 +61,7 @@ def test_a_deadlock_repeats_nothing_that_was_committed():
     ]
 
 
+@pytest.mark.smoke
 def test_a_transaction_is_run_again_as_a_whole():
     """A part of it that is gone back to does not end it."""
     unit = ["BEGIN", "a", "SAVEPOINT one", "ROLLBACK TO one", "b", "COMMIT"]

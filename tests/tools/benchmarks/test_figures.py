@@ -30,6 +30,7 @@ def test_everyone_has_one_turn_a_round_and_each_round_another_begins():
     assert [number for number, _ in order] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
+@pytest.mark.smoke
 def test_a_ratio_is_that_of_the_medians():
     """One bad round decides nothing."""
     turns = [made(OURS, each) for each in (12.0, 90.0, 11.0)]

@@ -1,0 +1,39 @@
+"""The fuzzer's own parts, without a server: seeds, and what the shrinker leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.draw import draw
+from tests.fuzz.judge import Verdict
+from tests.fuzz.model import as_files
+from tests.fuzz.shrink import alike
+
+
+@pytest.mark.smoke
+def test_a_seed_stands_for_one_scenario() -> None:
+    """The same seed draws the same table, change and writers every time."""
+    assert draw(4711) == draw(4711)
+    assert len({as_files(draw(seed).case()) for seed in range(50)}) == 50
+
+
+def test_a_column_is_taken_away_with_all_that_mentions_it() -> None:
+    """What the shrinker leaves of a scenario names no column that it has taken away."""
+    for seed in range(50):
+        scenario = draw(seed)
+        name = scenario.columns[0].name
+        assert f"`{name}`" not in as_files(scenario.without_column(name).case())
+
+
+def test_the_shrinker_does_not_take_one_failure_for_another() -> None:
+    """Two refusals are alike when they say the same of different tables, and only then."""
+    first, same, other = (
+        Verdict(scenario=draw(1), kind="refused", text=f"a native ALTER succeeds; {text}")
+        for text in (
+            "exit code 1: 11 rows of t_55ed.t are duplicates for a new unique key",
+            "exit code 1: 2 rows of t_9a1f.t are duplicates for a new unique key",
+            "exit code 2: table t has neither a primary key nor a unique key over NOT NULL",
+        )
+    )
+    assert alike(first, same)
+    assert not alike(first, other)
