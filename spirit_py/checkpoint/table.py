@@ -14,7 +14,7 @@ id  row
 ==  ==================================================================================
 
 Ids below 0 are messages between the driver and tasks on Spark
-(:mod:`spirit_py.spark.mailbox.server`).
+(:mod:`spirit_py.spark.server_mailbox`).
 
 The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
 removes all rows. Requests of operators are in a table of their own

@@ -37,10 +37,10 @@ from spirit_py.pace import Work, await_turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.checksum.comparison import Comparison
-    from spirit_py.checksum.coverage import PassCoverage
     from spirit_py.checksum.recheck import Recopier
+    from spirit_py.checksum.result import PassCoverage
     from spirit_py.checksum.snapshot import LockFigures
+    from spirit_py.checksum.worker import Comparison
     from spirit_py.chunk.chunk import KeyBound
 
 T = TypeVar("T")

@@ -48,7 +48,7 @@ from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, Disposition, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spirit_py.checksum.comparison import Comparison
+    from spirit_py.checksum.worker import Comparison
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.locks.blockers import Blocker

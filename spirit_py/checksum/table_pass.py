@@ -23,9 +23,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import points
-from spirit_py.checksum.coverage import PassCoverage
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
-from spirit_py.checksum.result import Counts, RowDifference
+from spirit_py.checksum.result import Counts, PassCoverage, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.chunk.chunker import make_chunker
@@ -36,14 +35,14 @@ from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import await_server
 from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
-from spirit_py.spark.mailbox.choice import open_mailbox
+from spirit_py.spark.server_mailbox import open_mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from spirit_py.checksum.comparison import Comparison
     from spirit_py.checksum.query import Side
     from spirit_py.checksum.snapshot import LockFigures
+    from spirit_py.checksum.worker import Comparison
     from spirit_py.chunk.chunk import KeyBound
     from spirit_py.chunk.chunker import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer

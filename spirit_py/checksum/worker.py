@@ -1,4 +1,4 @@
-"""A checksum's task on an executor: reads both tables in one snapshot, and compares them.
+"""What a checksum compares, and a task of it: reads both tables in one snapshot.
 
 Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spark.gang`:
 
@@ -18,20 +18,23 @@ The differing rows themselves come back as the task's result.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan, Keys
-from spirit_py.checksum.result import Counts, RowDifference, count
+from spirit_py.checksum.result import ChecksumOptions, Counts, RowDifference, count
 from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import decode_chunk
 from spirit_py.errors import ChecksumFailure
+from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import TaskRest
+from spirit_py.pace import Unhindered
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
@@ -40,7 +43,10 @@ if TYPE_CHECKING:
     from spirit_py.checksum.query import Selection, Side
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import SqlSession
+    from spirit_py.contracts import ChangeSource, SqlSession
+    from spirit_py.pace import Pace
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
@@ -285,3 +291,51 @@ def differences(source: Rows, target: Rows) -> list[RowDifference]:
         if same not in source
     ]
     return kinds
+
+
+_log = logging.getLogger(__name__)
+
+Follower: TypeAlias = Literal["", "source", "target"]
+"""The side that replicates from the other; empty where neither does, or without GTIDs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The tables, servers and helpers of a comparison; the same for every pass.
+
+    Attributes:
+        engine: runs the tasks.
+        target: the new table's server; None when that is the source's.
+        feed: applies changes to the new table; None compares two tables that nothing keeps
+            equal, as they are at the moment of the snapshot.
+        follower: of two servers, the side that replicates from the other with GTIDs.
+        pace: asked before each chunk, and before rows are repaired.
+        tell: reports what happens.
+    """
+
+    mapping: TableMapping
+    source: ConnectionOptions
+    engine: GangEngine
+    stop: StopSwitch
+    target: ConnectionOptions | None = None
+    feed: ChangeSource | None = None
+    options: ChecksumOptions = field(default_factory=ChecksumOptions)
+    follower: Follower = ""
+    pace: Pace = field(default_factory=Unhindered)
+    tell: Tell = untold
+
+    @property
+    def name(self) -> str:
+        """The source's name, for messages."""
+        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+
+    @property
+    def join(self) -> JoinChecksum:
+        """The function that opens the sessions of a task."""
+        return JoinChecksum(
+            source=self.source,
+            target=self.target,
+            mapping=self.mapping,
+            most_differences=self.options.max_repairs,
+            examples=self.options.examples,
+        )

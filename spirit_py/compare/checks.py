@@ -19,7 +19,7 @@ from spirit_py.preflight.check import refusal_of, refuse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spirit_py.checksum.comparison import Follower
+    from spirit_py.checksum.worker import Follower
     from spirit_py.compare.column_matching import Matching
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import Finding

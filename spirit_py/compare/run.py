@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions, shown_key
+from spirit_py.checksum.worker import Comparison
 from spirit_py.compare.checks import (
     Side,
     follower,
@@ -44,8 +44,8 @@ from spirit_py.stop import StopSwitch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checksum.comparison import Follower
     from spirit_py.checksum.result import ChecksumProgress
+    from spirit_py.checksum.worker import Follower
     from spirit_py.compare.column_matching import Matching
     from spirit_py.config import CompareConfig
     from spirit_py.contracts import Reporter

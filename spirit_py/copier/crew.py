@@ -46,7 +46,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.spark.gang import Gang, is_transient
-from spirit_py.spark.mailbox.choice import open_mailbox
+from spirit_py.spark.server_mailbox import open_mailbox
 from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.checksum.worker import Comparison
 from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
 from spirit_py.events.copy import ChecksumBegun, ChecksumDone

@@ -15,9 +15,13 @@ from spirit_py.contracts import FeedStatistics
 from spirit_py.mysql.facts import written_folders
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.throttle.adaptive import Adaptive
-from spirit_py.throttle.asked import HttpThrottler, QueryThrottler
-from spirit_py.throttle.disk import BinlogSpaceThrottler, FreeDiskThrottler
-from spirit_py.throttle.lag.throttler import LagThrottler, Replicas
+from spirit_py.throttle.asked import (
+    BinlogSpaceThrottler,
+    FreeDiskThrottler,
+    HttpThrottler,
+    QueryThrottler,
+)
+from spirit_py.throttle.lag import LagThrottler, Replicas
 from spirit_py.throttle.latency import CommitLatency, read_traffic
 from spirit_py.throttle.option_checks import is_strict, watches_replicas
 from spirit_py.throttle.server import (

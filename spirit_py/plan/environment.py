@@ -11,7 +11,7 @@ from spirit_py.errors import SpiritError
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
 from spirit_py.preflight.checks.disk_space import free_bytes
-from spirit_py.throttle.lag.throttler import address_of, unnamed
+from spirit_py.throttle.lag import address_of, unnamed
 from spirit_py.throttle.option_checks import said_of_lag
 from spirit_py.units import counted, human_bytes, human_seconds
 

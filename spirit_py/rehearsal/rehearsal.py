@@ -15,8 +15,8 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.mysql.retry import RenewedSession
 from spirit_py.threads import Background
-from spirit_py.throttle.lag.replica import LOOK_SECONDS
-from spirit_py.throttle.lag.throttler import NAME, NAME_OR_PROVE, NO_ADDRESS, Replicas
+from spirit_py.throttle.lag import NAME, NAME_OR_PROVE, NO_ADDRESS, Replicas
+from spirit_py.throttle.replica import LOOK_SECONDS
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.stop import StopSwitch
-    from spirit_py.throttle.lag.replica import ReplicaWatch
+    from spirit_py.throttle.replica import ReplicaWatch
 
 
 @dataclass(frozen=True, kw_only=True)

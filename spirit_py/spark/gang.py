@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-    from spirit_py.spark.mailbox.ends import DriverEnd
+    from spirit_py.spark.mailbox import DriverEnd
     from spirit_py.spark.member import GangMember, Outcome
     from spirit_py.stop import StopSwitch
 

@@ -70,7 +70,7 @@ _LAUNCHER_OPTIONS: Final = (
     "--enable-native-access=ALL-UNNAMED",
 )
 ARCHIVED_OPTIONS: Final = (*_JVM_OPTIONS, *_LAUNCHER_OPTIONS)
-"""The options that an archive of classes goes by (:mod:`spirit_py.spark.archive`)."""
+"""The options that an archive of classes goes by (:mod:`spirit_py.spark.java`)."""
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _INFO_FILE: Final = "gateway"
 

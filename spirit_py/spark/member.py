@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.spark.mailbox.ends import MemberBox, MemberEnd
+    from spirit_py.spark.mailbox import MemberBox, MemberEnd
 
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)

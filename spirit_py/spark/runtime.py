@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
-from spirit_py.spark.archive import archive_of, leave_making
+from spirit_py.spark.java import archive_of, leave_making
 from spirit_py.spark.launch import ARCHIVED_OPTIONS, END_SECONDS, JavaProcess, launch, private
 from spirit_py.spark.settings import (
     embedded,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from spirit_py.config import SparkConfig
-    from spirit_py.spark.archive import ClassArchive
-    from spirit_py.spark.java import Java
+    from spirit_py.spark.java import ClassArchive, Java
 
 _log = logging.getLogger(__name__)
 

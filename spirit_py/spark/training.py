@@ -1,4 +1,4 @@
-"""The process that makes an archive of Spark's classes; see :mod:`spirit_py.spark.archive`.
+"""The process that makes an archive of Spark's classes; see :mod:`spirit_py.spark.java`.
 
 It starts a Spark as a run does, runs a gang as a run does, and ends the JVM in order. The JVM
 writes the archive when it ends. The process has the lowest priority and a time limit, and no run
@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.config import SparkConfig
-from spirit_py.spark.archive import ClassArchive
-from spirit_py.spark.java import require_java
+from spirit_py.spark.java import ClassArchive, require_java
 from spirit_py.spark.runtime import SparkRuntime
 
 if TYPE_CHECKING:

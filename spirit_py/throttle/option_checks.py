@@ -10,8 +10,7 @@ from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.replication import known_replicas
 from spirit_py.throttle.asked import QueryThrottler
-from spirit_py.throttle.lag.replica import NO_REPLICA
-from spirit_py.throttle.lag.throttler import (
+from spirit_py.throttle.lag import (
     NAME,
     NAME_OR_PROVE,
     NO_ADDRESS,
@@ -20,6 +19,7 @@ from spirit_py.throttle.lag.throttler import (
     address_of,
     unnamed,
 )
+from spirit_py.throttle.replica import NO_REPLICA
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:

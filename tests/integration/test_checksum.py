@@ -17,10 +17,9 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum import query, snapshot
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
-from spirit_py.checksum.worker import SnapshotReader
+from spirit_py.checksum.worker import Comparison, SnapshotReader
 from spirit_py.chunk.chunk import KeyBound, chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
 from spirit_py.config import FeedOptions

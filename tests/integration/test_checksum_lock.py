@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
+from spirit_py.checksum.worker import Comparison
 from spirit_py.errors import ChecksumFailure
 from spirit_py.stop import StopSwitch
 from tests.kits.checksum import Pair

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
+from spirit_py.checksum.worker import Comparison
 from spirit_py.locks import table as table_lock
 from spirit_py.stop import StopSwitch
 from tests.kits.checksum import Pair

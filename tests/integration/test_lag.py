@@ -15,9 +15,9 @@ from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect as session_at
 from spirit_py.plan.environment import replicas_of
-from spirit_py.throttle.lag.replica import NO_REPLICA, Way
-from spirit_py.throttle.lag.throttler import LagThrottler, Replicas
+from spirit_py.throttle.lag import LagThrottler, Replicas
 from spirit_py.throttle.option_checks import require_throttlers, unwatched
+from spirit_py.throttle.replica import NO_REPLICA, Way
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 from tests.fixtures.mysql import connect
 from tests.kits.certificates import Authority

@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.config import DEFAULT_MAX_LAG, MigrationConfig
 from spirit_py.errors import Refusal
-from spirit_py.throttle.lag.throttler import LagThrottler
+from spirit_py.throttle.lag import LagThrottler
 from tests.fixtures.mysql import connect
 from tests.kits.migrate import Migrating
 from tests.kits.replica import ACCOUNT, replicated_pair

@@ -12,8 +12,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.throttle.asked import QueryThrottler
-from spirit_py.throttle.disk import BinlogSpaceThrottler
+from spirit_py.throttle.asked import BinlogSpaceThrottler, QueryThrottler
 from spirit_py.throttle.server import (
     CheckpointAgeThrottler,
     GlobalLockThrottler,

@@ -14,7 +14,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.mysql.tls import driver
 from spirit_py.mysql.tls.modes import attempts
-from spirit_py.throttle.lag.replica import options_of_replica
+from spirit_py.throttle.replica import options_of_replica
 from tests.fixtures.feed import fill
 from tests.fixtures.mysql import connect as plain_session
 from tests.kits.certificates import Authority

@@ -12,7 +12,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import earlier_sessions, kill_own
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
-from spirit_py.spark.mailbox.server import TableMailbox
+from spirit_py.spark.server_mailbox import TableMailbox
 from tests.fixtures.mysql import PROVIDER, Database
 from tests.integration.test_reverse import test_a_revert_loses_no_write as revert_under_load
 from tests.kits.compare import Comparison, copy, make

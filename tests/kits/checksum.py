@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
-from spirit_py.checksum.comparison import Comparison
 from spirit_py.checksum.result import ChecksumOptions
+from spirit_py.checksum.worker import Comparison
 from spirit_py.mysql.connect import connect
 from spirit_py.pace import Unhindered
 from spirit_py.sql import identifier_list

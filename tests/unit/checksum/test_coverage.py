@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.checksum.coverage import PassCoverage
-from spirit_py.checksum.result import Counts
+from spirit_py.checksum.result import Counts, PassCoverage
 from spirit_py.chunk.chunk import Chunk, KeyBound
 from spirit_py.errors import ChecksumFailure
 

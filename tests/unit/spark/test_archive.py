@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spirit_py.spark.archive import ClassArchive, archive_of
-from spirit_py.spark.java import Java
+from spirit_py.spark.java import ClassArchive, Java, archive_of
 
 JAVA = Java("/opt/java/bin/java", 17, 'openjdk version "17.0.15"')
 

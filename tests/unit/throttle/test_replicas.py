@@ -8,8 +8,8 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import ServerFault
-from spirit_py.throttle.lag.replica import pause_after
-from spirit_py.throttle.lag.throttler import Replicas, address_of, unnamed
+from spirit_py.throttle.lag import Replicas, address_of, unnamed
+from spirit_py.throttle.replica import pause_after
 
 
 def test_replicas_may_be_found_while_others_are_listed() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.throttle.asked import why_query
-from spirit_py.throttle.disk import FreeDiskThrottler
+from spirit_py.throttle.asked import FreeDiskThrottler, why_query
 from spirit_py.throttle.server import checkpoint_age
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from spirit_py.throttle.lag.unapplied import (
+from spirit_py.throttle.unapplied import (
     FIRST_BYTES,
     Behind,
     Mark,

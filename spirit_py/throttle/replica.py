@@ -1,4 +1,16 @@
-"""One replica, looked at several times a second in a thread of its own."""
+"""One replica, looked at several times a second in a thread of its own, and its source's marks.
+
+How a replica is compared with the source's marks, the first of these that can be used:
+
+1. by the GTIDs that the source executed since the first mark: exact for direct and chained
+   replicas, several channels, members of a group and replicas with filters, which record the GTIDs
+   of what they leave out. Needs no privilege on the replica.
+2. by the place in the source's binlog up to which a direct replica has executed (REPLICATION
+   CLIENT).
+3. by the heartbeat: the row of the checkpoint table that the probe writes a few times a second,
+   where it is replicated and may be read (SELECT).
+4. by the times in ``performance_schema`` of what is being applied, by the clocks of both machines.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +19,16 @@ import enum
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import access_denied, login_counted, login_refused
-from spirit_py.mysql.replication import applier_lag, channels, executed_place
-from spirit_py.mysql.retry import pause_after_refusals
+from spirit_py.mysql.faults import ABSENT_TABLE, access_denied, login_counted, login_refused
+from spirit_py.mysql.replication import applier_lag, binlog_status, channels, executed_place
+from spirit_py.mysql.retry import RenewedSession, pause_after_refusals
 from spirit_py.threads import Background
-from spirit_py.throttle.lag.source import heartbeat_read
-from spirit_py.throttle.lag.unapplied import Behind, Unapplied
+from spirit_py.throttle.unapplied import Behind, Mark, Unapplied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +36,108 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
     from spirit_py.mysql.session import Session
-    from spirit_py.throttle.lag.source import MarkedSource
-    from spirit_py.throttle.lag.unapplied import Mark
+
+_MARK_SECONDS: Final = 5
+
+
+class MarkedSource:
+    """Takes marks of the source, in a session of its own; used by one thread.
+
+    Args:
+        heartbeat: a query for the time of the newest heartbeat; the same on every replica.
+    """
+
+    def __init__(
+        self, connection: ConnectionOptions, *, heartbeat: str = "", clock: Clock = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._session = RenewedSession(
+            partial(connect, connection, role="lag", read_timeout=_MARK_SECONDS),
+            prepare=self._read_server,
+        )
+        self._counts = True
+        self._last: Mark | None = None
+        self.heartbeat = heartbeat
+        #: The server's ``@@server_uuid``, and whether its transactions get GTIDs; once it was read.
+        self.uuid, self.gtid = "", False
+        #: The first mark, which says what was there before.
+        self.first: Mark | None = None
+
+    def mark(self) -> Mark:
+        """Return where the source is now.
+
+        Raises:
+            ServerFault: the source did not answer; the next call opens another session.
+        """
+        mark = self._session.ask(self._read)
+        self._last = mark
+        if self.first is None:
+            self.first = mark
+        return mark
+
+    def session(self) -> Session:
+        """Return the session, opened at need."""
+        return self._session.session()
+
+    def _read_server(self, session: Session) -> None:
+        ((self.uuid, mode),) = session.query("SELECT @@server_uuid, @@GLOBAL.gtid_mode")
+        self.gtid = mode == "ON"
+
+    def _read(self, session: Session) -> Mark:
+        # Before the query: what is committed while it runs may count as older than it is.
+        now = self._clock()
+        file, offset, gtids = self._place(session)
+        beat = ""
+        if self.heartbeat and not self.gtid:
+            beat = heartbeat_read(session, self.heartbeat) or ""
+        return Mark(
+            at=now,
+            written=self._written(file, offset),
+            gtids=gtids,
+            file=file,
+            offset=offset,
+            beat=beat,
+        )
+
+    def _place(self, session: Session) -> tuple[str, int, str]:
+        """Return binlog file, offset and executed GTIDs; without REPLICATION CLIENT the last."""
+        if self._counts:
+            try:
+                status = binlog_status(session)
+            except ServerFault as fault:
+                if not (self.gtid and access_denied(fault)):
+                    raise
+                self._counts = False
+            else:
+                return (status.file, status.offset, status.executed) if status else ("", 0, "")
+        return "", 0, str(session.value("SELECT @@GLOBAL.gtid_executed")).replace("\n", "")
+
+    def _written(self, file: str, offset: int) -> int:
+        """Return the bytes of binlog since the first mark.
+
+        What was written to a file after the last mark in it is left out: a tenth of a second's.
+        """
+        last = self._last
+        if last is None:
+            return 0
+        grown = offset - last.offset if file == last.file else offset
+        return last.written + max(0, grown)
+
+    def close(self) -> None:
+        """Close the session; safe to call again."""
+        self._session.close()
+
+
+def heartbeat_read(session: Session, query: str) -> str | None:
+    """Return the time of the newest heartbeat that a server has; None without any."""
+    try:
+        found = session.value(query)
+    except ServerFault as fault:
+        if fault.code in ABSENT_TABLE or access_denied(fault):
+            return None
+        raise
+    return None if found is None else str(found)
+
 
 LOOK_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 1.0
@@ -39,7 +151,7 @@ NO_REPLICA: Final = "it is no replica"
 
 
 class Way(enum.Enum):
-    """How a replica is compared with the source's marks; see the package."""
+    """How a replica is compared with the source's marks; see the module."""
 
     GTID = "GTIDs"
     PLACE = "the place in the binlog"

@@ -24,15 +24,15 @@ from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import known_replicas
 from spirit_py.mysql.tls.modes import proves_servers
 from spirit_py.pace import Work
-from spirit_py.throttle.lag.replica import (
+from spirit_py.throttle.replica import (
     LOOK_SECONDS,
     NO_REPLICA,
+    MarkedSource,
     ReplicaWatch,
     options_of_replica,
 )
-from spirit_py.throttle.lag.source import MarkedSource
-from spirit_py.throttle.lag.unapplied import part_bytes, pressure, why_behind
 from spirit_py.throttle.throttler import WRITES
+from spirit_py.throttle.unapplied import part_bytes, pressure, why_behind
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
     from spirit_py.mysql.session import Session
-    from spirit_py.throttle.lag.replica import ReplicaState
+    from spirit_py.throttle.replica import ReplicaState
     from spirit_py.throttle.settings import LiveSettings
 
 GRACE: Final = 2.0

@@ -1,4 +1,4 @@
-"""Mailboxes on the server: in user variables of sessions, or in rows of the checkpoint table.
+"""The mailbox of a gang: in memory, in user variables of sessions, or in rows of a table.
 
 Each message is a row that is replaced in one statement of its own. Both sides write and read in
 sessions that are used for nothing else, in autocommit mode: a member may have a transaction open
@@ -27,16 +27,20 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours
-from spirit_py.mysql.processlist import any_idle
-from spirit_py.spark.mailbox.ends import Seal
+from spirit_py.mysql.processlist import any_idle, performance_schema_shows_sessions
+from spirit_py.spark.mailbox import MemoryMailbox, Seal
+from spirit_py.sql import quote_table
+from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
-    from spirit_py.spark.mailbox.ends import Orders
+    from spirit_py.spark.gang import GangEngine
+    from spirit_py.spark.mailbox import DriverEnd, Orders
+    from spirit_py.table.schema import TableSchema
 
 #: Numbers of a gang's rows: one for each rank's message, as many again for its orders.
 _RANKS: Final = 512
@@ -270,3 +274,25 @@ class _VariableMember:
 
     def close(self) -> None:
         """Do nothing: the message goes with the session."""
+
+
+@contextlib.contextmanager
+def open_mailbox(
+    control: SqlSession, options: ConnectionOptions, engine: GangEngine, source: TableSchema
+) -> Iterator[DriverEnd]:
+    """Open the driver's end for the next gang of an engine.
+
+    Args:
+        control: a session of the driver, used by no other thread.
+        source: the table beside which the checkpoint table is.
+    """
+    end: DriverEnd
+    if engine.in_process:
+        end = MemoryMailbox(control)
+    elif performance_schema_shows_sessions(control):
+        end = VariablesMailbox(control)
+    else:
+        checkpoint = AuxiliaryNames.of(source.name).checkpoint
+        end = TableMailbox(options, quote_table(source.schema, checkpoint))
+    with contextlib.closing(end):
+        yield end
