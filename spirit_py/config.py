@@ -1,4 +1,8 @@
-"""Frozen, validated configuration. Nothing writes to it after the command line was read."""
+"""Frozen, validated configuration. Nothing writes to it after the command line was read.
+
+What a field means that has an option of its name, the option's help says
+(:mod:`spirit_py.options`).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,6 @@ class TlsMaterial:
     Attributes:
         authorities: certificates that may sign the server's; empty to check none.
         certificate: the client's own, which the server may demand; empty for none.
-        key: the private key of it.
     """
 
     authorities: bytes = field(default=b"", repr=False)
@@ -49,14 +52,11 @@ class ConnectionOptions:
     """How to reach one server. Picklable; the password never shows in ``repr`` (R20).
 
     Attributes:
-        ssl_mode: ``DISABLED``, ``PREFERRED``, ``REQUIRED``, ``VERIFY_CA``, ``VERIFY_IDENTITY``
-            or empty: :mod:`spirit_py.mysql.tls.modes` says what each means.
-        tls: certificates and key.
+        ssl_mode: as :mod:`spirit_py.mysql.tls.modes` says; empty where none is given.
         connect_timeout: seconds until a connection attempt gives up.
         origin: the value of a user variable in every session of these options, on any machine:
             it proves that a session is ours before it is killed (R24).
-        label: the value of another user variable, by which a later run finds the sessions; see
-            :mod:`spirit_py.mysql.kill`.
+        label: by which a later run finds the sessions (:mod:`spirit_py.mysql.own_sessions`).
         server_uuid: the server that it must be (R14); empty for any.
         settings: session variables under which expressions are evaluated; see
             :mod:`spirit_py.mysql.evaluation`.
@@ -94,9 +94,9 @@ class SessionModes:
     """The modes of the session whose native ALTER a migration is like, where they are chosen.
 
     Attributes:
-        sql_mode: instead of the server's; None for the server's own.
+        sql_mode: None for the server's own.
         allow_zero_dates: the server's, without NO_ZERO_DATE and NO_ZERO_IN_DATE.
-        innodb_strict_mode: instead of the server's; empty for the server's own.
+        innodb_strict_mode: empty for the server's own.
     """
 
     sql_mode: str | None = None
@@ -161,11 +161,7 @@ class SparkConfig:
 
     Attributes:
         threads: tasks at the same time; never above the cores for a local master.
-        spark_master: any Spark master; empty for ``local[threads]``.
-        spark_conf: settings passed to Spark.
-        spark_ui: whether Spark may open its web port.
-        verbose: whether Spark's log is kept.
-        records: what is written about the run.
+        spark_master: empty for ``local[threads]``.
     """
 
     threads: int = 4
@@ -178,17 +174,7 @@ class SparkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(SparkConfig):
-    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for.
-
-    Attributes:
-        lock_wait_timeout: seconds that one request for a lock on a table waits at most.
-        cutover_timeout: seconds in which such a lock must be granted, by however many requests.
-        kill_blockers: which sessions in front of such a lock are killed.
-        kill_after: seconds for which they must have been in front.
-        snapshot_guard: whether older snapshots get an error when they read the swapped table;
-            ``auto``: wherever that is possible.
-        checksum_yield_timeout: seconds after which the checksum renews its snapshot.
-    """
+    """What ``spirit-py migrate`` and ``spirit-py revert`` are both asked for. Times in seconds."""
 
     connection: ConnectionOptions
     database: str
@@ -204,51 +190,22 @@ class RunConfig(SparkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationConfig(RunConfig):
-    """Everything that one ``spirit-py migrate`` was asked for.
+    """Everything that one ``spirit-py migrate`` was asked for. Times in seconds.
 
     Attributes:
         statement: a whole ``ALTER TABLE`` or ``CREATE INDEX``; empty when ``table`` and
             ``alter`` are given.
-        target_chunk_time: seconds that one chunk should take.
         nice: seconds of rest for each second of the copy's work.
-        aggressive: spare no other user of the server.
         max_load: counters of the server, each with the value above which the work waits.
         critical_load: the same, with the value above which the run ends.
-        no_shortcut: copy even where the server could change the table in place.
-        dry_run: do everything but the swap, measure it, and leave nothing behind.
-        triggers: whether the table's triggers are carried over, or its migration refused.
-        writes_only_here: the operator states that the table is written through this server alone.
-        replicas: ``host`` or ``host:port`` of replicas whose lag is watched; empty for those that
-            the server knows.
-        replica_user: account by which replicas are asked; empty for that of the source.
-        replica_password: its password; empty for that of the source.
-        max_lag: seconds that a replica may be behind; None for no limit.
-        min_free_disk: bytes that stay free where a server on this machine writes; 0 for no limit.
-        max_binlog_space: bytes of binary logs at which the work waits; 0 for no limit.
-        max_history_length: length of InnoDB's history at which the work waits; 0 for no limit.
-        max_checkpoint_age: percentage of the redo log in use at which it waits; 0 for no limit.
+        replicas: ``host`` or ``host:port``; empty for those that the server knows.
+        replica_user: empty for the account of the source; likewise ``replica_password``.
+        max_lag: None for no limit; for the limits after it 0 is none.
         named: which of these limits the operator has named, by their fields: one of them that
             cannot be watched is no reason to go on without it, as a default that cannot be is.
-        throttle_http: URL of an endpoint that is asked whether the work may go on.
-        throttle_query: query that is asked the same.
         allow: times of the day in which the migration may work; empty for all.
-        defer_cutover: create a sentinel table, and swap when the operator has dropped it.
-        defer_timeout: seconds to wait for that at most; the migration can be resumed then.
-        recheck_interval: seconds between two checksums while the cutover is deferred.
-        no_repair: a difference that the checksum finds fails the migration.
-        recompute_generated: the new table may hold other values in stored generated columns than
-            the source, where sessions of other settings stored them.
-        allow_nullable_unique_key: rows may be told apart by a unique key with nullable columns, as
-            long as no row has NULL in it.
-        keep_old_current: seconds of reverse replication after the swap: the old table follows the
-            new one, and ``spirit-py revert`` swaps back.
         drop_old_after: seconds after the swap before which the old table is not dropped; infinite
             to leave it to the operator.
-        checkpoint_max_age: seconds after which a checkpoint is too old to resume from.
-        start_afresh: drop the rows that an unfinished migration has copied, where this one cannot
-            carry on with them and something else could.
-        defer_indexes: whether secondary indexes are built after the copy; ``auto``: where that is
-            likely to be faster, and no replica would have to apply the build.
         modes: under which the table is changed.
     """
 
@@ -310,13 +267,8 @@ class BatchConfig:
     Attributes:
         each: what holds for every table. Its ``threads`` are those of all tables together, its
             ``alter`` is the change of the tables that match ``patterns``, its ``records`` are none.
-        patterns: of the tables to change, each ``schema.table``; empty where ``statements`` are
-            given.
-        exclude: patterns of tables that are left out.
-        statements: the content of a file of statements.
-        file: its name, for messages.
-        parallel: how many migrations run side by side.
-        on_failure: whether other tables are begun after one has failed.
+        patterns: each ``schema.table``; empty where ``statements`` are given.
+        statements: the content of the file of that option, and ``file`` its name.
         records: what is written about all tables together.
     """
 
@@ -334,11 +286,8 @@ class BatchConfig:
 class RevertConfig(RunConfig):
     """Everything that one ``spirit-py revert`` was asked for.
 
-    A process that does reverse replication goes by its own configuration: here only ``skip_drop``
+    A process that does reverse replication goes by its own configuration: only ``skip_drop``
     reaches it. The rest counts where there is no such process any more.
-
-    Attributes:
-        skip_drop: keep the table that is swapped out, under another name.
     """
 
     skip_drop: bool = False
@@ -346,17 +295,12 @@ class RevertConfig(RunConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareConfig(SparkConfig):
-    """Everything that one ``spirit-py checksum`` was asked for.
+    """Everything that one ``spirit-py checksum`` was asked for. Times in seconds.
 
     Attributes:
         target: the other server, or the same one under another account; None for the source's.
         renames: ``(source column, target column)`` where the names differ.
         ignored: columns, of either table, that are not compared.
-        repair: make the target's rows equal to the source's.
-        lock: lock both tables for the moment of the snapshot.
-        lock_wait_timeout: seconds that one request for the lock may wait.
-        lock_timeout: seconds in which it must be granted, by however many requests.
-        checksum_yield_timeout: seconds after which a snapshot is closed and a new one taken.
         recheck_pauses: seconds before each recheck of the rows that differ.
     """
 
@@ -386,12 +330,10 @@ class WatchConfig:
     """Everything that one ``spirit-py watch`` was asked for.
 
     Attributes:
-        database: schema to follow; empty for all of them.
-        table: table of it to follow; empty for all of them.
-        position: where to go on, as an earlier run printed it; empty for now.
-        until_now: end where the server was when the command began.
+        database: empty for all schemas; likewise ``table``.
+        position: as an earlier run printed it; empty for now.
         passable: as in :class:`FeedOptions`.
-        heartbeat: seconds of quiet after which a heartbeat is printed; 0 for never.
+        heartbeat: seconds of quiet after which one is printed; 0 for never.
     """
 
     connection: ConnectionOptions

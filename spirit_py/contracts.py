@@ -19,7 +19,7 @@ Only the two composition roots pick concrete classes: :mod:`spirit_py.migration`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spirit_py.chunk.watermark import Rest
 
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.chunk.watermark import CopiedSoFar
     from spirit_py.events.event import Event
+    from spirit_py.progress import FeedStatistics
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Swap
+    from spirit_py.table.values import KeyedChange, RenderedRow
 
 
 Clock: TypeAlias = "Callable[[], float]"
@@ -61,33 +63,6 @@ class SqlSession(Protocol):
 
     def close(self) -> None:
         """Close the session; safe to call again."""
-
-
-class RenderedRow(NamedTuple):
-    """One row image, ready for SQL. A tuple, because there is one for every applied change.
-
-    Attributes:
-        sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
-        staged: the row must go through a staging table: no literal writes one of its values into
-            the new table (ENUM ordinal 0 under strict mode).
-    """
-
-    sql: str
-    staged: bool = False
-
-
-class KeyedChange(NamedTuple):
-    """One change, ready for SQL.
-
-    Attributes:
-        key: ``(literal, ...)`` for the source's key columns.
-        row: the row to write; None where it is deleted.
-        fresh: what was written before has no row of this key.
-    """
-
-    key: str
-    row: RenderedRow | None
-    fresh: bool = False
 
 
 class Applier(Protocol):
@@ -132,8 +107,8 @@ class Applier(Protocol):
 
         Args:
             parts: returns the changes in order; called again for every attempt.
-            complete: the state ends with a transaction of the source. Then nothing is written
-                over other rows.
+            complete: the state ends with a transaction of the source: nothing is written over other
+                rows then.
 
         Raises:
             DuplicateForUnique: the source holds rows that the new table cannot hold together.
@@ -161,8 +136,8 @@ class Subscription(Protocol):
 
         Returns:
             The GTID set that the chunk's session must wait for before it reads (R3): the
-            transactions whose rows were dropped so far and are not yet known to be visible.
-            Empty when there is nothing to wait for.
+            transactions whose rows were dropped and are not yet known to be visible; empty for
+            none.
         """
 
     def committed(self, chunk: Chunk, rows: int = 0) -> None:
@@ -173,30 +148,6 @@ class Subscription(Protocol):
 
     def copy_finished(self) -> None:
         """Note that every chunk has committed: nothing is held or dropped any more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retention:
-    """How far a source's history reaches from the place that is read (R19).
-
-    Attributes:
-        kept: seconds for which the source keeps its history; None for ever.
-        age: seconds since what is read now was committed.
-        unread_bytes: bytes of the history after that place.
-        older_bytes: bytes of it before that place.
-        gone: the place is no longer in the history.
-    """
-
-    kept: float | None
-    age: float
-    unread_bytes: int = 0
-    older_bytes: int = 0
-    gone: bool = False
-
-    @property
-    def left(self) -> float | None:
-        """Seconds until the source may drop the place; None for never."""
-        return None if self.kept is None else max(0.0, self.kept - self.age)
 
 
 @dataclass(frozen=True)
@@ -212,38 +163,6 @@ class Origin:
     started: int = 0
     file: str = ""
     created: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeedStatistics:
-    """Counters of a change source since its start. Bytes and counts; seconds for times.
-
-    Attributes:
-        backpressure: the reader waits, because the buffers are full.
-        retention: as it was when the source was last asked; None before.
-        parked: why no change is applied now; empty where changes may be.
-        received_bytes: all that the source sent.
-        skipped_bytes: those of them that were passed over, because they are of other tables.
-        own_bytes: those of ``skipped_bytes`` that are rows of the new tables, written by us.
-    """
-
-    received: int = 0
-    applied: int = 0
-    deduplicated: int = 0
-    dropped_above_high_watermark: int = 0
-    pending: int = 0
-    buffered_bytes: int = 0
-    peak_buffered_bytes: int = 0
-    backpressure_seconds: float = 0.0
-    backpressure: bool = False
-    parked: str = ""
-    retention: Retention | None = None
-    reconnects: int = 0
-    received_bytes: int = 0
-    skipped_bytes: int = 0
-    own_bytes: int = 0
-    lag_seconds: float | None = None
-    read_position: str = ""
 
 
 class ChangeSource(Protocol):
@@ -264,10 +183,9 @@ class ChangeSource(Protocol):
         """Follow a table. Before ``start``. No I/O.
 
         Args:
-            rests: the ranges of the key that are to be copied, in the order of the walk, each
-                with how far an earlier run may have copied it: a delete of a row that it has
-                copied must not be dropped (R17). Empty where an earlier run has copied everything:
-                nothing is held or dropped.
+            rests: the ranges of the key that are to be copied, in the order of the walk, each with
+                how far an earlier run may have copied it: a delete of a row that it has copied must
+                not be dropped (R17). Empty where everything is copied: nothing is held or dropped.
         """
 
     def start(self) -> None:
@@ -295,10 +213,9 @@ class ChangeSource(Protocol):
         """Note that a comparison of the whole table, from its beginning, found no difference."""
 
     def was_written_by_others(self, mapping: TableMapping) -> bool:
-        """Return whether the new table was written to between ``settled`` and the resumption.
+        """Return whether others wrote to the new table between ``settled`` and the resumption.
 
-        Neither run wrote to it there, so another session did. Only after a ``block_wait``, which
-        receives everything between the two.
+        Only after a ``block_wait``, which receives everything between the two.
         """
 
     def distrust(self) -> None:
@@ -315,18 +232,14 @@ class ChangeSource(Protocol):
         """Return the position that is safe to resume from (R7); empty before the first. No I/O."""
 
     def flush(self) -> None:
-        """Apply until the backlog is trivial. Blocks.
-
-        Raises:
-            ChangesNotFlushed: when the backlog does not shrink.
-        """
+        """Apply until the backlog is trivial; raise ``ChangesNotFlushed`` if it does not shrink."""
 
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything, or everything of one table, through the session that locks it.
 
         Called inside ``with applies_paused()``, which does not hold back this call: another
-        session's batch would wait for the lock that ``session`` holds. When it fails, nothing
-        is lost from the backlog: a later flush applies it all.
+        session's batch would wait for the lock that ``session`` holds. When it fails, nothing is
+        lost from the backlog: a later flush applies it all.
 
         Raises:
             ChangesNotFlushed: when the backlog is above the limit for a flush under the lock.
@@ -335,10 +248,10 @@ class ChangeSource(Protocol):
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until every change committed and visible at call time has been received.
 
-        Reads the server's executed position at the call, in a session of the source's own or in
-        the given one, whose faults are then raised as they are. With the table locked this is
-        the proof of R15 that nothing is missing. Raises
-        :class:`~spirit_py.errors.FeedFailure` on timeout or when the feed is not live (R12).
+        Reads the server's executed position at the call, in a session of the source's own or in the
+        given one, whose faults are then raised as they are. With the table locked this is the proof
+        of R15 that nothing is missing. Raises :class:`~spirit_py.errors.FeedFailure` on timeout or
+        when the feed is not live (R12).
 
         Args:
             timeout: seconds that it may take; None for no limit while changes come in or are
@@ -376,18 +289,18 @@ class ChangeSource(Protocol):
         """Switch the watermark filters; before checksum and cutover they are off."""
 
     def write_over(self, mapping: TableMapping) -> None:
-        """Note that rows of the new table may be newer than what is applied next.
+        """Note that a repair read the source: rows may be newer than what is applied next.
 
-        A repair reads the source directly. Where rows may conflict in the new table
-        (:attr:`TableMapping.merging`) changes are then written over others, as while the copy
-        runs, until a ``block_wait`` has received everything up to that repair.
+        Where rows may conflict in the new table (:attr:`TableMapping.merging`) changes are then
+        written over others, as while the copy runs, until a ``block_wait`` has received all up to
+        that repair.
         """
 
     def overwrites(self, mapping: TableMapping) -> int:
         """Count what may have pushed a row out of the new table, which only a checksum finds.
 
-        A checksum proves the table only where this is the same before it and at the swap.
-        Always 0 for a mapping that is not merging.
+        A checksum proves the table only where this is the same before it and at the swap. Always 0
+        for a mapping that is not merging.
         """
 
     def flushed_often(self) -> AbstractContextManager[None]:
@@ -426,8 +339,8 @@ class ChangeSource(Protocol):
 class SwappedAlong(Protocol):
     """A small table of the caller that is exchanged for another one in the RENAME of a migration.
 
-    So what the caller notes about the migration is there from the moment on in which the tables
-    are changed, and not before.
+    So what the caller notes about the migration is there from the moment in which the tables
+    change.
     """
 
     @property

@@ -150,3 +150,58 @@ class MigrationProgress:
     waiting_for: str = ""
     waited: float | None = None
     note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How far a source's history reaches from the place that is read (R19).
+
+    Attributes:
+        kept: seconds for which the source keeps its history; None for ever.
+        age: seconds since what is read now was committed.
+        unread_bytes: bytes of the history after that place.
+        older_bytes: bytes of it before that place.
+        gone: the place is no longer in the history.
+    """
+
+    kept: float | None
+    age: float
+    unread_bytes: int = 0
+    older_bytes: int = 0
+    gone: bool = False
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the source may drop the place; None for never."""
+        return None if self.kept is None else max(0.0, self.kept - self.age)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedStatistics:
+    """Counters of a change source since its start. Bytes and counts; seconds for times.
+
+    Attributes:
+        backpressure: the reader waits, because the buffers are full.
+        retention: as it was when the source was last asked; None before.
+        parked: why no change is applied now; empty where changes may be.
+        received_bytes: all that the source sent; ``skipped_bytes`` of them are of other tables, and
+            ``own_bytes`` of these are rows of the new tables, written by us.
+    """
+
+    received: int = 0
+    applied: int = 0
+    deduplicated: int = 0
+    dropped_above_high_watermark: int = 0
+    pending: int = 0
+    buffered_bytes: int = 0
+    peak_buffered_bytes: int = 0
+    backpressure_seconds: float = 0.0
+    backpressure: bool = False
+    parked: str = ""
+    retention: Retention | None = None
+    reconnects: int = 0
+    received_bytes: int = 0
+    skipped_bytes: int = 0
+    own_bytes: int = 0
+    lag_seconds: float | None = None
+    read_position: str = ""

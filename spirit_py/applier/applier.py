@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import KeyedChange, RenderedRow, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.values import KeyedChange, RenderedRow
 
 T = TypeVar("T")
 _ATTEMPTS = 12

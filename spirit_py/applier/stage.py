@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from spirit_py.applier.batch import Bounds
-    from spirit_py.contracts import RenderedRow, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.values import RenderedRow
 
 
 def source_table(mapping: TableMapping) -> str:

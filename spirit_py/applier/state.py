@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spirit_py.applier.batch import Bounds
-    from spirit_py.contracts import KeyedChange, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.values import KeyedChange
 
 _EXAMPLES: Final = 10
 _STAGES: Final = ("keys", "rows", "spellings", "new_keys")

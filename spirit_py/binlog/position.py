@@ -17,7 +17,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
 
-from spirit_py.contracts import Retention
+from spirit_py.progress import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     from spirit_py.binlog.position import ServerFrontier
     from spirit_py.binlog.prepared_xa import Undecided
     from spirit_py.config import ConnectionOptions, FeedOptions
-    from spirit_py.contracts import Retention, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.progress import Retention
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.weights import KeyWeights

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import Frontier
-    from spirit_py.contracts import Origin, Retention, SqlSession
+    from spirit_py.contracts import Origin, SqlSession
     from spirit_py.errors import FeedFailure
+    from spirit_py.progress import Retention
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.weights import KeyWeights

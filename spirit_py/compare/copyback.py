@@ -22,14 +22,13 @@ from spirit_py.binlog.codec.jsonb import opaque_sql
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.codes import ErrorCode
-from spirit_py.contracts import RenderedRow
 from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
 from spirit_py.table import json_document as documents
 from spirit_py.table.json_document import Node
 from spirit_py.table.mapping import ColumnPair
-from spirit_py.table.values import key_select_expressions, row_key_sql
+from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,8 +19,8 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.contracts import KeyedChange
 from spirit_py.errors import ValueLost
+from spirit_py.table.values import KeyedChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

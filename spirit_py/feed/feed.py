@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from spirit_py.binlog.position import Frontier
     from spirit_py.binlog.stream import Stream
     from spirit_py.config import FeedOptions
-    from spirit_py.contracts import Applier, Clock, FeedStatistics, Origin, SqlSession
+    from spirit_py.contracts import Applier, Clock, Origin, SqlSession
+    from spirit_py.progress import FeedStatistics
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spirit_py.contracts import FeedStatistics
+from spirit_py.progress import FeedStatistics
 
 if TYPE_CHECKING:
     import threading

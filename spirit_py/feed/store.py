@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.binlog.events import Event
-    from spirit_py.contracts import Clock, Retention
+    from spirit_py.contracts import Clock
     from spirit_py.feed.subscription import Subscriptions
+    from spirit_py.progress import Retention
 
 T = TypeVar("T")
 

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checksum.checker import Checker
-    from spirit_py.contracts import ChangeSource, FeedStatistics
+    from spirit_py.contracts import ChangeSource
     from spirit_py.copier.copier import Copier
     from spirit_py.estimates import TableShares
     from spirit_py.migration.journal import Journal
     from spirit_py.migration.state import State
+    from spirit_py.progress import FeedStatistics
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
     from spirit_py.throttle.throttles import Throttles

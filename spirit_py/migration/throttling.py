@@ -11,9 +11,9 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from spirit_py.contracts import FeedStatistics
 from spirit_py.mysql.facts import written_folders
 from spirit_py.pace import Unhindered, Work, await_turn
+from spirit_py.progress import FeedStatistics
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.asked import (
     BinlogSpaceThrottler,

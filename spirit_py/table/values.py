@@ -33,7 +33,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
@@ -255,3 +255,30 @@ def _parse_decimal(text: str) -> int:
 
 def _text(item: object) -> str:
     return item.decode("ascii") if isinstance(item, bytes) else str(item)
+
+
+class RenderedRow(NamedTuple):
+    """One row image, ready for SQL. A tuple, because there is one for every applied change.
+
+    Attributes:
+        sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
+        staged: the row must go through a staging table: no literal writes one of its values into
+            the new table (ENUM ordinal 0 under strict mode).
+    """
+
+    sql: str
+    staged: bool = False
+
+
+class KeyedChange(NamedTuple):
+    """One change, ready for SQL.
+
+    Attributes:
+        key: ``(literal, ...)`` for the source's key columns.
+        row: the row to write; None where it is deleted.
+        fresh: what was written before has no row of this key.
+    """
+
+    key: str
+    row: RenderedRow | None
+    fresh: bool = False

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import FeedStatistics
     from spirit_py.mysql.session import Session
+    from spirit_py.progress import FeedStatistics
     from spirit_py.units import Window
 
 WRITES: Final = frozenset({Work.COPY, Work.REPAIR, Work.INDEX})

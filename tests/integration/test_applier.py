@@ -9,9 +9,9 @@ import pytest
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.workers import Workers
-from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import DuplicateForUnique, ServerFault, SpiritError, ValueLost
 from spirit_py.mysql.connect import connect
+from spirit_py.table.values import KeyedChange, RenderedRow
 from tests.fixtures.feed import fill
 from tests.kits.waiting import DEADLINE, until
 

@@ -10,11 +10,11 @@ import pytest
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, delete_keys
 from spirit_py.chunk.sizing import ChunkSizer
-from spirit_py.contracts import KeyedChange, RenderedRow
 from spirit_py.errors import MigrationFailure, NullInKey, Refusal, SpiritError, ValueLost
 from spirit_py.mysql.duplicates import ruled_out
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.stop import StopSwitch
+from spirit_py.table.values import KeyedChange, RenderedRow
 from tests.kits.connection import connection_options
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import Interruption, assert_nothing_left, start

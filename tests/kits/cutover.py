@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 
-from spirit_py.contracts import FeedStatistics, SqlSession
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverPlan, CutoverResult
+from spirit_py.progress import FeedStatistics
 from spirit_py.table.names import Swap
 from tests.kits.connection import connection_options
 from tests.kits.locking import blind
@@ -21,6 +21,7 @@ from tests.kits.tables import tables
 from tests.kits.waiting import DEADLINE, until
 
 if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
 
 Hook = Callable[..., object]

@@ -17,9 +17,10 @@ from tests.kits.row_images import mapping
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.contracts import KeyedChange, RenderedRow, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.table.values import KeyedChange, RenderedRow
 
 DEADLINE = 60.0
 

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spirit_py.binlog.codec.rows import RowChange
 from spirit_py.binlog.events import Began, Committed, Place, RowsChanged
-from spirit_py.contracts import Origin, RenderedRow, Retention
+from spirit_py.contracts import Origin
 from spirit_py.errors import PositionNotFound
+from spirit_py.progress import Retention
+from spirit_py.table.values import RenderedRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spirit_py.contracts import RenderedRow
+from spirit_py.table.values import RenderedRow
 
 if TYPE_CHECKING:
     from spirit_py.binlog.codec.fields import Field

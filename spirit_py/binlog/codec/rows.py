@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from spirit_py.binlog.codec.definition import Nulls
     from spirit_py.binlog.codec.tablemap import TableMap
-    from spirit_py.contracts import RenderedRow
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column, TableSchema
+    from spirit_py.table.values import RenderedRow
 
 _SIGNED = frozenset(
     {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"}

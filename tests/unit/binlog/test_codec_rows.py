@@ -12,8 +12,8 @@ from spirit_py.binlog import wire
 from spirit_py.binlog.codec.rows import RowCodec, RowImage, check_table_map
 from spirit_py.binlog.codec.tablemap import ColumnType, TableMap, parse_table_map
 from spirit_py.binlog.wire import DELETE_ROWS, UPDATE_ROWS, WRITE_ROWS
-from spirit_py.contracts import RenderedRow
 from spirit_py.errors import NullInKey, SchemaChanged, UnreadableChange
+from spirit_py.table.values import RenderedRow
 from tests.kits.definitions import column, index, table
 
 FULL_MAP = bytes.fromhex(

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.events import is_boundary, weight
-from spirit_py.contracts import Retention
 from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
 from spirit_py.events.event import teller
 from spirit_py.feed.store import Backpressure, EventStore
 from spirit_py.feed.subscription import Subscriptions
+from spirit_py.progress import Retention
 from spirit_py.threads import Background
 from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import until

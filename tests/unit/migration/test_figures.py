@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spirit_py.contracts import FeedStatistics, Retention
 from spirit_py.migration.figures import backpressure_note
+from spirit_py.progress import FeedStatistics, Retention
 
 
 def test_what_the_operator_reads_of_it() -> None:

@@ -13,7 +13,6 @@ from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
 from spirit_py.chunk.chunker import boundary_sql
 from spirit_py.config import ConnectionOptions
-from spirit_py.contracts import RenderedRow
 from spirit_py.copier.boundary import last_key_sql
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
@@ -21,6 +20,7 @@ from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.stop import StopSwitch
 from spirit_py.table.build import build_mapping
 from spirit_py.table.row_key import conflicting
+from spirit_py.table.values import RenderedRow
 from tests.kits.definitions import column, index, table
 
 if TYPE_CHECKING:

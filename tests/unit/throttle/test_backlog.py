@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.contracts import FeedStatistics
+from spirit_py.progress import FeedStatistics
 from spirit_py.throttle.throttler import backlog_reason
 
 
