@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import Refusal
 from spirit_py.events.event import Tell, untold
-from spirit_py.mysql.duplicates import row_name
-from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.sql import identifier_list, quote_table
 from spirit_py.table.names import AuxiliaryNames
 
@@ -161,29 +159,6 @@ def refusal_of(findings: Sequence[Finding], what: str = "the migration") -> Refu
 
 
 SECONDS: float = 30
-
-
-def refuse_row(
-    context: PreflightContext, column: str, condition: str, *, doubt: str, cause: str, remedy: str
-) -> Findings:
-    """Refuse a row that meets a condition on a column; warn when it is not known in time.
-
-    Args:
-        doubt: what is not known then, after "whether".
-    """
-    key = context.mapping.key.columns
-    try:
-        row = first_row(context, condition, (*key, column))
-    except ServerFault as error:
-        if error.code != STATEMENT_TIMED_OUT:
-            raise
-        yield warn(
-            f"whether {doubt} was not known after {SECONDS} s; the copy would stop at such a row"
-        )
-        return
-    if row is not None:
-        value = "" if row[-1] is None else f": {row[-1]!r}"
-        yield refuse(f"{cause}{value} in the row with {row_name(key, row[:-1])}", remedy)
 
 
 def first_row(

@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
 from spirit_py.preflight.checks import (
-    auto_increment,
-    binlog_filters,
-    binlog_retention,
+    as_native,
+    binary_log,
     blockers,
-    check_constraints,
-    clock_defaults,
+    check_names,
     disk_space,
-    drop_of_old_table,
     duplicates,
-    foreign_key_actions,
-    foreign_key_privileges,
     foreign_keys,
-    json_doubles,
     leftovers,
-    load_limits,
-    log_writer,
-    lost_members,
-    member_twice,
-    modes,
-    new_check_names,
-    new_not_null,
-    nullable_key,
+    lost_values,
+    options,
     other_writers,
-    own_writes,
-    padded_chars,
-    prepared_xa,
     privileges,
-    replica,
+    row_key,
     server_settings,
     snapshot_guard,
     source_table,
     staging_room,
-    statement_writes,
     syntax,
     triggers,
-    triggers_kept,
-    usable_key,
-    zero_dates,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 
 class CheckScope(enum.Enum):
@@ -64,86 +47,62 @@ class CheckScope(enum.Enum):
     """On the empty new table, which is dropped again when a check refuses."""
 
 
-CheckFunction: TypeAlias = Callable[[PreflightContext], Iterable[Finding]]
-
-
 @dataclass(frozen=True)
 class Check:
     """One check: its name, when it runs, what it does, and the page about what it finds."""
 
     name: str
     scope: CheckScope
-    run: CheckFunction
+    run: Callable[[PreflightContext], Iterable[Finding]]
     code: ErrorCode
 
 
-PRIVILEGES: Final = "privileges"
+PRIVILEGES: Final = privileges.privileges.__name__
 """The check that names all GRANTs that are missing."""
 
-CHECKS: tuple[Check, ...] = (
-    Check(
-        "auto_increment", CheckScope.AFTER_CREATE, auto_increment.check, ErrorCode.AUTO_INCREMENT
-    ),
-    Check("binlog_filters", CheckScope.SERVER, binlog_filters.check, ErrorCode.BINLOG_FILTERED),
-    Check(
-        "binlog_retention", CheckScope.SOURCE, binlog_retention.check, ErrorCode.BINLOG_RETENTION
-    ),
-    Check("blockers", CheckScope.SERVER, blockers.check, ErrorCode.LOCKS_UNSEEN),
-    Check("check_constraints", CheckScope.SOURCE, check_constraints.check, ErrorCode.CHECK_NAME),
-    Check("clock_defaults", CheckScope.AFTER_CREATE, clock_defaults.check, ErrorCode.CLOCK_DEFAULT),
-    Check("disk_space", CheckScope.SOURCE, disk_space.check, ErrorCode.NO_DISK_SPACE),
-    Check(
-        "drop_of_old_table",
-        CheckScope.SOURCE,
-        drop_of_old_table.check,
-        ErrorCode.ADAPTIVE_HASH_INDEX,
-    ),
-    Check(
-        "duplicates", CheckScope.AFTER_CREATE, duplicates.check, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY
-    ),
-    Check(
-        "foreign_key_actions",
-        CheckScope.AFTER_CREATE,
-        foreign_key_actions.check,
-        ErrorCode.FOREIGN_KEY,
-    ),
-    Check(
-        "foreign_key_privileges",
-        CheckScope.AFTER_CREATE,
-        foreign_key_privileges.check,
-        ErrorCode.MISSING_PRIVILEGES,
-    ),
-    Check("foreign_keys", CheckScope.SOURCE, foreign_keys.check, ErrorCode.FOREIGN_KEY),
-    Check("json_doubles", CheckScope.SOURCE, json_doubles.check, ErrorCode.JSON_ROUNDED),
-    Check("leftovers", CheckScope.SOURCE, leftovers.check, ErrorCode.NAME_TAKEN),
-    Check("load_limits", CheckScope.SERVER, load_limits.check, ErrorCode.LIMIT_NOT_WATCHABLE),
-    Check("log_writer", CheckScope.SOURCE, log_writer.check, ErrorCode.LOG_WRITER_THREADS),
-    Check("lost_members", CheckScope.AFTER_CREATE, lost_members.check, ErrorCode.MEMBERS_IN_USE),
-    Check("member_twice", CheckScope.AFTER_CREATE, member_twice.check, ErrorCode.MEMBER_TWICE),
-    Check("modes", CheckScope.SERVER, modes.check, ErrorCode.OTHER_MODES_CHOSEN),
-    Check("new_check_names", CheckScope.AFTER_CREATE, new_check_names.check, ErrorCode.CHECK_NAME),
-    Check("new_not_null", CheckScope.AFTER_CREATE, new_not_null.check, ErrorCode.NEW_NOT_NULL),
-    Check("nullable_key", CheckScope.AFTER_CREATE, nullable_key.check, ErrorCode.NULLABLE_KEY),
-    Check("other_writers", CheckScope.SERVER, other_writers.check, ErrorCode.OTHER_WRITERS),
-    Check("own_writes", CheckScope.SERVER, own_writes.check, ErrorCode.TAGGED_WRITES),
-    Check("padded_chars", CheckScope.AFTER_CREATE, padded_chars.check, ErrorCode.PADDED_CHAR),
-    Check("prepared_xa", CheckScope.SERVER, prepared_xa.check, ErrorCode.XA_UNDECIDED),
-    Check(PRIVILEGES, CheckScope.SERVER, privileges.check, ErrorCode.MISSING_PRIVILEGES),
-    Check("replica", CheckScope.SERVER, replica.check, ErrorCode.REPLICA),
-    Check("server_settings", CheckScope.SERVER, server_settings.check, ErrorCode.SERVER_SETTINGS),
-    Check(
-        "snapshot_guard", CheckScope.AFTER_CREATE, snapshot_guard.check, ErrorCode.SNAPSHOT_GUARD
-    ),
-    Check("source_table", CheckScope.SERVER, source_table.check, ErrorCode.NO_SUCH_TABLE),
-    Check("staging_room", CheckScope.AFTER_CREATE, staging_room.check, ErrorCode.TABLE_TOO_WIDE),
-    Check("statement_writes", CheckScope.SOURCE, statement_writes.check, ErrorCode.PASSED_WRITES),
-    Check("syntax", CheckScope.SERVER, syntax.check, ErrorCode.STATEMENT_NOT_UNDERSTOOD),
-    Check("triggers", CheckScope.SOURCE, triggers.check, ErrorCode.TRIGGER_NOT_KEPT),
-    Check(
-        "triggers_kept", CheckScope.AFTER_CREATE, triggers_kept.check, ErrorCode.TRIGGER_NOT_KEPT
-    ),
-    Check("usable_key", CheckScope.SOURCE, usable_key.check, ErrorCode.NO_USABLE_KEY),
-    Check("zero_dates", CheckScope.AFTER_CREATE, zero_dates.check, ErrorCode.ZERO_DATES),
+_SERVER, _SOURCE, _NEW = CheckScope.SERVER, CheckScope.SOURCE, CheckScope.AFTER_CREATE
+CHECKS: tuple[Check, ...] = tuple(
+    Check(run.__name__, scope, run, code)
+    for run, scope, code in (
+        (as_native.auto_increment, _NEW, ErrorCode.AUTO_INCREMENT),
+        (binary_log.binlog_filters, _SERVER, ErrorCode.BINLOG_FILTERED),
+        (binary_log.binlog_retention, _SOURCE, ErrorCode.BINLOG_RETENTION),
+        (blockers.blockers, _SERVER, ErrorCode.LOCKS_UNSEEN),
+        (check_names.check_constraints, _SOURCE, ErrorCode.CHECK_NAME),
+        (as_native.clock_defaults, _NEW, ErrorCode.CLOCK_DEFAULT),
+        (disk_space.disk_space, _SOURCE, ErrorCode.NO_DISK_SPACE),
+        (server_settings.drop_of_old_table, _SOURCE, ErrorCode.ADAPTIVE_HASH_INDEX),
+        (duplicates.duplicates, _NEW, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY),
+        (foreign_keys.foreign_key_actions, _NEW, ErrorCode.FOREIGN_KEY),
+        (foreign_keys.foreign_key_privileges, _NEW, ErrorCode.MISSING_PRIVILEGES),
+        (foreign_keys.foreign_keys, _SOURCE, ErrorCode.FOREIGN_KEY),
+        (server_settings.json_doubles, _SOURCE, ErrorCode.JSON_ROUNDED),
+        (leftovers.leftovers, _SOURCE, ErrorCode.NAME_TAKEN),
+        (options.load_limits, _SERVER, ErrorCode.LIMIT_NOT_WATCHABLE),
+        (server_settings.log_writer, _SOURCE, ErrorCode.LOG_WRITER_THREADS),
+        (lost_values.lost_members, _NEW, ErrorCode.MEMBERS_IN_USE),
+        (lost_values.member_twice, _NEW, ErrorCode.MEMBER_TWICE),
+        (options.modes, _SERVER, ErrorCode.OTHER_MODES_CHOSEN),
+        (check_names.new_check_names, _NEW, ErrorCode.CHECK_NAME),
+        (lost_values.new_not_null, _NEW, ErrorCode.NEW_NOT_NULL),
+        (row_key.nullable_key, _NEW, ErrorCode.NULLABLE_KEY),
+        (other_writers.other_writers, _SERVER, ErrorCode.OTHER_WRITERS),
+        (options.own_writes, _SERVER, ErrorCode.TAGGED_WRITES),
+        (as_native.padded_chars, _NEW, ErrorCode.PADDED_CHAR),
+        (binary_log.prepared_xa, _SERVER, ErrorCode.XA_UNDECIDED),
+        (privileges.privileges, _SERVER, ErrorCode.MISSING_PRIVILEGES),
+        (binary_log.replica, _SERVER, ErrorCode.REPLICA),
+        (server_settings.server_settings, _SERVER, ErrorCode.SERVER_SETTINGS),
+        (snapshot_guard.snapshot_guard, _NEW, ErrorCode.SNAPSHOT_GUARD),
+        (source_table.source_table, _SERVER, ErrorCode.NO_SUCH_TABLE),
+        (staging_room.staging_room, _NEW, ErrorCode.TABLE_TOO_WIDE),
+        (options.statement_writes, _SOURCE, ErrorCode.PASSED_WRITES),
+        (syntax.syntax, _SERVER, ErrorCode.STATEMENT_NOT_UNDERSTOOD),
+        (triggers.triggers, _SOURCE, ErrorCode.TRIGGER_NOT_KEPT),
+        (triggers.triggers_kept, _NEW, ErrorCode.TRIGGER_NOT_KEPT),
+        (row_key.usable_key, _SOURCE, ErrorCode.NO_USABLE_KEY),
+        (as_native.zero_dates, _NEW, ErrorCode.ZERO_DATES),
+    )
 )
 
 

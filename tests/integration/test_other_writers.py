@@ -22,7 +22,7 @@ def found(server, **more):
         session.execute("CREATE DATABASE IF NOT EXISTS rehearsed")
         session.execute("CREATE TABLE IF NOT EXISTS rehearsed.w (id INT PRIMARY KEY)")
         (context,) = prepare(session, config)
-        return list(other_writers.check(context))
+        return list(other_writers.other_writers(context))
 
 
 @pytest.mark.timeout(300)

@@ -19,7 +19,7 @@ from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.preflight.check import Severity
-from spirit_py.preflight.checks import disk_space, drop_of_old_table
+from spirit_py.preflight.checks import disk_space, server_settings
 from spirit_py.preflight.checks import duplicates as duplicates_check
 from spirit_py.preflight.checks.leftovers import is_ours
 from spirit_py.preflight.checks.syntax import read_intent
@@ -379,7 +379,7 @@ def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatc
 
 def test_a_large_old_table_and_the_adaptive_hash_index_are_warned_of(db, desk, monkeypatch):
     """Its drop would hold up everyone who opens a table; not where it is left to the operator."""
-    monkeypatch.setattr(drop_of_old_table, "_LARGE", 1)
+    monkeypatch.setattr(server_settings, "_LARGE_TO_DROP", 1)
     db.execute("ANALYZE TABLE t")
     db.set_global("innodb_adaptive_hash_index", "ON")
     (warning,) = desk.before("ADD c INT")

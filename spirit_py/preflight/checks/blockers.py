@@ -7,7 +7,7 @@ from spirit_py.mysql.kill import may_kill_by_procedure
 from spirit_py.preflight.check import Findings, PreflightContext, warn
 
 
-def check(context: PreflightContext) -> Findings:
+def blockers(context: PreflightContext) -> Findings:
     """Warn of what the swap will not be able to do."""
     kills = context.config.kill_blockers != "never"
     if why := why_locks_are_unseen(context.session):

@@ -20,7 +20,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 _SMALL = 1 << 30
 
 
-def check(context: PreflightContext) -> Findings:
+def disk_space(context: PreflightContext) -> Findings:
     """Refuse when the server's disk is known to be too small.
 
     No statement returns the free space, so it is known only where the data directory is on this

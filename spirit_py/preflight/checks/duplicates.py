@@ -21,7 +21,7 @@ _TELL_SECONDS: Final = 5.0
 _LARGE: Final = 1 << 30
 
 
-def check(context: PreflightContext) -> Findings:
+def duplicates(context: PreflightContext) -> Findings:
     """Search the source under the new definition, for each key that it does not guarantee."""
     mapping = context.mapping
     refused = list(_check_room(context))

@@ -16,7 +16,7 @@ from spirit_py.mysql.tables.identity import is_one_of
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 
-def check(context: PreflightContext) -> Findings:
+def leftovers(context: PreflightContext) -> Findings:
     """Refuse when a name is taken by a table that is not this program's own."""
     names = context.names
     existing = existing_tables(context.session, context.schema, astuple(names))

@@ -54,7 +54,7 @@ class Surroundings:
     channels: tuple[Channel, ...] = ()
 
 
-def check(context: PreflightContext) -> Findings:
+def other_writers(context: PreflightContext) -> Findings:
     """Refuse a table that may be written through another server."""
     if context.config.writes_only_here:
         return

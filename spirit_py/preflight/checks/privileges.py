@@ -27,7 +27,7 @@ _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
 _PERFORMANCE_SCHEMA = "performance_schema"
 
 
-def check(context: PreflightContext) -> Findings:
+def privileges(context: PreflightContext) -> Findings:
     """Refuse an account without what is needed, with all GRANTs; warn of what else is missing.
 
     Those for foreign keys are named with the others. If they alone are missing, the check

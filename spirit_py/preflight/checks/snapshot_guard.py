@@ -9,7 +9,7 @@ _ROW_FORMAT = """
 SELECT ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
 
 
-def check(context: PreflightContext) -> Findings:
+def snapshot_guard(context: PreflightContext) -> Findings:
     """Refuse (``on``) or warn (``auto``) where the new table takes no instant column."""
     target, mode = context.mapping.target, context.config.snapshot_guard
     if mode == "off":

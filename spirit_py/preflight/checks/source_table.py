@@ -14,7 +14,7 @@ _SYSTEM = frozenset({"mysql", "information_schema", "performance_schema", "sys"}
 _UNSUITABLE = ErrorCode.TABLE_NOT_SUITABLE
 
 
-def check(context: PreflightContext) -> Findings:
+def source_table(context: PreflightContext) -> Findings:
     """Refuse what is not an InnoDB base table of a user."""
     schema, table = context.statement.schema, context.statement.table
     if schema.lower() in _SYSTEM:

@@ -27,7 +27,7 @@ _TOO_WIDE: Final = frozenset(
 )
 
 
-def check(context: PreflightContext) -> Findings:
+def staging_room(context: PreflightContext) -> Findings:
     """Refuse where changed rows need a staging table that the server cannot make."""
     mapping = context.mapping
     try:

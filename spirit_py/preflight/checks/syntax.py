@@ -55,7 +55,7 @@ def read_intent(
         raise
 
 
-def check(context: PreflightContext) -> Findings:
+def syntax(context: PreflightContext) -> Findings:
     """Let the server read the statement, without running it."""
     fault = objection(context.session, context.statement.sql, context.facts.sql_mode)
     if fault is not None:

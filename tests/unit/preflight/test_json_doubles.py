@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.preflight.checks.json_doubles import check
+from spirit_py.preflight.checks.server_settings import json_doubles
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,6 @@ def test_a_server_that_rounds_is_named_beside_json_columns(kind, rounds, warning
         session=SimpleNamespace(query=lambda _sql: ((rounds,),)),
         facts=SimpleNamespace(version="8.0.45"),
     )
-    found = list(check(context))
+    found = list(json_doubles(context))
     assert len(found) == warnings
     assert all("8.0.45" in finding.cause for finding in found)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.mysql.facts import ServerFacts
-from spirit_py.preflight.checks.log_writer import check
+from spirit_py.preflight.checks.server_settings import log_writer
 
 MIB = 1 << 20
 
@@ -20,7 +20,7 @@ def found(size: int, **variables: str) -> list[str]:
         source=SimpleNamespace(total_bytes=size),
         session=SimpleNamespace(query=lambda _: []),
     )
-    return [finding.remedy for finding in check(context)]
+    return [finding.remedy for finding in log_writer(context)]
 
 
 def test_a_long_copy_without_log_writer_threads_is_warned_of() -> None:

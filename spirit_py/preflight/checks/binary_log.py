@@ -1,11 +1,21 @@
-"""Whether the server keeps its binary log for as long as the migration may need it."""
+"""Whether the binary log has every change, for as long as the change feed needs it."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from spirit_py.binlog.prepared_xa import recoverable
 from spirit_py.mysql.endpoint import Service, amazon_retention, how_to_set, service_of
-from spirit_py.preflight.check import Findings, PreflightContext, warn
+from spirit_py.mysql.replication import WITHOUT_FILTER, binlog_status, hides_changes, replica_status
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+
+
+def binlog_filters(context: PreflightContext) -> Findings:
+    """Refuse ``--binlog-do-db`` and ``--binlog-ignore-db``, of whichever schemas."""
+    log = binlog_status(context.session)
+    if log and log.filtered:
+        yield refuse(hides_changes(log.filtered), WITHOUT_FILTER)
+
 
 #: A cautious estimate of the copy's speed, and of how often as long a resume may come.
 _BYTES_A_SECOND: Final = 5 << 20
@@ -17,7 +27,7 @@ _LOST: Final = (
 )
 
 
-def check(context: PreflightContext) -> Findings:
+def binlog_retention(context: PreflightContext) -> Findings:
     """Warn where the binary log may be purged before a run has read it, or could be resumed."""
     service = service_of(context.session, context.facts)
     needed = _needed_seconds(context)
@@ -48,3 +58,30 @@ def _needed_seconds(context: PreflightContext) -> int:
     source = context.source
     copying = (source.data_bytes + source.index_bytes) // _BYTES_A_SECOND
     return max(_LEAST_SECONDS, _SPARE * copying)
+
+
+def prepared_xa(context: PreflightContext) -> Findings:
+    """Warn of prepared and undecided XA transactions: the feed waits for them at its start."""
+    if prepared := recoverable(context.session):
+        yield warn(
+            f"{len(prepared)} XA transactions are prepared and undecided: the change feed waits"
+            " for them",
+            "end them with XA COMMIT or XA ROLLBACK (see XA RECOVER CONVERT XID)",
+        )
+
+
+def replica(context: PreflightContext) -> Findings:
+    """Refuse a replica whose replicated changes do not reach its own binary log."""
+    if not replica_status(context.session):
+        return
+    logs = ("log_replica_updates", "log_slave_updates")
+    if not any(context.facts.is_on(name) for name in logs):
+        yield refuse(
+            "the server is a replica and does not log replicated changes (log_replica_updates=OFF)",
+            "migrate on the primary, or start the replica with --log-replica-updates",
+        )
+        return
+    yield warn(
+        "the server is a replica of another: the change stays on this side of the replication",
+        "migrate on the primary, unless this is what you want",
+    )

@@ -1,0 +1,132 @@
+"""Values in the rows that the new definition does not take (R10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spirit_py.errors import ServerFault
+from spirit_py.mysql.duplicates import row_name
+from spirit_py.mysql.evaluation import STRICT_MODES
+from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
+from spirit_py.preflight.check import SECONDS, Findings, PreflightContext, first_row, refuse, warn
+from spirit_py.sql import quote_identifier, quote_table, string_literal
+from spirit_py.table.conversions import is_timestamp
+
+if TYPE_CHECKING:
+    from spirit_py.table.schema import Column
+
+_KINDS: Final = frozenset({"enum", "set"})
+
+
+def lost_members(context: PreflightContext) -> Findings:
+    """Name a row that holds a member which the new list lacks.
+
+    Members that only move are converted by their text, as a native ALTER converts them.
+    """
+    for pair in context.mapping.pairs:
+        if pair.old.data_type in _KINDS and pair.new.data_type in _KINDS:
+            kept = {member.casefold() for member in pair.new.members}
+            gone = [member for member in pair.old.members if member.casefold() not in kept]
+            if gone:
+                yield from _refuse_row(
+                    context,
+                    pair.old.name,
+                    _holds(pair.old, gone),
+                    doubt=f"column {pair.old.name} still uses a member that goes away",
+                    cause=f"column {pair.old.name} loses members that are in use",
+                    remedy="keep the members, or change these rows first",
+                )
+
+
+def _holds(column: Column, members: list[str]) -> str:
+    name, literals = quote_identifier(column.name), [string_literal(one) for one in members]
+    if column.data_type == "enum":
+        return f"{name} IN ({', '.join(literals)})"
+    return " OR ".join(f"FIND_IN_SET({literal}, {name})" for literal in literals)
+
+
+def new_not_null(context: PreflightContext) -> Findings:
+    """Name a row with NULL for each column that becomes NOT NULL."""
+    implicit = not context.facts.is_on("explicit_defaults_for_timestamp")
+    for pair in context.mapping.pairs:
+        if not pair.old.nullable or pair.new.nullable or pair.new.auto_increment:
+            continue
+        if implicit and is_timestamp(pair.new):
+            yield refuse(
+                f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
+                " explicit_defaults_for_timestamp is OFF: the server would put the present time"
+                " in place of NULL",
+                "SET PERSIST explicit_defaults_for_timestamp = ON",
+            )
+        else:
+            name = pair.old.name
+            yield from _refuse_row(
+                context,
+                name,
+                f"{quote_identifier(name)} IS NULL",
+                doubt=f"column {name}, which becomes NOT NULL, holds NULL",
+                cause=f"column {name} becomes NOT NULL and is NULL",
+                remedy="give these rows a value first",
+            )
+
+
+_TWICE: Final = 1291
+_PROBE: Final = "_spirit_py_members"
+
+
+def member_twice(context: PreflightContext) -> Findings:
+    """Refuse a carried ENUM or SET that has a member twice; strict modes refuse its definition.
+
+    ``INSERT ... SELECT`` makes the second one the first.
+    """
+    modes = context.facts.sql_mode.upper().split(",")
+    if any(mode in modes for mode in STRICT_MODES):
+        return
+    for pair in context.mapping.pairs:
+        if pair.new.data_type in _KINDS and _has_one_twice(context, pair.new.name):
+            yield refuse(
+                f"column {pair.new.name} has a member twice: a row that holds the second one cannot"
+                " be copied as it is",
+                f"name each member once in the same ALTER, with MODIFY {pair.new.name}: both become"
+                " that member, as by a native ALTER; or run the ALTER natively",
+            )
+
+
+def _has_one_twice(context: PreflightContext, column: str) -> bool:
+    """Ask the server, which compares members by their collation, in the program's strict mode."""
+    probe = quote_table(context.schema, _PROBE)
+    new = quote_table(context.schema, context.names.new)
+    try:
+        context.session.execute(
+            f"CREATE TEMPORARY TABLE {probe} (n INT AUTO_INCREMENT PRIMARY KEY)"
+            f" SELECT {quote_identifier(column)} AS member FROM {new} LIMIT 0"
+        )
+    except ServerFault as fault:
+        if fault.code != _TWICE:
+            raise
+        return True
+    context.session.execute(f"DROP TEMPORARY TABLE {probe}")
+    return False
+
+
+def _refuse_row(
+    context: PreflightContext, column: str, condition: str, *, doubt: str, cause: str, remedy: str
+) -> Findings:
+    """Refuse a row that meets a condition on a column; warn when it is not known in time.
+
+    Args:
+        doubt: what is not known then, after "whether".
+    """
+    key = context.mapping.key.columns
+    try:
+        row = first_row(context, condition, (*key, column))
+    except ServerFault as error:
+        if error.code != STATEMENT_TIMED_OUT:
+            raise
+        yield warn(
+            f"whether {doubt} was not known after {SECONDS} s; the copy would stop at such a row"
+        )
+        return
+    if row is not None:
+        value = "" if row[-1] is None else f": {row[-1]!r}"
+        yield refuse(f"{cause}{value} in the row with {row_name(key, row[:-1])}", remedy)
