@@ -2,11 +2,8 @@
 
 A row is a frozen dataclass. What is read must have exactly its fields, each of its own type; a
 dataclass refuses impossible values itself, with a ValueError. A text of another format, or with
-other fields, is refused (R17).
-
-Rows that processes only show each other, perhaps of different versions, are read by
-:func:`message_from_text`: nothing is carried on from them, so that another version's fields harm
-nothing.
+other fields, is refused (R17). Only rows that processes show each other, perhaps of different
+versions, are read by :func:`message_from_text`: nothing is carried on from them.
 
 Nothing of a row is SQL text. Nothing of it is sent but names, which are quoted, and key literals,
 which are read into values and written again: who may write a row writes anything into it (R26).
@@ -43,10 +40,7 @@ def from_text(text: str, kind: type[_Row]) -> _Row: ...
 @overload
 def from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other: ...
 def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
-    """Read a row back.
-
-    Args:
-        other: what it may be instead of ``kind``; its fields decide.
+    """Read a row back; ``other`` is what it may be instead of ``kind``: its fields decide.
 
     Raises:
         UnreadableCheckpoint: for anything that is not a whole row of the known format.
@@ -67,8 +61,7 @@ def message_from_text(text: str, kind: type[Any], other: type[Any] | None = None
     Fields that this version does not know are passed over; one that is not there has its default.
 
     Args:
-        other: what it may be instead of ``kind``: where fields of that are there without which it
-            cannot be.
+        other: what it may be instead of ``kind``, where the fields are there that it needs.
 
     Raises:
         UnreadableCheckpoint: for another format, or where a field is missing that has no default.
@@ -93,7 +86,6 @@ def _needed(kind: type[Any]) -> set[str]:
 
 
 def _loaded(text: str) -> Any:
-    """Return the object of a row of the known format, without the format."""
     try:
         found: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -105,7 +97,6 @@ def _loaded(text: str) -> Any:
 
 
 def _object(kind: type[_Row], found: Any) -> _Row:
-    """Read a dataclass."""
     hints = get_type_hints(kind)
     if not isinstance(found, dict):
         raise UnreadableCheckpoint(f"a {kind.__name__} is not an object")
@@ -116,7 +107,6 @@ def _object(kind: type[_Row], found: Any) -> _Row:
 
 
 def _made(kind: type[_Row], found: dict[str, Any]) -> _Row:
-    """Make a dataclass of the fields that are there."""
     hints = get_type_hints(kind)
     values = {
         name: _value(hints[name], value, f"{name} of a {kind.__name__}")

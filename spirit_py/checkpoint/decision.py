@@ -89,11 +89,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Carry on.
-
-    Attributes:
-        cleanup: the swap is done; only what it left is to be dropped.
-    """
+    """Carry on; with ``cleanup`` the swap is done, and only what it left is to be dropped."""
 
     record: CheckpointRecord
     reason: str
@@ -150,7 +146,6 @@ def decide(found: Found, wanted: Wanted) -> Decision:
 
 
 def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
-    """Return the outcome of the first row that fits."""
     record, reverse = found.record, found.reverse
     same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
     if reverse is not None and not same:
@@ -202,7 +197,6 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
 
 
 def _refuse_another(reverse: ReverseFound) -> Refuse:
-    """Refuse to begin a migration over what the reverse replication of another one needs."""
     hints = {
         ReverseState.KEPT: "swap back with spirit-py revert, or end it with spirit-py cleanup,"
         " which asks before it drops an old table",
@@ -258,7 +252,6 @@ def _refuse_unclear(found: Found, record: CheckpointRecord) -> Refuse:
 
 
 def _refuse_kept(found: Found) -> Refuse:
-    """Refuse to begin a migration beside the table that an earlier one, or a revert, has left."""
     what = "an earlier change is done, and its old table is there"
     if any(table.undone for table in found.tables):
         what = "an earlier change was undone, and the table that it had made is there"
@@ -278,7 +271,6 @@ def _swapped_already(found: Found) -> str:
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
-    """Decide where no swap was made."""
     tables = [(record.of(*table.name), table) for table in found.tables]
     for progress, table in tables:
         if table.new_shape and not table.new_is_ours and not table.taken_over:
@@ -319,7 +311,6 @@ def _refuse_new_table(progress: TableProgress) -> Refuse:
 
 
 def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
-    """Refuse to go on under other modes than those under which the new table was made."""
     begun = f"with {record.modes.options}" if record.modes.options else "under the server's modes"
     add = f"add {record.modes.options}" if record.modes.options else "leave out the option"
     return Refuse(
@@ -331,7 +322,6 @@ def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
 
 
 def _too_old(found: Found, wanted: Wanted) -> str:
-    """Return that the checkpoint is too old for this command; empty where it is not."""
     if found.age <= wanted.max_age:
         return ""
     return (
@@ -382,6 +372,5 @@ def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
 
 
 def _shortened(text: str) -> str:
-    """Return the beginning of a long statement."""
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."

@@ -21,9 +21,7 @@ class TableFound:
 
     Attributes:
         source_shape: digest of the definition of the table under the source's name; empty when
-            there is none.
-        new_shape: the same of the new table.
-        old_shape: the same of the table under the old table's name.
+            there is none. The others are the same of the new and of the old table.
         ours: the table has a checkpoint table of this program.
         changed_here: the table under the source's name is the one that the migration made.
         new_is_ours: so is the one under the new table's name.
@@ -178,13 +176,12 @@ class ReverseState(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseFound:
-    """Reverse replication that an earlier run began and that is not cleaned up.
+    """Reverse replication that an earlier run began and that is not cleaned up; texts for messages.
 
     Attributes:
-        names: the tables, for messages.
-        until: the end of its time, for messages.
+        names: the tables.
         reason: why it is lost.
-        undone: the tables that a revert has swapped out, for messages.
+        undone: the tables that a revert has swapped out.
     """
 
     state: ReverseState
@@ -194,7 +191,6 @@ class ReverseFound:
     undone: str = ""
 
     def __str__(self) -> str:
-        """Return the sentence for messages."""
         if self.state is ReverseState.KEPT:
             return f"reverse replication of {self.names} is kept until {self.until}"
         if self.state is ReverseState.LOST:
@@ -207,7 +203,7 @@ class Found:
     """What an earlier run left, as far as it could be looked at.
 
     Attributes:
-        record: the checkpoint; None when there is none, or when it cannot be read.
+        record: None when there is none, or when it cannot be read.
         unreadable: why a checkpoint table that is ours cannot be read.
         age: seconds since the checkpoint was written.
         server_uuid: the server that was asked.

@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]) -> Found:
     """Examine what an earlier run left of these tables' auxiliary tables.
 
-    Args:
-        options: to ask for the binlog.
-        tables: schema and name of each table of this run.
-
     Raises:
         ServerFault: the server could not be asked.
         FeedFailure: the binlog could not be examined.
@@ -82,8 +78,8 @@ def examine(
         unreadable: why a checkpoint cannot be read.
         reach: returns why the feed cannot go on from a position, of a record of that age and
             origin.
-        trusting: accept names and definitions as the proof that tables are ours: for
-            ``spirit-py status`` under an account that may not read the table numbers.
+        trusting: accept names and definitions as the proof that tables are ours: for ``spirit-py
+            status`` under an account that may not read the table numbers.
     """
     record = found if isinstance(found, CheckpointRecord) else None
     age, unreachable = 0.0, ""
@@ -106,7 +102,6 @@ def examine(
 def _look_at_table(
     session: SqlSession, name: Name, record: CheckpointRecord | None, *, trusting: bool
 ) -> TableFound:
-    """Examine one table and its auxiliary tables."""
     schema, table = name
     names = AuxiliaryNames.of(table)
     shapes = [shape_here(session, schema, one) for one in (table, names.new, names.old)]
@@ -186,7 +181,7 @@ class RecordFound:
     Attributes:
         record: of the migration that the table takes part in; None without one.
         home: the table whose checkpoint table holds the record, or should.
-        orphaned: the table's pointer leads nowhere, and why; empty otherwise.
+        orphaned: why the table's pointer leads nowhere; empty otherwise.
     """
 
     home: Name
@@ -247,10 +242,8 @@ def live_of(
 ) -> tuple[LiveFigures | None, float | None]:
     """Return the figures that were written last, and how many seconds ago.
 
-    Where a process works on the migration, those of an earlier one are none.
-
-    Args:
-        worker: the session that holds the lock of the migration.
+    Where a process works on the migration (``worker`` holds its lock), those of an earlier one are
+    none.
     """
     try:
         found = checkpoint.read(session, LiveFigures)

@@ -1,8 +1,6 @@
 """What a running migration shows of itself, and what operators ask of it (pure).
 
-Both are rows of the checkpoint table. Nothing secret is in them (R20).
-
-``spirit-py ctl`` and ``spirit-py revert`` ask in this way. Nothing secret is in these rows (R20).
+``spirit-py ctl`` and ``spirit-py revert`` ask. Nothing secret is in these rows (R20).
 """
 
 from __future__ import annotations
@@ -83,7 +81,6 @@ class Request:
     """What one command asks of the process.
 
     Attributes:
-        verb: what is to be done.
         token: random, of this request.
         arguments: of the verb, by name.
     """
@@ -93,7 +90,6 @@ class Request:
     arguments: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what no command asks: the texts are shown in logs and on terminals."""
         texts = (self.verb, *self.arguments, *self.arguments.values())
         if not _TOKEN.fullmatch(self.token):
             raise ValueError("the token of a request is 16 hexadecimal digits")
@@ -114,17 +110,15 @@ class Request:
         return cls(verb=verb, token=secrets.token_hex(8), arguments=dict(arguments))
 
     def __str__(self) -> str:
-        """Show the request as it is typed."""
         given = (f"{name}={value}" for name, value in self.arguments.items())
         return " ".join((self.verb, *given))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the process answers.
+    """What the process answers to the request of that token.
 
     Attributes:
-        token: of the request.
         state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
         said: all messages so far, oldest first; the cause of a failure is the last.
         exit_code: of the error, once it failed; likewise its ``error_code``.

@@ -124,9 +124,6 @@ def proofs_here(
     """Return the proofs of a table's auxiliary tables, translated to this server.
 
     A proof that cannot be translated stays that of another server, and proves nothing here.
-
-    Args:
-        progress: of the table in the checkpoint's record; None where there is none.
     """
     proofs = read_proofs(session, schema, table)
     if progress is None:
@@ -226,8 +223,8 @@ def where_is(
 ) -> Where:
     """Look at the tables, while no process swaps them.
 
-    If no revert was begun, an old table that is gone was dropped. The definitions alone do not
-    show that, because a migration may leave the definition unchanged.
+    If no revert was begun, an old table that is gone was dropped. The definitions alone do not show
+    that, because a migration may leave the definition unchanged.
 
     Args:
         known: what proves the old tables, where the checkpoints may be gone; otherwise they tell.
@@ -258,9 +255,6 @@ def reverse_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> Reve
     """Return what is left of the reverse replication that one of these tables takes part in.
 
     None also where nothing but its record is left: then the checkpoint tells the rest.
-
-    Args:
-        tables: schema and name of each.
     """
     for schema, table in tables:
         if not CheckpointTable(schema, table).is_ours(session):

@@ -49,8 +49,8 @@ class Asked:
     """A request that waits, under its number.
 
     Attributes:
-        who: user and host of the session that holds its lock, as the server shows them; empty
-            before it was looked at, and where nobody waits.
+        who: user and host of the session that holds its lock, as the server shows them; empty where
+            nobody waits.
     """
 
     number: int
@@ -67,18 +67,13 @@ class Malformed:
 
 
 class RequestQueue:
-    """The requests beside one table; has no session of its own.
-
-    Attributes:
-        name: schema and name of the table that holds them.
-    """
+    """The requests beside one table, in the table ``name``; has no session of its own."""
 
     def __init__(self, schema: str, table: str) -> None:
         self.name = (schema, AuxiliaryNames.of(table).requests)
         self._quoted = quote_table(*self.name)
 
     def __str__(self) -> str:
-        """Show the name of the table that holds them, for messages."""
         return ".".join(self.name)
 
     def is_ours(self, session: SqlSession) -> bool:
@@ -86,11 +81,7 @@ class RequestQueue:
         return has_mark(session, self.name, _MARK)
 
     def create(self, session: SqlSession) -> None:
-        """Create the table, in the place of that which a process has left that was killed.
-
-        Raises:
-            ServerFault: also where another table has the name.
-        """
+        """Create the table, in the place of that which a process has left that was killed."""
         self.drop(session)
         session.execute(
             f"CREATE TABLE {self._quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
@@ -107,11 +98,7 @@ class RequestQueue:
     # -- the side that asks
 
     def put(self, session: SqlSession, request: Request) -> int:
-        """Add a request, and return its number.
-
-        Raises:
-            ServerFault: it could not be added; one of :data:`ABSENT_TABLE` without the table.
-        """
+        """Add a request, and return its number; a :data:`ABSENT_TABLE` fault without the table."""
         session.execute(
             f"INSERT INTO {self._quoted} (record) VALUES ({string_literal(to_text(request))})"
         )
@@ -188,7 +175,6 @@ class RequestQueue:
         session.execute(f"REPLACE INTO {self._quoted} (id, record) VALUES ({number}, {text})")
 
     def _rows(self, session: SqlSession, where: str) -> list[tuple[int, str]]:
-        """Return number and text of rows; nothing without the table."""
         try:
             found = session.query(
                 f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self._quoted}"

@@ -38,11 +38,9 @@ _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
 @dataclass(frozen=True, kw_only=True)
 class UncopiedRange:
-    """A range of the key that is not copied, as SQL literals; an open end is empty.
+    """A range of the key that is not copied: after ``lower`` up to ``upper``, as SQL literals.
 
-    Attributes:
-        lower: the last key before the range.
-        upper: the last key of the range.
+    An open end is empty.
     """
 
     lower: tuple[str, ...] = ()
@@ -76,7 +74,6 @@ class TableProgress:
     checked_up_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse the progress of a table that no run can have written."""
         _require_names(self.schema, self.table, *self.deferred)
         if min(self.rows_copied, self.chunks) < 0:
             raise ValueError(f"the counters of {self} are below zero")
@@ -104,7 +101,6 @@ class TableProgress:
         return AuxiliaryNames.of(self.table)
 
     def __str__(self) -> str:
-        """Show the table's name for messages."""
         return f"{self.schema}.{self.table}"
 
 
@@ -114,17 +110,14 @@ class CheckpointRecord:
 
     Attributes:
         statement: :func:`joined` normal forms of the ALTERs, so that other spelling still matches.
-        tables: in the order of :func:`home_of`.
-        server_uuid: the server that the migration runs on.
         phase: value of :class:`spirit_py.phases.Phase`.
         position: the change feed's safe position, opaque; empty before the feed started.
         origin: what the position is of: the server's life and its log (R25).
         settled_at: the feed's position after the run's last write to a new table, opaque; empty
             while it may write, and after a run that was killed.
         started_at: when the first run began, ISO 8601 in UTC.
-        seconds: seconds worked in all runs together.
+        seconds: seconds worked in all runs together, as are ``totals``, counters.
         runs: how many runs there were, this one included.
-        totals: counters over all runs.
         sentinel: the sentinel table was created: one that is gone was dropped by the operator.
         modes: under which the tables are changed.
         program: version of the program that wrote it.
@@ -146,7 +139,6 @@ class CheckpointRecord:
     program: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse the record of a migration that cannot be."""
         if not 0 < len(self.tables) <= MOST_TABLES:
             raise ValueError(f"it names {len(self.tables)} tables")
         if self.phase not in set(Phase):
@@ -168,11 +160,7 @@ class CheckpointRecord:
         return sum(table.rows_copied for table in self.tables)
 
     def of(self, schema: str, table: str) -> TableProgress:
-        """Return one table's progress.
-
-        Raises:
-            KeyError: when the migration is not about that table.
-        """
+        """Return one table's progress; a KeyError when the migration is not about that table."""
         found = self.find((schema, table))
         if found is None:
             raise KeyError(f"{schema}.{table}")
@@ -185,18 +173,12 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """The row of a checkpoint table whose migration's record is in that of another table.
-
-    Attributes:
-        home: the table whose checkpoint table holds the record.
-        program: version of the program that wrote it.
-    """
+    """The row of a checkpoint table whose migration's record is in that of its home."""
 
     home: tuple[str, str]
     program: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a home that is no table."""
         _require_names(*self.home)
 
 
@@ -218,17 +200,11 @@ class Proofs:
     swap_begun: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a name to build under that no run gives."""
         if self.building and not _BUILDING.fullmatch(self.building):
             raise ValueError(f"no table is built as {self.building!r}")
 
 
 def _require_names(*names: str) -> None:
-    """Refuse what is no identifier.
-
-    Raises:
-        ValueError: one is none.
-    """
     if not all(map(is_identifier, names)):
         raise ValueError("a name is none that the server takes")
 
@@ -246,13 +222,12 @@ def joined(statements: Iterable[tuple[tuple[str, str], str]]) -> str:
 def digest_of(shape: str, name: str) -> str:
     """Return a digest of a definition that survives RENAME TABLE, without its foreign keys.
 
-    The new table gets those with the swap, and the old one loses them
-    (:mod:`spirit_py.attached`).
+    The new table gets those with the swap, and the old one loses them (:mod:`spirit_py.attached`).
 
     Args:
         shape: ``SHOW CREATE TABLE`` without the counter.
-        name: the table's name in it. A rename changes it, and the names that the server gave
-            to constraints from it (``t_chk_1``).
+        name: the table's name in it. A rename changes it, and the names that the server gave to
+            constraints from it (``t_chk_1``).
     """
     text = _FOREIGN_KEY.sub("", _HEAD.sub("CREATE TABLE", shape, count=1))
     given = re.escape(name.replace("`", "``"))
@@ -280,7 +255,6 @@ class OldTableRecord:
     undone: bool = False
 
     def __str__(self) -> str:
-        """Return until when it is kept, for messages."""
         if self.finished or not self.until:
             return "kept until spirit-py cleanup --drop-old drops it"
         until = datetime.fromtimestamp(self.until, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -303,8 +277,7 @@ class ReverseTable:
         old: name of the old table, in the same schema.
         undone: name that the new table gets in the swap back.
         changes: what the reversed mapping does to columns.
-        now_shape: digest of the new table's definition; see :mod:`spirit_py.checkpoint.record`.
-        old_shape: the same of the old table's.
+        now_shape: :func:`digest_of` the new table's definition; ``old_shape`` of the old one's.
         losses: what would be lost, a line each.
     """
 
@@ -318,7 +291,6 @@ class ReverseTable:
     losses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse other tables than those beside the table."""
         names = AuxiliaryNames.of(self.table)
         if not (is_identifier(self.schema) and is_identifier(self.table)):
             raise ValueError("a name is none that the server takes")
@@ -347,7 +319,6 @@ class ReverseRecord:
         reason: why it has ended.
         modes: under which the tables were changed; the old ones follow under them.
         skip_drop: the tables that the swap back takes out of use are to be kept.
-        program: version of the program that wrote it.
     """
 
     tables: tuple[ReverseTable, ...]
@@ -360,7 +331,6 @@ class ReverseRecord:
     program: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a record that no run can have written."""
         if not 0 < len(self.tables) <= MOST_TABLES:
             raise ValueError(f"it names {len(self.tables)} tables")
 

@@ -97,18 +97,13 @@ def checkpoint_tables(session: SqlSession, schema: str = "") -> list[tuple[str, 
 
 
 class CheckpointTable:
-    """Reads and writes the checkpoint table beside one source table, given by schema and name.
-
-    Attributes:
-        quoted: its name, for statements.
-    """
+    """Reads and writes the checkpoint table beside one source table; ``quoted`` is its name."""
 
     def __init__(self, schema: str, table: str) -> None:
         self._name = (schema, AuxiliaryNames.of(table).checkpoint)
         self.quoted = quote_table(*self._name)
 
     def __str__(self) -> str:
-        """Show the table's name for messages."""
         return ".".join(self._name)
 
     def create(self, session: SqlSession, record: CheckpointRecord | Pointer) -> None:

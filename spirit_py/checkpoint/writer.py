@@ -69,8 +69,8 @@ def pauses(period: float) -> Iterator[float]:
 class CheckpointWriter:
     """Writes records in a thread of its own, and in that of the caller of :meth:`write_now`.
 
-    Each write has a session of its own: none is kept over the days that a copy may take, and
-    none is lost with a server that restarts.
+    Each write has a session of its own: none is kept over the days that a copy may take, and none
+    is lost with a server that restarts.
 
     Args:
         take: returns the record of now; called by one thread at a time, must not block.
@@ -119,11 +119,7 @@ class CheckpointWriter:
         self._wanted.set()
 
     def write_now(self) -> None:
-        """Write a record at once.
-
-        Raises:
-            ServerFault: when it could not be written.
-        """
+        """Write a record at once; raises a ServerFault when it could not be written."""
         with self._writing:
             points.reach("checkpoint.writing")
             record = self._take()
@@ -139,7 +135,6 @@ class CheckpointWriter:
         self._written(record)
 
     def _keep_writing(self, stopping: threading.Event) -> None:
-        """Write until the end; runs in the thread."""
         failing_since: float | None = None
         rhythm = pauses(self._period)
         pause = next(rhythm)
@@ -169,14 +164,12 @@ class CheckpointWriter:
 
 
 def _hopeless(error: Exception) -> bool:
-    """Return whether a fault is permanent, so that trying again cannot help."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.FATAL and not error.hint
     return True
 
 
 def _failure(error: Exception) -> MigrationFailure:
-    """Return why the migration stops."""
     text = error.message if isinstance(error, SpiritError) else repr(error)
     hint = error.hint if isinstance(error, SpiritError) else ""
     failure = MigrationFailure(
@@ -189,11 +182,7 @@ def _failure(error: Exception) -> MigrationFailure:
 
 
 def normal_form(statements: Mapping[Name, AlterStatement]) -> str:
-    """Return one text for statements, the same however they are spelled and ordered.
-
-    Args:
-        statements: by schema and name of their table, as the server spells these.
-    """
+    """Return one text for statements, by tables as the server spells them, whatever their order."""
     return joined(
         (name, replace(statement, schema=name[0], table=name[1]).normalized)
         for name, statement in statements.items()
@@ -207,11 +196,7 @@ def first_record(
     server_uuid: str,
     modes: SessionModes,
 ) -> CheckpointRecord:
-    """Return the record of a migration that begins now.
-
-    Args:
-        statement: from :func:`normal_form`.
-    """
+    """Return the record of a migration that begins now, of a :func:`normal_form`."""
     now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f')")[0][0]
     return CheckpointRecord(
         statement=statement,

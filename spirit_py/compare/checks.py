@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of the two tables, with its server and the account's grants there.
-
-    Attributes:
-        what: ``source`` or ``target``, for messages.
-    """
+    """The ``source`` or the ``target`` with its server and the account's grants there."""
 
     what: str
     session: SqlSession
@@ -110,11 +106,7 @@ def _sources(side: Side) -> set[str]:
 
 
 def require_comparable(source: Side, target: Side, matching: Matching, *, lock: bool) -> None:
-    """Refuse what cannot be compared; all reasons together.
-
-    Raises:
-        Refusal: naming the GRANT where a privilege is missing.
-    """
+    """Refuse what cannot be compared; all reasons together."""
     same_server = source.facts.uuid == target.facts.uuid
     if same_server and (source.table.schema, source.table.name) == (
         target.table.schema,
@@ -143,11 +135,7 @@ def _session_findings(source: Side, matching: Matching) -> Iterator[Finding]:
 def require_repairable(
     source: Side, target: Side, matching: Matching, *, two_servers: bool
 ) -> None:
-    """Refuse a repair that could do harm, or could not succeed.
-
-    Raises:
-        Refusal: with all reasons.
-    """
+    """Refuse a repair that could do harm, or could not succeed; all reasons together."""
     findings = [
         *_writable(target),
         *_repair_privileges(target),

@@ -56,11 +56,7 @@ class _Object(list[tuple[str, Any]]):
 
 
 def document_sql(text: str, kinds: Sequence[Kind]) -> str:
-    """Return an SQL expression of type JSON for a document.
-
-    Args:
-        text: the document as the server shows it.
-        kinds: the types of all its nodes.
+    """Return an SQL expression of type JSON for a document with nodes of these types.
 
     Raises:
         ValueError: the two do not belong together.
@@ -156,12 +152,7 @@ class FittingRows:
 
 
 class TwoServerCopier:
-    """Implements :class:`spirit_py.checksum.recheck.Recopier`.
-
-    Args:
-        source: where the rows are right.
-        applier: writes on the target's server.
-    """
+    """A :class:`spirit_py.checksum.recheck.Recopier` from the source to the applier's server."""
 
     def __init__(self, source: ConnectionOptions, applier: Applier) -> None:
         self._source = source

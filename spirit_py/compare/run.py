@@ -139,7 +139,6 @@ class CompareRun:
         return MigrationStatus(**shown)
 
     def _progress(self, seen: ChecksumProgress, now: float) -> dict[str, Any]:
-        """Return how far the pass is that runs now."""
         total = seen.total(self._rows_total or None)
         self._speed.note(now, seen.rows)
         left = None if total is None else total - seen.rows
@@ -185,7 +184,6 @@ class CompareRun:
         return matching, following
 
     def _engine_of(self, engines: Engines, size: int) -> GangEngine:
-        """Return the engine that compares a table of this size."""
         if self._spark_can_talk:
             return engines.for_comparison(size, self._show)
         if self._options.spark_master:
@@ -208,7 +206,6 @@ class CompareRun:
     def _describe_match(
         self, matching: Matching, *, two_servers: bool, following: Follower
     ) -> None:
-        """Report what is compared, and warn of what is not."""
         self._report.note_matching(matching)
         mapping, report = matching.mapping, self._report
         target = f"{mapping.target.schema}.{mapping.target.name}"

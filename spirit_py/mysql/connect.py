@@ -135,18 +135,17 @@ def connect(
     """Open a session with the program's settings, whatever the server's globals are.
 
     Args:
-        role: What the session is for (``chunk``, ``apply``, ``lock``, ...); the user variable
-            ``@spirit_py_role``, visible in ``performance_schema.user_variables_by_thread``.
-            The driver cannot set connection attributes.
-        lock_wait_timeout: Seconds to wait for a metadata lock.
-        innodb_lock_wait_timeout: Seconds to wait for a row lock.
+        role: What the session is for (``chunk``, ``lock``, ...); the user variable
+            ``@spirit_py_role``, visible in ``performance_schema.user_variables_by_thread``. The
+            driver cannot set connection attributes.
+        lock_wait_timeout: Seconds to wait for a metadata lock; the next one for a row lock.
         wait_timeout: Seconds that the session may idle.
-        read_timeout: Seconds after which an answer counts as lost (error 2013); 0 for never.
-            The server goes on with the statement.
+        read_timeout: Seconds after which an answer counts as lost (error 2013); 0 for never. The
+            server goes on with the statement.
         native: Keep the server's ``sql_mode``, time zone and checks, as the operator's own client
             has them: for the ALTER itself (R10).
-        asks_for_lock: The session is about to take the run's advisory lock; every other one of
-            a run is refused when another run has it.
+        asks_for_lock: The session is about to take the run's advisory lock; every other one of a
+            run is refused when another run has it.
 
     Raises:
         MigrationFailure: another run has taken the migration over.
@@ -178,11 +177,7 @@ def connect(
 def connect_first(
     options: ConnectionOptions, *, role: str, read_timeout: int = 0, lock_wait_timeout: int = 30
 ) -> Session:
-    """Open the first session of a command.
-
-    Raises:
-        Refusal: the server cannot be reached; with cause and remedy.
-    """
+    """Open the first session of a command; if no server is reached, a Refusal has the remedy."""
     try:
         return connect(
             options, role=role, read_timeout=read_timeout, lock_wait_timeout=lock_wait_timeout
@@ -212,7 +207,6 @@ def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
 def _prepare(
     session: Session, *, native: bool, timeouts: tuple[str, ...], options: ConnectionOptions
 ) -> None:
-    """Apply the settings to a new session; it must be of the server that is meant."""
     settings = _NATIVE_SETTINGS if native else _SETTINGS
     said = identity(options, session.role)
     evaluation = () if native else _evaluation(options.settings)
@@ -270,7 +264,6 @@ def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout: int) -> Any:
-    """Log in, in the first way that the server accepts."""
     arguments = _arguments(options) | {"read_timeout": read_timeout}
     if database:
         arguments["db"] = database
@@ -300,12 +293,6 @@ def _log_in(
 
 
 def _driver_connection(arguments: dict[str, Any], where: str) -> Any:
-    """Connect.
-
-    Raises:
-        Refusal: the client library cannot be loaded.
-        ServerFault: the server cannot be reached, or refuses.
-    """
     driver = load_driver()
     try:
         return driver.connect(**arguments)

@@ -91,9 +91,6 @@ def read_dsn(text: str) -> dict[str, str]:
     """Return the options that a URL gives, by their names in an option file, and ``database``.
 
     What is wrong is named without the URL, which may hold a password (R20).
-
-    Raises:
-        UsageFault: it is no such URL, or has an unknown parameter.
     """
     try:
         parts = urlsplit(text)
@@ -118,11 +115,7 @@ def read_dsn(text: str) -> dict[str, str]:
 
 
 def _options(parameters: dict[str, str]) -> dict[str, str]:
-    """Return the parameters; underscores count as dashes.
-
-    Raises:
-        UsageFault: for one that means nothing here.
-    """
+    """Return the parameters; underscores count as dashes."""
     named = {name.replace("_", "-").lower(): value for name, value in parameters.items()}
     if unknown := sorted(set(named) - set(_PARAMETERS)):
         raise UsageFault(

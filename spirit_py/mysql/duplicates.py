@@ -50,7 +50,6 @@ class Duplicate:
     rows: int
 
     def __str__(self) -> str:
-        """Name the values, cut short."""
         return f"{row_name(self.columns, self.values)} in {self.rows} rows"
 
 
@@ -75,13 +74,12 @@ def duplicates_for(
 ) -> tuple[Duplicate, ...]:
     """Find values that several rows of the source share in a unique index of the new table.
 
-    Compared under the new collation, type and expression. Locks nothing, and reads the whole
-    source in ranges, so that no statement is long or sorts much, and no old snapshot is kept: those
-    of an index where :func:`_walked` finds one, otherwise those of the chunk key, with a temporary
-    table of hashes (:mod:`spirit_py.mysql.hashes`) that takes :func:`search_room`.
+    Compared under the new collation, type and expression. Locks nothing, and reads the whole source
+    in ranges, so that no statement is long or sorts much, and no old snapshot is kept: those of an
+    index where :func:`_walked` finds one, otherwise those of the chunk key, with a temporary table
+    of hashes (:mod:`spirit_py.mysql.hashes`) that takes :func:`search_room`.
 
     Args:
-        limit: How many to return at most.
         seen: called with the number of rows read so far, after each range; may raise.
     """
     columns = tuple(part.column or part.expression or "" for part in index.parts)
@@ -135,7 +133,6 @@ def _walked(session: SqlSession, mapping: TableMapping, index: Index) -> Index |
 def _by_hashes(
     session: SqlSession, mapping: TableMapping, index: Index, seen: Callable[[int], None]
 ) -> Generator[str]:
-    """Yield the condition of rows that may be equal, after having hashed all."""
     own = free_names(mapping, 2 + len(mapping.key.columns))
     parts = _sources(mapping, index, "").parts
     hashes = Hashes(session, mapping, parts, own, partial(_selecting, mapping, index, own[2:]))
@@ -231,7 +228,6 @@ def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] =
 
 
 def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
-    """Return a derived table with the new table's columns for every row of the source."""
     fills = {fill.column.name: fill.sql for fill in mapping.fills}
     sources = {pair.new.name: value_in_new_column(pair.old, pair.new) for pair in mapping.pairs}
     columns = [

@@ -3,18 +3,16 @@
 A migration is right only if all its sessions, and all statements of a session, reach one server:
 the copy reads what the feed follows, a table lock belongs to the session that renames, named locks
 prove which sessions are ours (R14, R15, R24). What stands between may send each session to another
-server (a load balancer, a reader endpoint), or each statement (ProxySQL, RDS Proxy, MaxScale), or
-reads to one server and writes to another.
+server (a load balancer, a reader endpoint), or each statement (ProxySQL, RDS Proxy, MaxScale).
 
 Several sessions that are open at the same time therefore say where they are, and each takes a named
 lock by a statement that counts as a write (``DO``) and reads who holds it by one that counts as a
 read. The server must name the session by the number with which it greeted it: a proxy that speaks
 the protocol itself greets with numbers of its own. Every later session proves its server by
-``server_uuid`` (:func:`spirit_py.mysql.connect.connect`), so that a balancer that happened to send
-all of these to one server is detected before it does harm.
+``server_uuid`` (:func:`spirit_py.mysql.connect.connect`).
 
-They have no SUPER, so SET GLOBAL and SET PERSIST of most settings are denied. Recognised by what
-only they have; none of it could be tried on the services themselves.
+Accounts of managed services have no SUPER, so SET GLOBAL and SET PERSIST of most settings are
+denied. The services are recognised by what only they have; it could not be tried on them.
 """
 
 from __future__ import annotations
@@ -71,14 +69,7 @@ class SeenSession:
 
 
 def require_one_server(session: Session, options: ConnectionOptions) -> None:
-    """Refuse an address behind which there is not one server alone.
-
-    Args:
-        session: the first session of the command, still open.
-
-    Raises:
-        Refusal: naming what was seen.
-    """
+    """Refuse an address behind which there is not one server alone; ``session`` is open there."""
     with contextlib.ExitStack() as stack:
         others = (connect_first(options, role="endpoint") for _ in range(OTHERS))
         sessions = [session, *(stack.enter_context(other) for other in others)]

@@ -2,30 +2,23 @@
 
 A native ALTER in a fresh session evaluates generated columns, defaults, conversions and CHECK
 constraints under the server's globals. A run reads them once and carries them in its connection
-options, so that the driver, the executors and a session that is opened days later agree.
+options, so that the driver, the executors and a session that is opened days later agree. Not among
+them are the time zone, because sessions stay in '+00:00', in which a TIMESTAMP can be compared and
+read without loss, and the server's modes for dates, because a session accepts every date that a
+column holds: both are set around a statement that needs them (:func:`evaluating`).
 
-The time zone is not among them: sessions stay in '+00:00', in which a TIMESTAMP can be compared
-and read without loss, and change it around a statement that writes (``TableMapping.time_zone``).
-Nor are the server's modes for dates: a session accepts every date that a column holds, and sets
-these modes only around a statement that may convert another type to a date
-(``TableMapping.makes_dates``).
+NO_UNSIGNED_SUBTRACTION has every session, for the sake of others: the server keeps an open table
+with its generated columns and CHECK constraints as they were resolved when it was opened, and the
+next session computes by that. A table that a session of ours had opened without it made the
+application's UPDATE fail with error 1690 (measured on 9.7). So modes that the operator chose add
+it, but do not take it away.
 
-One mode has every session, for the sake of others: the server keeps an open table with its
-generated columns and CHECK constraints as they were resolved when it was opened, and the next
-session that uses it computes by that. Whether an unsigned subtraction may be negative is resolved
-then (NO_UNSIGNED_SUBTRACTION). A table that a session of ours had opened without it made the
-application's UPDATE fail with error 1690 (measured on 9.7). So modes that the operator chose for a
-migration add it, but do not take it away.
-
-A definition that an older ``sql_mode`` accepted (``DEFAULT '0000-00-00'``, a member that an ENUM
-has twice), or an older ``innodb_strict_mode`` (a row that may exceed half a page), is changed by no
-ALTER in a session with the server's present modes. The operator would set others in the session and
-send the ALTER there. A migration does the same: the chosen modes take the place of the server's in
-the facts that it read, so that everything that follows the server follows them: how the statement
-is read, the session that alters the new table, what its sessions evaluate (R22), and the checks.
-
-What the program writes stays strict all the same: no mode makes it shorten or replace a value
-(R10). The choice is noted in the checkpoint, and a run with another one does not carry on.
+A definition that an older ``sql_mode`` or ``innodb_strict_mode`` accepted (``DEFAULT
+'0000-00-00'``, a member that an ENUM has twice, a row that may exceed half a page) is changed by no
+ALTER in a session with the server's present modes: the operator would set others there. In a
+migration the chosen modes take the place of the server's in the facts that it read, so that
+everything that follows the server follows them. What the program writes stays strict all the same:
+no mode makes it shorten or replace a value (R10). A run with another choice does not carry on.
 """
 
 from __future__ import annotations
@@ -135,8 +128,8 @@ class Evaluated(Protocol):
 def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> Iterator[None]:
     """Evaluate what a write evaluates as the server does, where it matters (R22).
 
-    That is in its time zone and with its modes about dates. And without notes, where they can
-    only be about columns that hold no value of the source, unless ``notes`` are wanted.
+    In its time zone, with its modes about dates, and without notes, where they can only be about
+    columns that hold no value of the source, unless ``notes`` are wanted.
     """
     with contextlib.ExitStack() as settings:
         if what.time_zone:
@@ -164,14 +157,7 @@ def accept_stored(session: SqlSession) -> None:
 
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable of the session while the context is open.
-
-    After a fault it is set back too, and should that fail the first fault is the one raised.
-
-    Args:
-        value: SQL of the temporary value.
-        usual: SQL of the value it is set back to.
-    """
+    """Change a variable while the context is open, by SQL; after two faults the first is raised."""
     session.execute(f"SET SESSION {quote_identifier(name)}={value}")
     try:
         yield
@@ -264,14 +250,11 @@ DEPENDING_ON_MODES: Final = frozenset(
 
 
 def accepting_modes(session: SqlSession, sql: str, error: ServerFault) -> str:
-    """Return the options under which the server executes a statement that it has refused.
+    """Return the options under which the server executes a statement that it has refused, if any.
 
     Args:
         session: with the modes under which it was refused; it has others afterwards.
         sql: an ALTER of an empty table that is dropped afterwards.
-
-    Returns:
-        The options, or an empty text where none was found.
     """
     if error.code not in DEPENDING_ON_MODES:
         return ""

@@ -1,10 +1,8 @@
 """The server's version, settings, counters, files, and when it was started (R25).
 
-Every account may read them, and they are there without performance_schema.
-
-``UNIX_TIMESTAMP()`` and ``Uptime`` have the time of the same statement, so that their difference is
-the second in which the server noted its start, whatever is done to its clock since (measured). It
-needs no privilege, and no performance schema that is on.
+Every account may read them, also without performance_schema. ``UNIX_TIMESTAMP()`` and ``Uptime``
+have the time of the same statement, so their difference is the second in which the server noted its
+start, whatever is done to its clock since (measured).
 """
 
 from __future__ import annotations
@@ -98,11 +96,7 @@ def read_facts(session: SqlSession) -> ServerFacts:
 
 
 def require_mysql(facts: ServerFacts) -> None:
-    """Refuse any other server, before a statement that it might not understand.
-
-    Raises:
-        Refusal: naming the server's version.
-    """
+    """Refuse any other server, before a statement that it might not understand."""
     if facts.mariadb:
         raise Refusal(
             f"the server is MariaDB ({facts.version}), not MySQL",
@@ -119,10 +113,7 @@ def require_mysql(facts: ServerFacts) -> None:
 
 
 def read_status(session: SqlSession, names: Iterable[str]) -> dict[str, float]:
-    """Return the values of these variables, by their names in lower case.
-
-    One that the server does not have, or whose value is no number, is left out.
-    """
+    """Return the values of these variables that are numbers, by their names in lower case."""
     listed = ", ".join(string_literal(name) for name in names)
     rows = session.query(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})")
     found: dict[str, float] = {}
@@ -234,10 +225,7 @@ _UUID = re.compile(r"^server-uuid=(.+)$", re.MULTILINE)
 
 
 def data_folder(datadir: str, uuid: str) -> Path | None:
-    """Return a server's data directory; None when it is not on this machine, or may not be read.
-
-    Its ``auto.cnf`` names the server's uuid.
-    """
+    """Return a server's data directory where ``auto.cnf`` in it has its uuid; None elsewhere."""
     folder = Path(datadir)
     try:
         found = _UUID.search((folder / "auto.cnf").read_text())

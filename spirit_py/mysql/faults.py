@@ -137,9 +137,8 @@ def disposition(error: BaseException, *, committing: bool = False) -> Dispositio
     """Return what to do after an error.
 
     Args:
-        committing: the statement ends a transaction or is DDL, so that a connection lost
-            during it leaves the outcome open. Statements that may simply run again (a chunk's
-            REPLACE, a SELECT) leave it false.
+        committing: the statement ends a transaction or is DDL, so that a connection lost during it
+            leaves the outcome open. Not for statements that may simply run again.
     """
     if not isinstance(error, ServerFault):
         return Disposition.FATAL
@@ -191,8 +190,7 @@ def server_fault(error: Exception, *, where: str) -> ServerFault:
 
     Args:
         error: what MySQLdb raised; its arguments are a number and a text, or a text.
-        where: the session's role and server, for the message; never a statement, because
-            statements carry the user's data.
+        where: the session's role and server; never a statement, which carries the user's data.
     """
     code, text = 0, str(error)
     if error.args and isinstance(error.args[0], int):

@@ -1,12 +1,9 @@
 """The account's privileges, and errors whose cause is that it lost one.
 
-The catalogue hides tables on which an account has no privilege. Without :meth:`Grants.require` a
-run would take a hidden table for an absent one, and start afresh or leave it on the disk.
-
-Preflight has checked the account, so a refusal in the middle of a run means that its password was
-changed, that it was locked, or that a privilege was revoked. The error that ends the run has the
-code and the remedy of what was being done then, such as a chunk that could not be copied. These
-give way to the ones here.
+The catalogue hides tables on which an account has no privilege: without :meth:`Grants.require` a
+run would take a hidden table for an absent one. Preflight has checked the account, so a refusal in
+the middle of a run means that its login was changed or a privilege was revoked. The error that ends
+the run has the code and the remedy of what was being done then; these give way to the ones here.
 """
 
 from __future__ import annotations
@@ -95,12 +92,7 @@ class Grants:
     def missing(
         self, privileges: Iterable[str], schema: str = "", tables: Iterable[str] = (_EVERYWHERE,)
     ) -> list[str]:
-        """Return the privileges that are not held on all of these tables.
-
-        Args:
-            schema: empty for global privileges.
-            tables: names of tables of the schema; all of it by default.
-        """
+        """Return the privileges that are not held on all of these tables, or globally."""
         if not schema:
             return [one for one in privileges if not self.has_global(one)]
         names = tuple(tables)
@@ -153,10 +145,7 @@ class Grants:
             )
 
     def _of_schema(self, schema: str) -> list[Grant]:
-        """Return the grants on a whole schema that count.
-
-        Of several names that match, the server takes the most precise one alone.
-        """
+        """Return the grants on a schema that count: of several names the most precise one."""
         whole = [
             one
             for one in self.lines
@@ -315,7 +304,6 @@ def explain_access(error: BaseException) -> None:
 
 
 def _faults_behind(error: BaseException) -> Iterator[ServerFault]:
-    """Yield the server's faults that an error was raised from, itself included."""
     seen: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in seen:

@@ -155,10 +155,9 @@ def ranges(
     rows: int,
     lower: str = "TRUE",
 ) -> Iterator[str]:
-    """Yield index hint and condition of each range of about so many rows of a table.
+    """Yield index hint and condition of each range of about so many rows of a quoted table.
 
     Args:
-        table: quoted.
         columns: the first columns of the index; rows that are equal in them share a range.
         lower: the condition of all rows that are wanted.
     """

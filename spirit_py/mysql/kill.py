@@ -1,14 +1,11 @@
 """KILL, only for sessions whose identity is proven (R24), such as those of an earlier run (R18).
 
-A program that was killed leaves its statements running on the server. So every session of a run
-holds a named lock of its run and one of each table (:mod:`spirit_py.mysql.own_sessions`); the next
-run for one of these tables, which holds their advisory locks, ends the sessions of other runs
-before it reads anything else.
-
-They are found in two ways. The token of an earlier run, from the figures in its checkpoint table,
-leads to all of its sessions, and nobody else's: these must end. The names of a table can be taken
-by anybody: who holds one is ended where this account may do that, and passed over with a warning
-where it may not.
+A program that was killed leaves its statements running. The next run for one of its tables, which
+holds their advisory locks, ends the sessions of other runs before it reads anything else. They are
+found by named locks (:mod:`spirit_py.mysql.own_sessions`) in two ways. The token of an earlier run,
+from its checkpoint table, leads to all of its sessions and no others: these must end. The names of
+a table can be taken by anybody: who holds one is ended where this account may do that, and passed
+over with a warning where it may not.
 """
 
 from __future__ import annotations
@@ -45,16 +42,12 @@ WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_kill'"""
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session that was opened by the same options as this one, and no other (R24).
 
-    A remembered session number may be that of an application by now: a restarted server starts
-    numbering again, and another server has its own numbers. So it is asked first whether the
-    session holds the named lock of our origin (:mod:`spirit_py.mysql.own_sessions`). While this
-    session, which reads and kills, lives, no number is used twice.
+    A remembered number may be that of an application by now: a restarted server starts numbering
+    again. So it is asked first whether the session holds the named lock of our origin. While this
+    session, which reads and kills, lives, no number is used twice. Returns as :func:`kill_session`.
 
     Args:
         statement: kill what it executes, not the session.
-
-    Returns:
-        As :func:`kill_session`.
     """
     if not ours(session, [int(victim)]):
         return ""
@@ -64,11 +57,9 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
 def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session; return the reason when that was not possible, else an empty string.
 
-    The caller has just found it through the same session, by a named lock of ours; for a
-    remembered number use :func:`kill_own`.
-
-    A session that has gone by itself counts as killed. A session of our own account needs no
-    privilege, another one's needs CONNECTION_ADMIN, or ``CALL mysql.rds_kill``.
+    The caller has just found it through the same session, by a named lock of ours; for a remembered
+    number use :func:`kill_own`. One that has gone by itself counts as killed. A session of our own
+    account needs no privilege, another one's needs CONNECTION_ADMIN, or ``CALL mysql.rds_kill``.
 
     Args:
         statement: kill what it executes, not the session.
@@ -85,11 +76,7 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
 
 
 def _kill_managed(session: SqlSession, victim: int, *, statement: bool) -> str:
-    """Kill by the procedure that Amazon RDS and Aurora have for accounts without the privilege.
-
-    Returns:
-        As :func:`kill_session`.
-    """
+    """Kill by the procedure that Amazon RDS and Aurora have for accounts without the privilege."""
     try:
         session.query(f"CALL mysql.rds_kill{'_query' if statement else ''}({int(victim)})")
     except ServerFault as fault:

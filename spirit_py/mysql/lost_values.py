@@ -31,11 +31,9 @@ _ROW: Final = re.compile(r".*\bat row (\d+)", re.IGNORECASE | re.DOTALL)
 
 
 class Complaint(NamedTuple):
-    """What an error or a warning is about.
+    """What an error or a warning is about; an empty column, or row 0, where the message names none.
 
-    Attributes:
-        column: its name; empty where the message names none.
-        row: counted from 1 in the statement's order; 0 where the message names none.
+    Rows are counted from 1 in the statement's order.
     """
 
     column: str

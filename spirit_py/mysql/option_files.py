@@ -1,14 +1,11 @@
 """Option files of the mysql client: which are read, their syntax, login paths (manual 6.2.2.2).
 
 Only the groups that are asked for are read; the later line wins. Options of other programs in
-``[client]`` are passed over, as the MySQL clients expect.
-
-The file is an option file, encrypted line by line with AES-128 in ECB mode, under a key that stands
-in its head: it hides passwords from a glance, no more.
-
-``/etc/my.cnf``, ``/etc/mysql/my.cnf``, ``--defaults-extra-file``, ``~/.my.cnf`` and at last the
-login path file; later ones win. ``--defaults-file`` takes the place of the first four, and
-``--no-defaults`` leaves them out; the login path file is read in any case.
+``[client]`` are passed over, as the MySQL clients expect. What counts, from the least on:
+``/etc/my.cnf``, ``/etc/mysql/my.cnf``, ``--defaults-extra-file``, ``~/.my.cnf`` and the login path
+file. ``--defaults-file`` takes the place of the first four, and ``--no-defaults`` leaves them out.
+The login path file is an option file, encrypted line by line with AES-128 in ECB mode under a key
+that stands in its head: it hides passwords from a glance, no more. What is wrong is a UsageFault.
 """
 
 from __future__ import annotations
@@ -33,11 +30,7 @@ _DEEPEST_INCLUDE: Final = 10
 
 
 def read_option_file(path: Path, groups: Collection[str]) -> dict[str, str]:
-    """Read the options of some groups, with dashes in their names and ``loose-`` cut off.
-
-    Raises:
-        UsageFault: when the file cannot be read or a line makes no sense.
-    """
+    """Read the options of some groups, with dashes in their names and ``loose-`` cut off."""
     return dict(_settings(path, groups, depth=0))
 
 
@@ -59,14 +52,7 @@ def passed_over(path: Path) -> bool:
 
 
 def parse_options(text: str, origin: Path, groups: Collection[str]) -> dict[str, str]:
-    """Read the options of some groups of a text, which includes no other file.
-
-    Args:
-        origin: the file that the text is of, for messages.
-
-    Raises:
-        UsageFault: when a line makes no sense.
-    """
+    """Read the options of some groups of the text of a file, which includes no other one."""
     return dict(_parsed(text, origin, groups, depth=_DEEPEST_INCLUDE))
 
 
@@ -148,10 +134,7 @@ def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dic
     """Read the options of some groups and of a login path; none where there is no such file.
 
     Args:
-        login_path: the group that counts most; empty for none beside ``groups``.
-
-    Raises:
-        UsageFault: the file cannot be read, others may read it, or it has no such login path.
+        login_path: the group that counts most; empty for none besides ``groups``.
     """
     if not path.is_file():
         if login_path:
@@ -175,11 +158,6 @@ def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dic
 
 
 def _decrypted(path: Path) -> str:
-    """Return the text of the file.
-
-    Raises:
-        UsageFault: it cannot be read, or is no such file.
-    """
     try:
         return "".join(_lines(path.read_bytes()))
     except (OSError, ValueError) as error:
@@ -191,11 +169,7 @@ def _decrypted(path: Path) -> str:
 
 
 def _lines(data: bytes) -> Iterator[str]:
-    """Yield the lines, decrypted.
-
-    Raises:
-        ValueError: for anything but such a file.
-    """
+    """Yield the lines, decrypted; ValueError for anything but such a file."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     from cryptography.hazmat.primitives.padding import PKCS7
 
@@ -230,7 +204,7 @@ class DefaultsOptions:
 
     Attributes:
         file: the only option file that is read; None for the usual ones.
-        extra: one that is read beside the usual ones.
+        extra: one that is read with the usual ones.
         usual: whether the usual ones are read.
         suffix: groups of this suffix are read too: ``client_suffix``.
         login_path: the group of the login path file; empty for ``client``, None for not reading it.
@@ -244,11 +218,7 @@ class DefaultsOptions:
 
 
 def read_defaults(options: DefaultsOptions) -> dict[str, str]:
-    """Read all option files.
-
-    Raises:
-        UsageFault: a file cannot be read or makes no sense, or a login path is not there.
-    """
+    """Read all option files."""
     groups = {f"{group}{suffix}".lower() for group in GROUPS for suffix in ("", options.suffix)}
     found: dict[str, str] = {}
     for path in _files(options):
@@ -259,11 +229,7 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
 
 
 def _files(options: DefaultsOptions) -> list[Path]:
-    """Return the files in the order in which they count; named ones must exist.
-
-    Raises:
-        UsageFault: everybody may write a named one.
-    """
+    """Return the files in the order in which they count; named ones must exist."""
     for path in filter(None, (options.file, options.extra)):
         if everybody_may_write(path):
             raise UsageFault(

@@ -61,7 +61,6 @@ def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
 
     Args:
         query: runs a statement in that session, whichever driver opened it, and returns the rows.
-        number: the session's.
 
     Raises:
         MigrationFailure: another session holds one of the names, or the run has too many sessions.
@@ -126,10 +125,7 @@ def sessions_of_run(session: SqlSession, token: str) -> set[int]:
 
 
 def sessions_on(session: SqlSession, digests: Iterable[str]) -> set[int]:
-    """Return the sessions that say that they work on one of these tables, of any run.
-
-    Anybody may say so, and an honest session may have found no slot.
-    """
+    """Return the sessions that say that they work on one of these tables, as anybody may."""
     return {found for digest in digests for found in slot_holders(session, digest)}
 
 
@@ -194,13 +190,10 @@ def shown_run(label: str) -> str:
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:
     """Refuse a session of a run whose table another run has the advisory lock of.
 
-    A worker of a dead run may survive it, and open a new session when its last one was ended.
-    Such a session holds its run's locks before this check. So either the other run held the lock
-    already, and the session is refused; or it takes the lock later, and its search for sessions
-    of earlier runs, which follows, finds this one.
-
-    Raises:
-        MigrationFailure: another run has taken over.
+    A worker of a dead run may survive it, and open a new session when its last one was ended. Such
+    a session holds its run's locks before this check. So either the other run held the lock
+    already, and the session is refused; or it takes the lock later, and its search for sessions of
+    earlier runs, which follows, finds this one.
     """
     token, *digests = label.split()
     for digest in digests:
@@ -239,9 +232,7 @@ def is_own(tsid: str) -> bool:
 
 @contextlib.contextmanager
 def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
-    """Let the one statement inside commit under this identifier; with an empty one, as usual.
-
-    An identifier that is used already is not used again: the statement then commits as usual.
+    """Let the one statement inside commit under this identifier; as usual, if it is empty or used.
 
     Raises:
         ServerFault: also when gtid_next cannot be set back: the session must be closed then.

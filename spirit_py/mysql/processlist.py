@@ -1,11 +1,9 @@
 """The server's list of sessions, and its list of transactions.
 
-``information_schema.PROCESSLIST`` is not used: reading it fails while the text of any statement on
-the server is no utf8mb3.
-
-The server fills the whole table, also the text of every running statement, into columns of utf8mb3.
-A text with a character outside of it, such as an emoji, ends the query with error 3854 (measured,
-9.7), whatever columns and rows were asked for. Such a statement usually ends soon.
+``information_schema.PROCESSLIST`` is not used. The server fills the whole table, also the text of
+every running statement, into columns of utf8mb3: a text with a character outside of it, such as an
+emoji, ends the query with error 3854 (measured, 9.7), whatever columns and rows were asked for. So
+it is with ``INNODB_TRX``, where nothing else has the same; such a statement usually ends soon.
 """
 
 from __future__ import annotations
@@ -54,11 +52,7 @@ def performance_schema_shows_sessions(session: SqlSession) -> bool:
 
 
 def process_list(session: SqlSession, full: Literal["", "FULL"] = "") -> list[tuple[Any, ...]]:
-    """Return the rows of SHOW PROCESSLIST.
-
-    The server sends the statements of others as their clients have sent them, whatever bytes are
-    in them: what is no UTF-8 is replaced.
-    """
+    """Return the rows of SHOW PROCESSLIST; bytes of a statement that are no UTF-8 are replaced."""
     session.execute("SET SESSION character_set_results = binary")
     try:
         rows = session.query(f"SHOW {full} PROCESSLIST")
@@ -128,10 +122,7 @@ def open_transactions(
     *,
     tries: int = _TRIES,
 ) -> list[tuple[Any, ...]] | None:
-    """Run a query on the table, again while it cannot be read.
-
-    Args:
-        tries: with a pause of :data:`FRESH_SECONDS` between two.
+    """Run a query on INNODB_TRX, again after :data:`FRESH_SECONDS` while it cannot be read.
 
     Returns:
         The rows; None where a statement that still runs makes the table unreadable.

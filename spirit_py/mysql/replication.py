@@ -1,9 +1,8 @@
 """Query servers for their binlog files, their replicas, and their own replication.
 
 Since 8.0.1 every transaction carries when it was committed at its origin, and a replica's
-performance_schema shows that for what it applies and has applied (manual, The
-replication_applier_status_by_worker Table). ``Seconds_Behind_Source`` is not used: it is NULL or
-0 where the receiver has stopped.
+performance_schema shows that for what it applies and has applied. ``Seconds_Behind_Source`` is not
+used: it is NULL or 0 where the receiver has stopped.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ class BinlogStatus(NamedTuple):
     def filtered(self) -> str:
         """What the server keeps out of its binlog, for messages; empty for nothing.
 
-        DDL and STATEMENT writes are filtered by the default schema of their session, whatever
-        table they change. So every list can hide a change of every table.
+        DDL and STATEMENT writes are filtered by the default schema of their session, so every list
+        can hide a change of every table.
         """
         found = {"binlog_do_db": self.only, "binlog_ignore_db": self.ignored}
         return "; ".join(f"{name}={','.join(sorted(of))}" for name, of in found.items() if of)
@@ -136,8 +135,7 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 def _peers(session: SqlSession) -> dict[str, str]:
     """Return where replicas are connected from, by ``server_uuid``; none that two claim to be.
 
-    A replica says its uuid in a variable of the session, and its port to the server. Nothing
-    without SELECT on performance_schema.
+    Nothing without SELECT on performance_schema.
     """
     try:
         rows = session.query(_PEERS)

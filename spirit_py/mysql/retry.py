@@ -45,11 +45,7 @@ PATIENCE: Final = 600.0
 
 
 class Patience:
-    """How long the server may still be away; starts again when it has answered.
-
-    Args:
-        seconds: for which it may be away.
-    """
+    """How long the server may still be away; starts again when it has answered."""
 
     def __init__(self, seconds: float = PATIENCE, *, clock: Clock = time.monotonic) -> None:
         self._seconds = seconds
@@ -139,9 +135,6 @@ def await_server(
 ) -> None:
     """Wait until the server answers; return at once when it does now.
 
-    Args:
-        tell: called with what is waited for, and with an empty text at the end.
-
     Raises:
         ServerFault: it was away for longer than :data:`PATIENCE`.
         AnotherServer: it came back as another one (R14).
@@ -201,8 +194,7 @@ class RenewedSession:
     raised, and no server is asked (:func:`pause_after_refusals`).
 
     Args:
-        open_session: opens one.
-        prepare: called with each that is opened.
+        prepare: called with each session that is opened.
     """
 
     def __init__(
@@ -220,11 +212,7 @@ class RenewedSession:
         self._refusals, self._again_at = 0, 0.0
 
     def session(self) -> Session:
-        """Return the session, opened at need.
-
-        Raises:
-            ServerFault: it could not be opened.
-        """
+        """Return the session, opened at need; a ServerFault where that is not possible."""
         if self._session is None:
             self._session = self._logged_in()
             if self._prepare is not None:
@@ -249,11 +237,7 @@ class RenewedSession:
         return session
 
     def ask(self, work: Callable[[Session], _T]) -> _T:
-        """Do something with the session; it is closed after a fault.
-
-        Raises:
-            ServerFault: of the server, or of the network.
-        """
+        """Do something with the session; it is closed after a fault of server or network."""
         try:
             return work(self.session())
         except ServerFault:
@@ -281,11 +265,7 @@ class TaskRest:
         self._until = 0.0
 
     def owe(self, seconds: float, ratio: float) -> None:
-        """Note that a statement of so many seconds has ended now.
-
-        Args:
-            ratio: seconds of rest for each of them.
-        """
+        """Note that a statement of so many seconds has ended, to be rested by that ratio."""
         self._until = time.monotonic() + min(seconds * ratio, _LONGEST)
 
     def take(self) -> None:

@@ -65,10 +65,10 @@ _END_OF_STATEMENT: Final = b"\n;\n"
 class Session:
     """A connection of the program, in autocommit mode.
 
-    Not thread-safe: one session belongs to one thread at a time, beside :meth:`kept_alive`. To
+    Not thread-safe: one session belongs to one thread at a time, except for :meth:`kept_alive`. To
     end a statement that runs in another thread, kill the session by :attr:`id`
-    (:func:`spirit_py.mysql.kill.kill_session`).
-    Every method raises :class:`~spirit_py.errors.ServerFault`.
+    (:func:`spirit_py.mysql.kill.kill_session`). Every method raises
+    :class:`~spirit_py.errors.ServerFault`.
     """
 
     def __init__(self, connection: Any, *, role: str, address: str, origin: str = "") -> None:
@@ -108,8 +108,8 @@ class Session:
     def execute_packet(self, statements: Sequence[str | bytes]) -> tuple[int, ServerFault | None]:
         """Send statements without result sets as one packet, and read each one's answer.
 
-        The server executes them one after the other until one fails, also when this process or
-        its connection ends meanwhile; a KILL of the session ends them between two.
+        The server executes them one after the other until one fails, also when this process or its
+        connection ends meanwhile; a KILL of the session ends them between two.
 
         Args:
             statements: as text, or as bytes in the character set that one before them has set.
@@ -200,10 +200,7 @@ class Session:
         return True
 
     def take_over(self, fresh: Session) -> None:
-        """Go on with the connection of another session, which is used up by that.
-
-        For a session that was lost where nothing depends on what it had.
-        """
+        """Go on with the connection of another session, which is used up by that."""
         self.close()
         self._connection, self.id = fresh._connection, fresh.id
 
@@ -211,9 +208,9 @@ class Session:
     def kept_alive(self, longest: float) -> Iterator[None]:
         """Keep the session alive while its thread waits for something else.
 
-        For a session with a short ``wait_timeout``: as long as this process runs, the server
-        gets a ping every second, for at most ``longest`` seconds. The next statement fails if the
-        session is lost. The warnings of the last statement are gone afterwards.
+        For a session with a short ``wait_timeout``: as long as this process runs, the server gets a
+        ping every second, for at most ``longest`` seconds. The next statement fails if the session
+        is lost. The warnings of the last statement are gone afterwards.
         """
 
         def keep(stopping: threading.Event) -> None:
@@ -240,20 +237,16 @@ class Session:
             self._connection.close()
 
     def __enter__(self) -> Self:
-        """Use the session as a context that closes it."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the session."""
         self.close()
 
     def __repr__(self) -> str:
-        """Show role, id and server; never a secret."""
         return f"<Session {self.role} id={self.id} at {self.address}>"
 
 
 def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
-    """Yield the statements of each packet."""
     packet: list[str | bytes] = []
     for statement in statements:
         packet.append(statement)
@@ -278,9 +271,6 @@ def probe(number: int) -> None:
 
     A statement may run for hours without a byte, so a read timeout cannot detect it. Options that
     the system does not have are left out.
-
-    Args:
-        number: of the connection's socket.
     """
     options = {**_PROBES, "TCP_USER_TIMEOUT": _UNANSWERED_MILLISECONDS}
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as wire:
@@ -320,8 +310,8 @@ class CuttableSession:
         """Break the connection: a statement that waits on it fails with error 2013.
 
         Returns:
-            The session to kill, because the server learns of the cut only when its statement
-            ends; 0 for none.
+            The session to kill, because the server learns of the cut only when its statement ends;
+            0 for none.
         """
         with self._guard:
             if self.session is None or self._socket is None:

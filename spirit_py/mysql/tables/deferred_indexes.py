@@ -56,7 +56,6 @@ class BuildStage:
     fraction: float | None
 
     def __str__(self) -> str:
-        """Return it for a message."""
         return self.name + ("" if self.fraction is None else f", {human_percent(self.fraction)}")
 
 
@@ -67,11 +66,7 @@ def drop_sql(table: Name, names: Iterable[str]) -> str:
 
 
 def add_sql(table: Name, clauses: Iterable[str]) -> str:
-    """Return the statement that builds indexes, all in one reading of the table.
-
-    Args:
-        clauses: as of :class:`spirit_py.statement.index_definitions.DeferrableIndexes`.
-    """
+    """Return the statement that builds indexes of these clauses in one reading of the table."""
     added = ", ".join(f"ADD {clause}" for clause in clauses)
     return f"ALTER TABLE {quote_table(*table)} {added}, {_ONLINE}"
 
@@ -79,15 +74,7 @@ def add_sql(table: Name, clauses: Iterable[str]) -> str:
 def why_not_deferred(
     session: SqlSession, table: Name, clauses: Mapping[str, str], *, probe: str
 ) -> str:
-    """Try on an empty table whether indexes come back as they were; return why they do not.
-
-    Args:
-        table: the new table, with all of its indexes.
-        probe: the name of the table to try it on, which is dropped again.
-
-    Raises:
-        ServerFault: the server could not be asked.
-    """
+    """Return why indexes do not come back as they were, tried on an empty table ``probe``."""
     tried = (table[0], probe)
     try:
         with as_stored(session):
@@ -102,7 +89,6 @@ def why_not_deferred(
 
 
 def _tried(session: SqlSession, table: Name, tried: Name, clauses: Mapping[str, str]) -> str:
-    """Drop and add the indexes of a copy; return why the result is not as expected."""
     session.execute(f"CREATE TABLE {quote_table(*tried)} LIKE {quote_table(*table)}")
     whole = read_shape(session, *tried)
     session.execute(drop_sql(tried, clauses))

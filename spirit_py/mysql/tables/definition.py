@@ -103,11 +103,7 @@ def shape_of(table: TableSchema) -> str:
 
 
 def read_shape(session: SqlSession, schema: str, table: str) -> str:
-    """Read :func:`shape_of` a table that exists, and nothing else of it.
-
-    Raises:
-        ServerFault: also when there is no such table.
-    """
+    """Read :func:`shape_of` a table that exists, and nothing else of it."""
     return _shape(show_create(session, schema, table))
 
 
@@ -203,7 +199,6 @@ def _default(text: str | None, extra: str) -> str | None:
 
 
 def _generated(extra: str) -> Generated:
-    """Read from ``EXTRA`` how a column is generated."""
     kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
     for kind in kinds:
         if f"{kind} GENERATED" in extra.upper():

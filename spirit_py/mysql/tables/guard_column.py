@@ -49,9 +49,9 @@ def most_row_versions(version: str) -> int:
 
 
 def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
-    """Return how many row versions a table has used; None where it cannot be read.
+    """Return how many row versions a table has used, the most of those whose names look alike.
 
-    Where names look alike in the catalogue, the one with the most counts.
+    None where it cannot be read.
     """
     name = f"{stored_like(schema)}/{stored_like(table)}"
     try:
@@ -130,8 +130,7 @@ def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
     """Drop the column that an interrupted guard left in a table of ours.
 
     Raises:
-        MigrationFailure: the server does not do that instantly.
-        ServerFault: it may at another time.
+        MigrationFailure: the server does not do that instantly; a ServerFault where it may later.
     """
     left, _ = guard_columns(session, schema, table)
     for name in left:

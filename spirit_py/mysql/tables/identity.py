@@ -2,11 +2,10 @@
 
 A number is given to one table only, and RENAME TABLE and a restart leave it as it is. A table that
 is created under the name of another one has another number, as has one that was rebuilt. Each
-partition has a number of its own, so a table may have several; if two tables share one, they are
-the same table.
-
-Each server has its own numbers, so that those of another one prove nothing. A replica has the same
-CREATE TIME of a table: it is the time of the statement, on whichever server that is executed.
+partition has a number of its own; if two tables share one, they are the same table. Each server has
+its own numbers, so that those of another one prove nothing. A replica has the same CREATE TIME of a
+table: it is the time of the statement, on whichever server that is executed. To read the numbers
+needs the privilege PROCESS.
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ class Identity:
     born: int = 0
 
     def __bool__(self) -> bool:
-        """Return whether there is a table."""
         return bool(self.numbers)
 
     def is_same(self, other: Identity) -> bool:
@@ -84,9 +82,6 @@ def identity(session: SqlSession, schema: str, table: str) -> Identity:
 
     Two names that differ in letters outside of ASCII alone may look alike: then the answer is
     empty, which proves nothing.
-
-    Raises:
-        ServerFault: also without the privilege PROCESS.
     """
     found = _numbers(session, [(schema, table)])[schema, table]
     born = born_at(session, schema, table) if found else 0
@@ -104,11 +99,7 @@ def born_at(session: SqlSession, schema: str, table: str) -> int:
 
 
 def identities(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
-    """Return the identities of tables, in one query, without the time when they were made.
-
-    Raises:
-        ServerFault: also without the privilege PROCESS.
-    """
+    """Return the identities of tables, in one query, without the time when they were made."""
     return _numbers(session, names)
 
 
@@ -168,7 +159,6 @@ def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bo
 
 
 def _holds_others(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
-    """Return whether a partition that was not noted has rows."""
     if identities(session, [(schema, table)])[schema, table].numbers <= proof.numbers:
         return False
     names = {str(name) for (name,) in session.query(_PARTITIONS, (schema, table))}
@@ -262,12 +252,7 @@ def holds_up(error: BaseException) -> bool:
 
 
 def marked(session: SqlSession, mark: str, *, schema: str = "", name: str = "") -> list[Name]:
-    """Return the tables with this comment whose columns are stored, in order.
-
-    Args:
-        schema: the schema to look in; empty for all.
-        name: the name that is wanted; empty for all.
-    """
+    """Return the tables with this comment whose columns are stored; an empty name is any."""
     rows = session.query(_MARKED, (mark, schema, schema, name, name))
     found = [(str(schema), str(table)) for schema, table in rows]
     return [table for table in found if _is_stored(session, table)]

@@ -66,23 +66,23 @@ def create_new_table(
 ) -> TableSchema:
     """Create the empty new table with the definition that a native ALTER would leave.
 
-    ``CREATE TABLE ... LIKE`` makes the copy of the definition, completed by what it leaves
-    behind. It drops DATA DIRECTORY (manual 15.1.20.3), so a table with one is made from ``SHOW
-    CREATE TABLE``, which loses only whether a column's collation was written out. Then the
-    ALTER runs on the copy.
+    ``CREATE TABLE ... LIKE`` makes the copy of the definition, completed by what it leaves behind.
+    It drops DATA DIRECTORY (manual 15.1.20.3), so a table with one is made from ``SHOW CREATE
+    TABLE``, which loses only whether a column's collation was written out. Then the ALTER runs on
+    the copy.
 
     All of that happens under a random name. The table gets its own name last, when its identity is
     noted, and only where that name is free (R24).
 
     Args:
-        native: A session with the server's own ``sql_mode`` and time zone (R10): what the
-            statement means is decided there.
+        native: A session with the server's own ``sql_mode`` and time zone (R10): what the statement
+            means is decided there.
         building: the name to build it under; one is made up when it is empty.
         note: called with the identity of the table before it gets its name.
 
     Raises:
-        Refusal: when the server refuses the ALTER, with the server's own message, or a
-            table of the new table's name exists; what was built is dropped again.
+        Refusal: when the server refuses the ALTER, with the server's own message, or a table of the
+            new table's name exists; what was built is dropped again.
         ServerFault: for a fault of the server or the connection.
     """
     new = AuxiliaryNames.of(source.name).new
@@ -122,14 +122,7 @@ def probe_algorithm(
     *,
     building: str,
 ) -> str:
-    """Ask the server, on an empty copy, whether it can run the ALTER with an algorithm.
-
-    Args:
-        modifiers: such as ``ALGORITHM=INSTANT``.
-
-    Returns:
-        An empty string when it can, else the server's message.
-    """
+    """Return why an empty copy cannot be altered with such as ``ALGORITHM=INSTANT``, if so."""
     checks = _create_copy(session, source, building)
     try:
         _alter_copy(native, source, building, statement, checks, modifiers=modifiers)
@@ -148,11 +141,7 @@ def altered_definition(
     *,
     building: str,
 ) -> TableSchema:
-    """Return what the ALTER makes of the definition, from an empty copy that is dropped again.
-
-    Raises:
-        Refusal: the server refuses the ALTER.
-    """
+    """Return what the ALTER makes of an empty copy, which is dropped again; or a refusal."""
     checks = _create_copy(session, source, building)
     try:
         _alter_copy(native, source, building, statement, checks)
@@ -283,11 +272,7 @@ def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = Fals
 
 
 def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
-    """Return a refusal with the server's own message.
-
-    Args:
-        modes: options under which the server executes it.
-    """
+    """Return a refusal with the server's message, and the options under which it accepts it."""
     hint = "correct the statement; a native ALTER TABLE would fail in the same way"
     if modes:
         hint = (
@@ -324,14 +309,12 @@ def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> No
 
 
 def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
-    """Raise the new table's AUTO_INCREMENT counter to the source's; never lower it.
+    """Raise the new table's AUTO_INCREMENT counter to the source's, never lower it; return it.
 
-    Call it before the cutover and again under the table lock (there it writes only when rows at
-    the end were inserted and deleted, or an insert was rolled back, since the last call). Not
-    where the ALTER itself gives the counter: see :func:`set_auto_increment`.
-
-    Returns:
-        The new table's counter; None when the counter's column is not carried over.
+    Call it before the cutover and again under the table lock (there it writes only when rows at the
+    end were inserted and deleted, or an insert was rolled back, since the last call). Not where the
+    ALTER itself gives the counter: see :func:`set_auto_increment`. None when the counter's column
+    is not carried over.
     """
     carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
     if not carried or not carried[0].old.auto_increment:

@@ -48,11 +48,7 @@ _TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
 
 
 def read_temporary(session: SqlSession, schema: str, table: str) -> TableSchema:
-    """Return the definition of a temporary table of the session; its sizes are 0.
-
-    Raises:
-        ServerFault: also when there is none.
-    """
+    """Return the definition of a temporary table of the session; its sizes are 0."""
     created = show_create(session, schema, table)
     quoted = quote_table(schema, table)
     lines = {name.replace("``", "`"): text for name, text in _LINE.findall(created)}
@@ -79,7 +75,6 @@ def read_temporary(session: SqlSession, schema: str, table: str) -> TableSchema:
 
 
 def _collations(session: SqlSession) -> dict[str, tuple[str, str]]:
-    """Return the character set and the padding of each collation."""
     rows = session.query(
         "SELECT COLLATION_NAME, CHARACTER_SET_NAME, PAD_ATTRIBUTE"
         " FROM information_schema.COLLATIONS"
@@ -134,7 +129,6 @@ def _column(
 
 
 def _length(data_type: str, column_type: str) -> int | None:
-    """Return the characters or bytes that a column of this type may hold."""
     if data_type in _LOBS:
         return _LOBS[data_type]
     found = _DIGITS.search(column_type)

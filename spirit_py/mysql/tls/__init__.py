@@ -1,14 +1,5 @@
 """TLS of every connection, with the modes of the mysql client.
 
-::
-
-    modes.py      which attempts a connection makes, and what each checks (pure)
-    refusals.py   what a TLS failure means, and the next step (pure)
-    files.py      certificates and keys: read once on the machine of the command
-    context.py    an attempt as a context of Python's ssl: the binlog's connection, the pins
-    pins.py       the certificate that the server shows, checked by Python, and its fingerprint
-    driver.py     an attempt as arguments of the driver: all other connections
-
 Python's ``ssl`` alone decides whether a certificate is right. The binlog's connection uses it
 directly. The driver's library is MariaDB Connector/C on most machines. It has no VERIFY_CA: it
 compares the host name too, except that from 3.4 on it compares none on local addresses, and checks

@@ -85,11 +85,7 @@ def shown_certificate(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
 
 
 def certificate_renewed(options: ConnectionOptions, attempt: TlsAttempt) -> bool:
-    """Check the server's certificate again; return whether it is another one now.
-
-    Raises:
-        ServerFault: it is not right, or the server cannot be reached.
-    """
+    """Check the server's certificate again; return whether it is another one now."""
     key = _key(options, attempt)
     before, _known[key] = _known.get(key), _shown(options, attempt)
     return _known[key] != before
@@ -137,11 +133,7 @@ def _wire(options: ConnectionOptions) -> socket.socket:
 
 
 def _ask_for_tls(wire: socket.socket, where: str) -> None:
-    """Read the greeting and answer with the request for TLS.
-
-    Raises:
-        ServerFault: what the server greets with instead, or that it offers no TLS.
-    """
+    """Read the greeting and answer with the request for TLS."""
     head = _exactly(wire, 4)
     greeting = _exactly(wire, int.from_bytes(head[:3], "little"))
     if greeting[0] == _ERROR:
@@ -186,11 +178,7 @@ _SHA256_SINCE: Final = {3: (3, 4), 11: (11, 4)}
 
 
 def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, Any]:
-    """Return the driver's arguments for an attempt.
-
-    Raises:
-        ServerFault: the server offers no TLS, or its certificate is not right.
-    """
+    """Return the driver's arguments for an attempt, for which a certificate may be checked."""
     if not attempt.encrypted:
         return {"ssl_mode": "DISABLED"} | _without_clear_passwords(options)
     arguments: dict[str, Any] = {"ssl_mode": _NATIVE[attempt.check]}

@@ -29,10 +29,7 @@ _IN_MEMORY: Final = Path("/proc/self/fd")
 
 
 def read_material(paths: Mapping[str, str]) -> TlsMaterial:
-    """Read the files that the options name.
-
-    Args:
-        paths: by the names of :data:`TLS_PATHS`; those that are missing or empty are not given.
+    """Read the files that options of :data:`TLS_PATHS` name; those that are empty are not given.
 
     Raises:
         UsageFault: naming option, path and cause.

@@ -90,14 +90,10 @@ def proves_servers(options: ConnectionOptions) -> bool:
 
 
 def next_may_do(attempt: TlsAttempt, code: int, text: str) -> bool:
-    """Return whether the next attempt may avoid a failure.
+    """Return whether the next attempt may avoid a failure, given its number and message.
 
     An account that requires TLS is denied without it. After a denial under TLS no other attempt is
     made, so that the password is not sent in the clear (R20). Nor after a handshake that failed.
-
-    Args:
-        code: the driver's error number.
-        text: its message.
     """
     if attempt.encrypted:
         return code == TLS_FAULT and WITHOUT_TLS in text
@@ -183,11 +179,7 @@ _OTHER: Final = (
 
 
 def explain_tls(text: str, host: str) -> tuple[str, str]:
-    """Return cause and remedy for a message of a driver that connected under TLS.
-
-    Args:
-        host: as the operator named it.
-    """
+    """Return cause and remedy for a message of a driver that connected to a host under TLS."""
     low = text.lower()
     found = next((fault[1:] for fault in _FAULTS if any(part in low for part in fault[0])), _OTHER)
     cause, remedy = (part.format(text=text, host=host) for part in found)
