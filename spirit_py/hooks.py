@@ -1,14 +1,10 @@
-"""The reporter that hands events to the operator's command, each call in a thread of its own.
+"""The reporter that hands events to the operator's command, in a thread of its own.
 
-A call costs its caller a thread for a limited time, and nothing else:
-
-- the event is in a file that was deleted, so that a hook which does not read it blocks nobody;
-- its output is read, and cut off after 64 KiB; a daemon that it leaves behind keeps no pipe of ours
-  waiting, because the end of the command counts, not the end of its output;
-- it runs in a session of its own: a Ctrl-C aimed at the migration does not reach it, and what it
-  has begun can be ended with it when its time is over;
-- it inherits no descriptor beside the three standard ones, and no variable that may hold a
-  password.
+The command reads the event from a deleted file, so one that does not read it blocks nothing. Its
+output is cut off after 64 KiB; the end of the command counts, so a daemon that it leaves behind
+blocks nothing either. It runs in its own session: Ctrl-C does not reach it, and what it has begun
+is ended with it. It inherits no descriptor but the standard ones, and no variable that may hold a
+password.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from spirit_py.status.plain import json_line, one_line
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from spirit_py.events.event import Event, Tell
 
@@ -55,8 +51,7 @@ class CallResult:
     Attributes:
         code: exit code, minus the signal that ended it; None where it could not be started.
         lines: the first of its output, of both streams.
-        trouble: the kind of failure, ``missing``, ``failed`` or ``too long``; empty for none.
-        why: what happened, for messages.
+        trouble: ``missing``, ``failed`` or ``too long``; empty for none.
     """
 
     code: int | None
@@ -75,14 +70,14 @@ def call(
 ) -> CallResult:
     """Run a command with an event on its standard input; never raises for what it does.
 
-    Args:
-        command: for ``/bin/sh -c``.
-        seconds: after which it is ended, with all that it has begun in its session.
-        given_up: ends it in the same way as soon as it is set.
+    It is ended, with all that it has begun in its session, after so many seconds, or as soon as
+    ``given_up`` is set.
     """
     given_up = given_up or threading.Event()
     try:
-        with _input(event) as given:
+        with tempfile.TemporaryFile() as given:
+            given.write(json_line(event).encode("ascii") + b"\n")
+            given.seek(0)
             process = subprocess.Popen(
                 [_SHELL, "-c", command],
                 stdin=given,
@@ -111,7 +106,7 @@ def call(
 def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     """Return the environment of a call: ours without what configures us, and the event's names.
 
-    In bytes, the names in UTF-8: a table may be named what the locale has no characters for.
+    In bytes: the locale may lack the characters of a table's name, which is in UTF-8.
     """
     ours = ("SPIRIT_PY_", "MYSQL_PWD")
     kept = {name: value for name, value in given.items() if not name.startswith(ours)}
@@ -123,14 +118,6 @@ def environment(given: Mapping[str, str], event: Event) -> dict[bytes, bytes]:
     return {os.fsencode(name): os.fsencode(value) for name, value in kept.items()} | {
         name.encode(): value.encode() for name, value in ours_now.items()
     }
-
-
-@contextlib.contextmanager
-def _input(event: Event) -> Iterator[IO[bytes]]:
-    with tempfile.TemporaryFile() as file:
-        file.write(json_line(event).encode("ascii") + b"\n")
-        file.seek(0)
-        yield file
 
 
 def _followed(
@@ -178,17 +165,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     _signal(process, signal.SIGTERM)
     until = time.monotonic() + _GRACE_SECONDS
     while time.monotonic() < until and _lives(process):
-        # Nothing is waited for longer than the grace, whatever is asked of the run meanwhile.
         threading.Event().wait(_CALL_LOOK_SECONDS)
     _signal(process, signal.SIGKILL)
     process.wait()
 
 
 def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """Send a signal to all processes of the command's session, in whatever group they are.
-
-    The command itself is not waited for before, so that its id names no other process.
-    """
+    """Signal all processes of the command's session; unreaped, its id names no other process."""
     for member in _session(process.pid):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(member, how)
@@ -249,7 +232,6 @@ class Hook:
     """Calls a command with each event.
 
     Args:
-        command: for ``/bin/sh -c``.
         seconds: that one call may take.
         tell: reports that the hook is in trouble, once for each kind.
     """
@@ -275,10 +257,7 @@ class Hook:
         """Do nothing: a command is not called twice a second."""
 
     def event(self, event: Event) -> None:
-        """Have the command called with an event, in its turn; return at once.
-
-        Where a thousand events wait already, this one is passed over, but for the end of the run.
-        """
+        """Queue an event; with a thousand in the queue, only the end of the run still is."""
         if isinstance(event, _UNHANDED):
             return
         if len(self._waiting) >= _MOST_WAITING and not isinstance(event, RunEnded):
@@ -289,16 +268,13 @@ class Hook:
         self._wake()
 
     def ask(self, event: Event, check: Callable[[], None]) -> str:
-        """Have the command called with an event, and wait for its answer.
-
-        It is called before it is called with events that wait: the swap waits for the answer, and
-        need not wait for all that was to be told before.
-
-        Args:
-            check: called meanwhile; what it raises ends the wait, not the call.
+        """Call the command with an event, before the queued ones, and wait for its answer.
 
         Returns:
             Why it does not agree, its first line of output; empty where its exit code is 0.
+
+        Raises:
+            BaseException: what ``check`` raises, which is called meanwhile.
         """
         item = _Item(event)
         self._waiting.appendleft(item)
@@ -319,10 +295,10 @@ class Hook:
         return answer.first_line if answer.trouble else ""
 
     def stop(self) -> None:
-        """Wait until the last events were handed over, for as long as one call may take.
+        """Wait until the queue is empty, for as long as one call may take.
 
-        A call that runs then is ended, and none begins: the process is about to end, and nobody
-        would end a command that hangs.
+        A call that runs then is ended, and none begins: after the end of the process nothing would
+        end a command that hangs.
         """
         # The thread ends when nothing waits any more.
         self._thread.stop()

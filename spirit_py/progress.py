@@ -7,6 +7,7 @@ of them goes by :func:`figures_of`.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,6 +29,9 @@ class Figure:
         metric: its name for Prometheus, without prefix and without ``_total``; empty for none.
         curve: its name in the history of a run; empty for none.
         joined: how those of several tables make one; ``only`` where they make none.
+        row: of the display and the log, in which it is said; empty where other code words it.
+        said: what is said, a template of fields; where one of them is not known, ``unknown``.
+        late: a value beyond this is worth a colour.
     """
 
     help: str
@@ -35,24 +39,19 @@ class Figure:
     kind: Kind = "gauge"
     curve: str = ""
     joined: Joined = "sum"
+    row: str = ""
+    said: str = ""
+    unknown: str = ""
+    late: float = math.inf
 
 
-def figure(
-    help_: str,
-    metric: str = "",
-    *,
-    kind: Kind = "gauge",
-    curve: str = "",
-    joined: Joined = "sum",
-    default: Any = None,
-) -> Any:
+def figure(help_: str = "", metric: str = "", *, default: Any = None, **more: Any) -> Any:
     """Declare a figure; as of :class:`Figure`. One that is not known is None."""
-    declared = Figure(help=help_, metric=metric, kind=kind, curve=curve, joined=joined)
-    return field(default=default, metadata={_FIGURE: declared})
+    return field(default=default, metadata={_FIGURE: Figure(help=help_, metric=metric, **more)})
 
 
 def figures_of(cls: type) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures that a class declares, with the names of their fields, in their order."""
+    """Yield the figures that a class declares, with the names of their fields."""
     for one in dataclasses.fields(cls):
         if declared := one.metadata.get(_FIGURE):
             yield one.name, declared
@@ -130,10 +129,15 @@ class MigrationProgress:
     feed_lag: float | None = figure(
         "Seconds between a change on the server and its receipt.", "feed_lag_seconds",
         curve="lag", joined="most",
+        row="changes", said="{feed_lag:duration} behind", unknown="lag unknown", late=10.0,
     )  # fmt: skip
-    received_rate: float | None = None
+    received_rate: float | None = figure(
+        row="changes", said="{received_rate:count}/s in, {applied_rate:count}/s applied"
+    )
     applied_rate: float | None = None
-    deduplicated_part: float | None = None
+    deduplicated_part: float | None = figure(
+        row="changes", said="{deduplicated_part:percent} deduplicated"
+    )
     parked: str = ""
     binlog_left: float | None = figure(
         "For how long the server keeps the place of the binlog at which a stopped run would carry"
@@ -145,8 +149,9 @@ class MigrationProgress:
     )
     binlog_older: int | None = None
     checkpoint_age: float | None = figure(
-        "Seconds since the last checkpoint.", "checkpoint_age_seconds"
-    )
+        "Seconds since the last checkpoint.", "checkpoint_age_seconds",
+        row="checkpoint", said="{checkpoint_age:duration} ago",
+    )  # fmt: skip
     waiting_for: str = ""
     waited: float | None = None
     note: str = ""

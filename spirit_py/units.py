@@ -106,6 +106,13 @@ def human_seconds(value: float | None) -> str:
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"
 
 
+def duration(value: float | None) -> str:
+    """Render a duration; from ten seconds on without a fraction, which nobody reads there."""
+    if value is not None and 10 <= value < 60:
+        return f"{value:.0f}s"
+    return human_seconds(value)
+
+
 def human_percent(value: float | None) -> str:
     """Render a fraction as a percentage; rounded down, so that 100% is the whole."""
     if value is None:

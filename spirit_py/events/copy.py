@@ -120,19 +120,15 @@ class CheckpointWritten(Event):
     position: str
 
 
-@event("checkpoint.kept")
+@event(
+    "checkpoint.kept",
+    "the copy and its checkpoint are kept: the same command carries on from here"
+    " ({checkpoints:list})",
+)
 class CheckpointKept(Event):
     """The run ends, and what it copied stays."""
 
     checkpoints: list[str]
-
-    @property
-    def sentence(self) -> str:
-        """What is kept, and where."""
-        return (
-            "the copy and its checkpoint are kept: the same command carries on from here"
-            f" ({', '.join(self.checkpoints)})"
-        )
 
 
 @event("indexes.planned", "{said}: {reason}", detail=True)

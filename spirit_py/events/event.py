@@ -8,29 +8,27 @@ A class declares its fields and the template of its line::
         chunks: int
         seconds: float
 
-A template names fields. ``:time``, ``:count`` and ``:size`` write a value as people read it, and
-``:# row`` a count with its noun. A line that depends on more is the property ``sentence`` of its
-class.
+A template names fields. ``:time``, ``:count``, ``:size`` and ``:list`` write a value as people read
+it, ``:# row`` a count with its noun. A line that depends on more is the property ``sentence``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import string
+import typing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Final,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    dataclass_transform,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-from spirit_py.units import counted, human_bytes, human_count, human_seconds
+from spirit_py.units import (
+    counted,
+    duration,
+    human_bytes,
+    human_count,
+    human_percent,
+    human_seconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +41,9 @@ _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "time": human_seconds,
     "count": human_count,
     "size": human_bytes,
+    "list": ", ".join,
+    "duration": duration,
+    "percent": human_percent,
 }
 
 
@@ -52,6 +53,8 @@ def aside(*, default: Any = dataclasses.MISSING) -> Any:
 
 
 class _Line(string.Formatter):
+    """Writes values as people read them."""
+
     def format_field(self, value: Any, format_spec: str) -> str:
         if word := _WORDS.get(format_spec):
             return word(value)
@@ -60,25 +63,25 @@ class _Line(string.Formatter):
         return str(super().format_field(value, format_spec))
 
 
+LINE: Final = _Line()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Event:
     """One thing that happened.
 
     Attributes:
-        name: stable; programs go by it.
-        template: of the line for people.
         usually: the level, where the fields do not decide it.
-        has_line: False where the figures beside, and the summary, show the same.
-        detail: people see the line with ``--verbose`` alone.
-        table: ``schema.table``; empty where it concerns the whole run, until :func:`teller` or the
-            run names its own.
+        has_line: False where figures and summary show the same.
+        detail: people see the line with ``--verbose`` alone; so they do of a ``quiet`` event, one
+            of many of its kind.
+        table: ``schema.table``; empty where it concerns the whole run.
         time: in UTC.
-        prefix: before the sentence, where several tables report in one place; "" for none.
-        quiet: one of many of its kind: people see the line with ``--verbose`` alone.
+        prefix: before the sentence, where several tables report in one place.
     """
 
     name: ClassVar[str]
-    template: ClassVar[str]
+    template: ClassVar[str] = ""
     usually: ClassVar[Level] = "info"
     has_line: ClassVar[bool] = True
     detail: ClassVar[bool] = False
@@ -95,7 +98,7 @@ class Event:
     @property
     def sentence(self) -> str:
         """What happened, in words that need no field to be understood."""
-        return _Line().vformat(self.template, (), vars(self))
+        return LINE.vformat(self.template, (), vars(self))
 
     @property
     def text(self) -> str:
@@ -109,10 +112,7 @@ class Event:
 
     @property
     def screen(self) -> Sequence[tuple[str, str]]:
-        """What a live display prints instead of the line: lines, each with a style for rich.
-
-        Empty for the line. It is in no record.
-        """
+        """Lines that a live display prints instead of the line, each with a style for rich."""
         return ()
 
     @property
@@ -141,12 +141,23 @@ class Event:
         return self if self.table or not table else replace(self, table=table)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Worded(Event):
+    """An event whose line is worded by the part that tells it."""
+
+    template = "{said}"
+
+    said: str = aside()
+
+
 _OWN: Final = {one.name for one in dataclasses.fields(Event)}
 KINDS: Final[dict[str, type[Event]]] = {}
 """The classes of all events whose modules were imported, by name."""
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, aside))
+@typing.dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(field, aside)
+)
 def event(
     name: str,
     template: str = "",
@@ -156,14 +167,10 @@ def event(
     has_line: bool = True,
     detail: bool = False,
 ) -> Callable[[Kind], Kind]:
-    """Declare a class of events.
-
-    Args:
-        template: of its line; empty where the class has a ``sentence`` of its own.
-    """
+    """Declare a class of events; without a template it has a ``sentence``, or its base's words."""
 
     def declare(cls: Kind) -> Kind:
-        cls.name, cls.template, cls.usually = name, template, level
+        cls.name, cls.template, cls.usually = name, template or cls.template, level
         cls.has_line, cls.detail = has_line, detail
         KINDS[name] = dataclass(frozen=True, kw_only=True)(cls)
         return cls
@@ -172,7 +179,7 @@ def event(
 
 
 def recorded(cls: type[Event]) -> tuple[str, ...]:
-    """Return the names of the fields that a record of such an event has."""
+    """Return the names of the fields that a record of an event has."""
     return tuple(
         one.name
         for one in dataclasses.fields(cls)
@@ -184,23 +191,15 @@ Tell: TypeAlias = "Callable[[Event], None]"
 """How a part of a run reports that something happened."""
 
 Gate: TypeAlias = "Callable[[Event, Callable[[], None]], str]"
-"""Asks somebody outside, by an event, whether the run may go on; returns why not, or "".
+"""Asks the operator's hook whether the run may go on; returns why not, or "".
 
-It is called with a function, which raises where the run is to stop meanwhile.
+The function that it gets raises where the run is to stop meanwhile.
 """
 
 
 def teller(show: Tell, about: str = "") -> Tell:
-    """Return how events are reported to ``show``.
-
-    Args:
-        about: the table of events that name none.
-    """
-
-    def tell(happened: Event) -> None:
-        show(happened.about(about))
-
-    return tell
+    """Return how events are reported to ``show``; those that name no table are about ``about``."""
+    return lambda happened: show(happened.about(about))
 
 
 def untold(_: Event) -> None:

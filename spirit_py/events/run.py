@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.events.event import Event, Level, aside, event
+from spirit_py.events.event import Event, Level, Worded, aside, event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,8 +81,8 @@ class SessionsEnded(Event):
     sessions: int
 
 
-@event("resume.decided", "{said}")
-class ResumeDecided(Event):
+@event("resume.decided")
+class ResumeDecided(Worded):
     """There was an unfinished migration of the table."""
 
     decision: str
@@ -90,16 +90,14 @@ class ResumeDecided(Event):
     number: int
     rows_copied: int
     phase: str | None
-    said: str = aside()
     swapped: bool = aside(default=False)
 
 
-@event("plan.made", "{said}")
-class PlanMade(Event):
+@event("plan.made")
+class PlanMade(Worded):
     """What will be done is known; nothing is written yet."""
 
     plan: dict[str, Any]
-    said: str = aside()
     builds_indexes: bool = aside(default=False)
     shown: Sequence[tuple[str, str]] = aside()
 
@@ -136,12 +134,11 @@ class PhaseEntered(Event):
     seconds: float
 
 
-@event("progress", "{said}")
-class ProgressMade(Event):
+@event("progress")
+class ProgressMade(Worded):
     """The figures of now; those of :class:`spirit_py.status.snapshot.MigrationStatus`."""
 
     figures: Mapping[str, object] = aside()
-    said: str = aside()
 
     @property
     def fields(self) -> dict[str, object]:
@@ -149,26 +146,22 @@ class ProgressMade(Event):
         return dict(self.figures)
 
 
-@event("summary", "{said}")
-class Summary(Event):
+@event("summary")
+class Summary(Worded):
     """A line of what was done, in figures, at the end."""
 
-    said: str = aside()
 
-
-@event("warning", "{said}", level="warning")
-class Warned(Event):
+@event("warning", level="warning")
+class Warned(Worded):
     """Something that the operator should know; ``code`` is that of the check that found it."""
 
-    said: str = aside()
     code: str | None = None
 
 
-@event("log.written", "{said}")
-class LogWritten(Event):
+@event("log.written")
+class LogWritten(Worded):
     """A log record of a part or a library."""
 
-    said: str = aside()
     weight: Level = aside()
     logger: str
     trace: str | None
@@ -213,23 +206,21 @@ class DuplicatesSearched(Event):
     rows: int
 
 
-@event("batch.planned", "{said}")
-class BatchPlanned(Event):
+@event("batch.planned")
+class BatchPlanned(Worded):
     """What is done with all tables is known."""
 
     tables: int
     refused: int
     left: int
-    said: str = aside()
 
 
-@event("table.planned", "{said}")
-class TablePlanned(Event):
+@event("table.planned")
+class TablePlanned(Worded):
     """What is done with one table is known."""
 
     action: str
     refusals: list[str]
-    said: str = aside()
 
 
 @event("table.skipped", "{table}: {reason}")
@@ -262,15 +253,14 @@ class ControlObeyed(Event):
     said: str = aside()
 
 
-@event("control.refused", "{said}")
-class ControlRefused(Event):
+@event("control.refused")
+class ControlRefused(Worded):
     """A request was not carried out; what cannot be read of it is None."""
 
     verb: str | None = None
     arguments: dict[str, Any] | None = None
     client: str | None = None
     reason: str
-    said: str = aside()
 
 
 @event("settings.kept")
@@ -301,19 +291,14 @@ class WatchEmpty(Event):
     scope: str
 
 
-@event("watch.xa_prepared")
+@event(
+    "watch.xa_prepared",
+    "XA transactions are prepared already; their rows are not in this stream: {transactions:list}",
+)
 class WatchXaPrepared(Event):
     """Transactions that were prepared before are not in the stream."""
 
     transactions: list[str]
-
-    @property
-    def sentence(self) -> str:
-        """Which."""
-        return (
-            "XA transactions are prepared already; their rows are not in this stream:"
-            f" {', '.join(self.transactions)}"
-        )
 
 
 @event("watch.broken", "position: {position}")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from spirit_py.events.event import Event, Level, aside, event
+from spirit_py.events.event import Event, Level, Worded, aside, event
 
 
 @event("lock.blocked", "{lock} is not requested while it is blocked by: {blockers}{remedy}")
@@ -175,12 +175,11 @@ class AttachmentsLeft(Event):
     reason: str
 
 
-@event("old_table.waits", "{said}")
-class OldTableWaits(Event):
+@event("old_table.waits")
+class OldTableWaits(Worded):
     """The old table is kept for a while."""
 
     seconds: float
-    said: str = aside()
 
 
 @event("old_table.dropped", "{dropped} is dropped", detail=True)
@@ -190,23 +189,16 @@ class OldTableDropped(Event):
     dropped: str
 
 
-@event("old_table.kept")
+@event("old_table.kept", "{tables:list} stays: spirit-py cleanup --drop-old drops it")
 class OldTableKept(Event):
     """The old tables stay, as the operator wants it."""
 
     tables: list[str]
 
-    @property
-    def sentence(self) -> str:
-        """Which, and what drops them."""
-        return f"{', '.join(self.tables)} stays: spirit-py cleanup --drop-old drops it"
 
-
-@event("auxiliary.dropped", "{said}")
-class AuxiliaryDropped(Event):
+@event("auxiliary.dropped")
+class AuxiliaryDropped(Worded):
     """A table of an earlier run was dropped."""
-
-    said: str = aside()
 
 
 @event(
@@ -236,11 +228,9 @@ class ReverseEnded(Event):
         return f"reverse replication of {self.tables} {how}: {self.reason}"
 
 
-@event("revert.loses", "{said}")
-class RevertLoses(Event):
+@event("revert.loses")
+class RevertLoses(Worded):
     """What a revert would lose, or loses."""
-
-    said: str = aside()
 
 
 @event("revert.requested")
@@ -272,32 +262,27 @@ class RevertTakenOver(Event):
     """The command works in the place of the process that has ended."""
 
 
-@event("revert.step_begun", "{said}")
-class RevertStepBegun(Event):
+@event("revert.step_begun")
+class RevertStepBegun(Worded):
     """A step of a revert: ``drain``, ``compare`` or ``swap``."""
 
     step: str
-    said: str = aside()
 
 
-@event("revert.answered", "{said}")
-class RevertAnswered(Event):
+@event("revert.answered")
+class RevertAnswered(Worded):
     """What the process that was asked says."""
 
-    said: str = aside()
 
-
-@event("revert.failed", "{said}", level="warning")
-class RevertFailed(Event):
+@event("revert.failed", level="warning")
+class RevertFailed(Worded):
     """The tables stay as they are."""
 
     reason: str
-    said: str = aside()
 
 
-@event("revert.done", "{said}")
-class RevertDone(Event):
+@event("revert.done")
+class RevertDone(Worded):
     """The old definition is in place again."""
 
     tables: str
-    said: str = aside()

@@ -20,7 +20,7 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import SwapDone
 from spirit_py.progress import figures_of
-from spirit_py.status.snapshot import BatchStatus, Growth, MigrationStatus, RunTotals
+from spirit_py.status.snapshot import BatchStatus, Growth, MigrationStatus, under_way
 from spirit_py.status.timeline import Noted, Timeline
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Event
 
-_SEEN: Final = tuple((name, one) for name, one in figures_of(MigrationStatus) if one.curve)
-_CURVES: Final = tuple((name, one) for name, one in _SEEN if one.kind == "gauge")
-_COUNTERS: Final = tuple((name, one) for name, one in _SEEN if one.kind == "counter")
-_TOTALS: Final = tuple((name, one) for name, one in figures_of(RunTotals) if one.curve)
+_CURVES: Final = tuple(
+    one for _, one in figures_of(MigrationStatus) if one.curve and one.kind == "gauge"
+)
 _JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {"sum": sum, "most": max}
 THROTTLED: Final = "throttled "
 """Before the name of what is waited for, in the name of a counter of seconds."""
@@ -132,12 +131,9 @@ class History:
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Keep the figures of now."""
-        now = self.now
+        now, tables = self.now, under_way(snapshot)
         if isinstance(snapshot, BatchStatus):
             self.batch = snapshot
-            tables = snapshot.tables
-        else:
-            tables = (snapshot,)
         for one in tables:
             self._stage(one, now)
             self.growth.add(_lane(one), dict(_counters(one)))
@@ -157,9 +153,9 @@ class History:
 
 def figures(tables: Iterable[MigrationStatus]) -> dict[str, float | None]:
     """Return the figures of now, of several tables their sum, or the worst of them."""
-    seen, found = list(tables), dict[str, float | None]()
-    for name, one in _CURVES:
-        known = [value for each in seen if (value := getattr(each, name)) is not None]
+    seen, found = [dict(each.figures) for each in tables], dict[str, float | None]()
+    for one in _CURVES:
+        known = [each[one] for each in seen if one in each]
         if one.joined == "only":
             found[one.curve] = known[0] if len(seen) == 1 and known else None
         else:
@@ -169,20 +165,15 @@ def figures(tables: Iterable[MigrationStatus]) -> dict[str, float | None]:
 
 def _counters(seen: MigrationStatus) -> Iterator[tuple[str, float]]:
     """Yield the counters that are known, by the names of their curves."""
-    for name, one in _COUNTERS:
-        if (value := getattr(seen, name)) is not None:
-            yield one.curve, float(value)
-    if seen.totals is None:
-        return
-    for name, one in _TOTALS:
-        if (value := getattr(seen.totals, name)) is not None:
-            yield one.curve, float(value)
-    yield from ((THROTTLED + name, spent) for name, spent in seen.totals.throttled.items())
+    for one, value in seen.figures:
+        if one.curve and one.kind == "counter":
+            yield one.curve, value
+    if seen.totals is not None:
+        yield from ((THROTTLED + name, spent) for name, spent in seen.totals.throttled.items())
 
 
 def _lane(seen: MigrationStatus) -> str:
-    tables = seen.totals.tables if seen.totals is not None else ()
-    return ", ".join(tables) or seen.table.strip(".")
+    return ", ".join(seen.names)
 
 
 def _small(fields: Mapping[str, object]) -> dict[str, object]:

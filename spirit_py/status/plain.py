@@ -1,9 +1,8 @@
 """Log lines for everything that is not a terminal: text, or one JSON object a line.
 
-A pipe that is not read any more, a stopped terminal or a full disk would block, or end, whoever
-reports something: the thread that holds the lock of the swap as well. So a line is written at once
-only where the stream takes it; otherwise it waits, up to a limit, for a thread to write it later.
-What finds no room is passed over, and counted in a line of its own once there is room again.
+A pipe without a reader, a stopped terminal or a full disk never blocks or ends a reporting thread,
+which may hold the lock of the swap: a line that the stream does not take at once waits for a thread
+of the writer. Beyond a limit lines are dropped, and counted in a line of their own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A snapshot of a migration's state, and totals that never fall (pure).
 
-What is not known is None and is shown as unknown, never as zero.
-
-The counters of a run belong to its parts: a second feed after the swap counts from zero, and in a
-batch a table's counters go when it ends. A record of the run wants what they have grown together.
+What is not known is None. Counters belong to the parts of a run: a second feed after the swap
+counts from zero, a batch forgets a table's when it ends. :class:`Growth` adds up what they grow.
 """
 
 from __future__ import annotations
@@ -11,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.progress import MigrationProgress, figure
+from spirit_py.progress import MigrationProgress, figure, figures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from spirit_py.phases import Phase
+    from spirit_py.progress import Figure
 
 HISTORY_SECONDS: Final = 2.0
 """Seconds between two speeds of :attr:`MigrationStatus.history`."""
@@ -105,6 +104,20 @@ class MigrationStatus(MigrationProgress):
     totals: RunTotals | None = None
     history: tuple[float, ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All tables that the run changes; before they are known, the one at work, if any."""
+        known = self.totals.tables if self.totals is not None else ()
+        return known or tuple(filter(None, (self.table.strip("."),)))
+
+    @property
+    def figures(self) -> Iterator[tuple[Figure, float]]:
+        """The figures that are known, with those of the totals."""
+        for holder in (self, self.totals):
+            for name, one in figures_of(type(holder)) if holder is not None else ():
+                if (value := getattr(holder, name)) is not None:
+                    yield one, float(value)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchStatus:
@@ -122,6 +135,11 @@ class BatchStatus:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
+def under_way(seen: MigrationStatus | BatchStatus) -> tuple[MigrationStatus, ...]:
+    """Return the snapshots of the tables that are under way."""
+    return seen.tables if isinstance(seen, BatchStatus) else (seen,)
+
+
 class Growth:
     """Adds up by how much counters grow, by name."""
 
@@ -130,10 +148,7 @@ class Growth:
         self._totals: dict[str, float] = {}
 
     def add(self, owner: str, counters: Mapping[str, float]) -> None:
-        """Add what the counters of one owner have grown since the last call.
-
-        One that is smaller than before has begun again.
-        """
+        """Add what an owner's counters have grown; one that is smaller than before began again."""
         before = self._seen.setdefault(owner, {})
         for name, value in counters.items():
             last = before.get(name, 0.0)
@@ -148,5 +163,5 @@ class Growth:
 
     @property
     def totals(self) -> Mapping[str, float]:
-        """The sums so far; a counter that nobody has named is not among them."""
+        """The sums so far."""
         return self._totals

@@ -1,9 +1,7 @@
 """What is said of a migration's figures, and when a log gets a line of them (pure).
 
-The live display, the line of a log and ``spirit-py status`` show these facts and no others, each in
-its own form. What is not known is left out, or said to be unknown, and never shown as zero.
-
-The caller's clock gives the time, so nothing here reads one.
+The live display, the line of a log and ``spirit-py status`` show these facts, each in its own form.
+What is not known is left out, or said to be unknown, and never shown as zero.
 """
 
 from __future__ import annotations
@@ -12,22 +10,28 @@ import dataclasses
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.events.event import LINE
 from spirit_py.events.run import ProgressMade
 from spirit_py.phases import Phase
-from spirit_py.status.snapshot import BatchStatus
-from spirit_py.units import human_bytes, human_count, human_percent, human_seconds, of_about
+from spirit_py.progress import MigrationProgress, figures_of
+from spirit_py.status.snapshot import under_way
+from spirit_py.units import (
+    duration,
+    human_bytes,
+    human_count,
+    human_percent,
+    human_seconds,
+    of_about,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import Clock
-    from spirit_py.progress import MigrationProgress
-    from spirit_py.status.snapshot import MigrationStatus
+    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 Tone = Literal["", "dim", "yellow"]
-#: A lag beyond this is worth a colour, seconds.
-_LATE: Final = 10.0
-#: So is a binlog that is kept for less than this.
+#: A binlog that is kept for less than this is worth a colour, seconds.
 _SOON: Final = 6 * 3600.0
 _WORKING: Final = {
     Phase.PREFLIGHT: "checking the table and the server",
@@ -74,20 +78,8 @@ class Row:
     weight: int
 
 
-def duration(value: float | None) -> str:
-    """Render a duration; from ten seconds on without a fraction, which nobody reads there."""
-    if value is not None and 10 <= value < 60:
-        return f"{value:.0f}s"
-    return human_seconds(value)
-
-
 def rows_of(seen: MigrationProgress, phase: str, *, pace: str = "") -> list[Row]:
-    """Return what is known, in the order in which it is shown.
-
-    Args:
-        phase: the current phase, by its value.
-        pace: as of :class:`~spirit_py.status.snapshot.MigrationStatus`.
-    """
+    """Return what is known, in the order in which it is shown."""
     rows = {
         ("rows", 8): _rows(seen),
         ("speed", 4): _speed(seen),
@@ -95,7 +87,7 @@ def rows_of(seen: MigrationProgress, phase: str, *, pace: str = "") -> list[Row]
         ("changes", 7): _changes(seen),
         ("binlog", 2): _binlog(seen),
         ("throttle", 7 if seen.throttled else 5 if pace else 3): _throttle(seen, pace),
-        ("checkpoint", 3): _checkpoint(seen),
+        ("checkpoint", 3): _declared(seen, "checkpoint"),
         ("waiting", 10) if seen.waiting_for else ("now", 6): _now(seen, phase),
         ("note", 6): [Said(seen.note, brief=True)] if seen.note else [],
     }
@@ -110,6 +102,19 @@ def in_one_line(seen: MigrationStatus) -> str:
         facts = ", ".join(one.text for one in row.facts if one.brief)
         parts += [f"waiting {facts}" if row.label == "waiting" else facts] if facts else []
     return "; ".join(parts)
+
+
+def _declared(seen: MigrationProgress, row: str) -> Iterator[Said]:
+    """Yield what the figures of a row are declared to say."""
+    values = vars(seen)
+    for name, one in figures_of(MigrationProgress):
+        if one.row == row:
+            named = [field for _, field, _, _ in LINE.parse(one.said) if field]
+            if all(values[field] is not None for field in named):
+                tone: Tone = "yellow" if values[name] > one.late else ""
+                yield Said(LINE.vformat(one.said, (), values), tone)
+            elif one.unknown:
+                yield Said(one.unknown)
 
 
 def _rows(seen: MigrationProgress) -> Iterator[Said]:
@@ -162,16 +167,7 @@ def _changes(seen: MigrationProgress) -> Iterator[Said]:
         return
     size = "" if seen.buffered_bytes is None else f" ({human_bytes(seen.buffered_bytes)})"
     yield Said(f"{human_count(seen.pending)} pending{size}", brief=True)
-    if seen.feed_lag is None:
-        yield Said("lag unknown")
-    else:
-        late: Tone = "yellow" if seen.feed_lag > _LATE else ""
-        yield Said(f"{duration(seen.feed_lag)} behind", late)
-    if seen.received_rate is not None and seen.applied_rate is not None:
-        received, applied = human_count(seen.received_rate), human_count(seen.applied_rate)
-        yield Said(f"{received}/s in, {applied}/s applied")
-    if seen.deduplicated_part is not None:
-        yield Said(f"{human_percent(seen.deduplicated_part)} deduplicated")
+    yield from _declared(seen, "changes")
     if seen.parked:
         yield Said(f"parked: {seen.parked}", "yellow")
     elif seen.pending and seen.applied_rate == 0:
@@ -198,12 +194,6 @@ def _throttle(seen: MigrationProgress, pace: str) -> Iterator[Said]:
         yield Said(f"slower: {pace}", brief=True)
     elif seen.tasks is not None:
         yield Said("none")
-
-
-def _checkpoint(seen: MigrationProgress) -> Iterator[Said]:
-    """Yield when the place was saved from which another run would carry on."""
-    if seen.checkpoint_age is not None:
-        yield Said(f"{duration(seen.checkpoint_age)} ago")
 
 
 def _now(seen: MigrationProgress, phase: str) -> Iterator[Said]:
@@ -242,9 +232,7 @@ class _Written:
 
 
 class ProgressEvents:
-    """Makes events of snapshots.
-
-    A run that ends within the first seconds has none, unless each phase begins with one.
+    """Makes events of snapshots: none in the first seconds, unless each phase begins with one.
 
     Args:
         clock: monotonic seconds.
@@ -259,10 +247,9 @@ class ProgressEvents:
 
     def due(self, snapshot: MigrationStatus | BatchStatus) -> Iterator[ProgressMade]:
         """Yield what is due by now; of a batch, for each table that is under way."""
-        under_way = snapshot.tables if isinstance(snapshot, BatchStatus) else (snapshot,)
-        last = {one.table: self._last[one.table] for one in under_way if one.table in self._last}
-        self._last = last
-        for one in under_way:
+        now = under_way(snapshot)
+        self._last = {one.table: self._last[one.table] for one in now if one.table in self._last}
+        for one in now:
             if self._is_due(one):
                 yield progress_of(one)
 

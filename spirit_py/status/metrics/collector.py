@@ -1,11 +1,9 @@
 """Every metric, and the last snapshot of each table of which they are made.
 
-Names follow Prometheus' conventions: the program's name first, base units (seconds, bytes) last,
-and ``_total`` behind counters. A value that is not known is left out, never zero.
-
-Counters never fall within the process, whatever begins anew under them
-(:mod:`spirit_py.status.snapshot`). A table that is done keeps its outcome and nothing else.
-The outcomes of the last :data:`ENDED_TABLES` of them are kept: a batch of thousands stays small.
+Names follow Prometheus' conventions: the program's name first, base units last, and ``_total``
+behind counters. A value that is not known is left out, never zero. Counters never fall within the
+process (:mod:`spirit_py.status.snapshot`). A table that is done keeps its outcome alone, and only
+the last :data:`ENDED_TABLES` of them do: a batch of thousands stays small.
 """
 
 from __future__ import annotations
@@ -13,15 +11,14 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
 from spirit_py.phases import Phase
 from spirit_py.progress import figures_of
-from spirit_py.status.snapshot import BatchStatus, Growth, MigrationStatus, RunTotals
+from spirit_py.status.snapshot import BatchStatus, Growth, MigrationStatus, RunTotals, under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,103 +48,79 @@ class MetricSpec:
     of_process: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class FigureSpec(MetricSpec):
-    """A metric with one value for each table, which a snapshot has."""
-
-    value: Callable[[MigrationStatus], float | None]
-
-
-def _specs() -> Iterator[FigureSpec]:
-    """Yield a metric of each figure that has one."""
-    for of, look in ((MigrationStatus, _seen), (RunTotals, _total)):
-        for name, one in figures_of(of):
-            if one.metric:
-                last = "_total" if one.kind == "counter" else ""
-                yield FigureSpec(
-                    name=PREFIX + one.metric + last, kind=one.kind, help=one.help, value=look(name)
-                )
+def _gauge(name: str, about: str, *labels: str, of_process: bool = False) -> MetricSpec:
+    return MetricSpec(
+        name=PREFIX + name, kind="gauge", help=about, labels=labels, of_process=of_process
+    )
 
 
-Look: TypeAlias = "Callable[[MigrationStatus], float | None]"
-
-
-def _seen(name: str) -> Look:
-    return attrgetter(name)
-
-
-def _total(name: str) -> Look:
-    """Return what looks a value up in the totals of a snapshot, where it has any."""
-    value: Callable[[RunTotals], float | None] = attrgetter(name)
-    return lambda seen: None if seen.totals is None else value(seen.totals)
+def _counter(name: str, about: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name=f"{PREFIX}{name}_total", kind="counter", help=about, labels=labels)
 
 
 BUILD: Final = MetricSpec(
     name=PREFIX + "build_info", kind="info", help="The program's version.", labels=("version",),
     of_process=True,
 )  # fmt: skip
-STARTED: Final = MetricSpec(
-    name=PREFIX + "start_timestamp_seconds", kind="gauge", of_process=True,
-    help="When the process began to work, Unix time.",
-)  # fmt: skip
-PHASE: Final = MetricSpec(
-    name=PREFIX + "phase", kind="gauge", labels=("phase",),
-    help="1 for the phase in which the migration is, 0 for the others on its way.",
-)  # fmt: skip
-WAITING: Final = MetricSpec(
-    name=PREFIX + "waiting", kind="gauge",
-    help="1 while the work waits for something, which the log and ctl status name.",
-)  # fmt: skip
-PROGRESSED: Final = MetricSpec(
-    name=PREFIX + "last_progress_timestamp_seconds", kind="gauge",
-    help="When rows, changes or the phase last moved on, Unix time.",
-)  # fmt: skip
-THROTTLED: Final = MetricSpec(
-    name=PREFIX + "throttled_seconds_total", kind="counter", labels=("reason",),
-    help="Seconds for which work has waited, by what it waited for.",
-)  # fmt: skip
-CUTOVER_TRIES: Final = MetricSpec(
-    name=PREFIX + "cutover_tries_total", kind="counter",
-    help="Tries of the swap that have ended, the one that swapped included.",
-)  # fmt: skip
-LOCK_HELD: Final = MetricSpec(
-    name=PREFIX + "lock_held_seconds", kind="gauge",
-    help="For how long the swap held its lock; absent before the swap.",
-)  # fmt: skip
-OUTCOME: Final = MetricSpec(
-    name=PREFIX + "outcome", kind="gauge", labels=("outcome",),
-    help="1 once the table's run has ended, by how: done, rehearsed, failed, refused, unknown,"
+STARTED: Final = _gauge(
+    "start_timestamp_seconds", "When the process began to work, Unix time.", of_process=True
+)
+PHASE: Final = _gauge(
+    "phase", "1 for the phase in which the migration is, 0 for the others on its way.", "phase"
+)
+WAITING: Final = _gauge(
+    "waiting", "1 while the work waits for something, which the log and ctl status name."
+)
+PROGRESSED: Final = _gauge(
+    "last_progress_timestamp_seconds", "When rows, changes or the phase last moved on, Unix time."
+)
+THROTTLED: Final = _counter(
+    "throttled_seconds", "Seconds for which work has waited, by what it waited for.", "reason"
+)
+CUTOVER_TRIES: Final = _counter(
+    "cutover_tries", "Tries of the swap that have ended, the one that swapped included."
+)
+LOCK_HELD: Final = _gauge(
+    "lock_held_seconds", "For how long the swap held its lock; absent before the swap."
+)
+OUTCOME: Final = _gauge(
+    "outcome",
+    "1 once the table's run has ended, by how: done, rehearsed, failed, refused, unknown,"
     " interrupted, reverse replication lost; of checksum also equal, repaired, different.",
-)  # fmt: skip
-RUN_OUTCOME: Final = MetricSpec(
-    name=PREFIX + "run_outcome", kind="gauge", labels=("outcome",), of_process=True,
-    help="The same of the whole command, also where it was refused before a table was known.",
-)  # fmt: skip
-ENDED: Final = MetricSpec(
-    name=PREFIX + "end_timestamp_seconds", kind="gauge",
-    help="When it ended, Unix time; absent before.",
-)  # fmt: skip
-BATCH_TABLES: Final = MetricSpec(
-    name=PREFIX + "batch_tables", kind="gauge", labels=("state",), of_process=True,
-    help="Tables of a batch: done, running, failed, or left to do.",
+    "outcome",
+)
+RUN_OUTCOME: Final = _gauge(
+    "run_outcome",
+    "The same of the whole command, also where it was refused before a table was known.",
+    "outcome",
+    of_process=True,
+)
+ENDED: Final = _gauge("end_timestamp_seconds", "When it ended, Unix time; absent before.")
+BATCH_TABLES: Final = _gauge(
+    "batch_tables", "Tables of a batch: done, running, failed, or left to do.", "state",
+    of_process=True,
 )  # fmt: skip
 
-FIGURES: Final = tuple(_specs())
-"""Those of a snapshot, which are declared there."""
+FIGURES: Final = {
+    one: (_counter if one.kind == "counter" else _gauge)(one.metric, one.help)
+    for holder in (MigrationStatus, RunTotals)
+    for _, one in figures_of(holder)
+    if one.metric
+}
+"""The metrics of figures, which are declared with these."""
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
-    BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES, THROTTLED, CUTOVER_TRIES, LOCK_HELD,
-    OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES,
+    BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES.values(), THROTTLED, CUTOVER_TRIES,
+    LOCK_HELD, OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES,
 )  # fmt: skip
 """All of them, in the order in which they are exposed."""
 
 
 ENDED_TABLES: Final = 500
 _THROTTLED: Final = "throttled "
-_COUNTERS: Final = tuple(figure for figure in FIGURES if figure.kind == "counter")
 
 Row = tuple[MetricSpec, "Mapping[str, str]", float]
-"""One sample: its metric, the values of its labels, and its value."""
+"""A sample: its metric, labels, and value."""
 
 
 @dataclass
@@ -190,16 +163,13 @@ class StatusCollector(Collector):
 
     def update(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Take the figures of now over."""
-        under_way = snapshot.tables if isinstance(snapshot, BatchStatus) else (snapshot,)
         with self._lock:
             self._revision += 1
-            known = {name: one for one in under_way if (name := _name(one))}
+            known = {",".join(one.names): one for one in under_way(snapshot) if one.names}
             if isinstance(snapshot, BatchStatus):
                 self._batch = dict(snapshot.counts)
-                self._tables = {name: old for name, old in self._tables.items() if name in known}
-            else:
-                # The name of its tables may be read only now.
-                self._tables = {name: old for name, old in self._tables.items() if name in known}
+            # Of one migration, too: the names of its tables may be read only now.
+            self._tables = {name: old for name, old in self._tables.items() if name in known}
             for name, one in known.items():
                 self._update(name, one)
 
@@ -213,7 +183,9 @@ class StatusCollector(Collector):
         table.seen = seen
         self._ended.pop(name, None)
         counters = {
-            spec.name: value for spec in _COUNTERS if (value := spec.value(seen)) is not None
+            spec.name: value
+            for one, value in seen.figures
+            if one.kind == "counter" and (spec := FIGURES.get(one))
         }
         if seen.totals is not None:
             waits = seen.totals.throttled.items()
@@ -224,10 +196,9 @@ class StatusCollector(Collector):
             table.moved, table.progressed_at = moved, self._clock()
 
     def tried(self, table: str, tries: int, lock_held: float | None) -> None:
-        """Note a try of the swap.
+        """Note a try of the swap: of several tables at once, by any of them.
 
         Args:
-            table: of several that are swapped at once, any.
             lock_held: seconds for which the swap held its lock; None where it did not happen.
         """
         with self._lock:
@@ -286,23 +257,17 @@ class StatusCollector(Collector):
             yield ENDED, {"table": name}, at
 
 
-def _name(seen: MigrationStatus) -> str:
-    """Return what a migration's metrics are labelled with: all its tables; empty if not known."""
-    tables = seen.totals.tables if seen.totals is not None else ()
-    return ",".join(tables) or seen.table.strip(".")
-
-
 def _table_rows(name: str, table: _Table) -> Iterator[Row]:
     seen, labels = table.seen, {"table": name}
     for phase in dict.fromkeys((*(seen.path or _USUAL), seen.phase)):
         yield PHASE, labels | {"phase": phase.value}, float(phase is seen.phase)
     yield WAITING, labels, float(bool(seen.waiting_for))
     yield PROGRESSED, labels, table.progressed_at
-    grown = table.growth.totals
-    for figure in FIGURES:
-        value = grown.get(figure.name) if figure.kind == "counter" else figure.value(seen)
+    grown, values = table.growth.totals, dict(seen.figures)
+    for one, spec in FIGURES.items():
+        value = grown.get(spec.name) if one.kind == "counter" else values.get(one)
         if value is not None:
-            yield figure, labels, float(value)
+            yield spec, labels, value
     if table.tries is not None:
         yield CUTOVER_TRIES, labels, float(table.tries)
     if table.lock_held is not None:
