@@ -8,16 +8,18 @@ checkers read their types in the stub beside this module.
 __version__ = "0.1.0"
 
 _PLACES = {
-    "spirit_py.api": (
+    "spirit_py.options.commands": (
         "BatchArguments",
-        "BatchFailed",
         "ChecksumArguments",
         "CleanupArguments",
         "MigrationArguments",
         "PlanArguments",
         "RevertArguments",
-        "Running",
         "StatusArguments",
+    ),
+    "spirit_py.api.running": ("Running",),
+    "spirit_py.api.commands": (
+        "BatchFailed",
         "checksum_tables",
         "cleanup",
         "migrate",

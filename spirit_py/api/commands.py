@@ -1,8 +1,7 @@
 """Each command as a function.
 
-Options are checked when a function is called, before anything is done. Large modules are imported
-only then. Nothing asks whether the tables of a batch are those that are meant: a caller who wants
-to see them first has ``dry_run``, or stops the run at ``batch.planned``.
+Options are checked when a function is called; large modules are imported only then. A caller who
+wants to see the tables of a batch first has ``dry_run``, or stops the run at ``batch.planned``.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def migrate(
 ) -> MigrationReport:
     """Change a table online; return when it is changed.
 
-    An exception in the calling thread, such as KeyboardInterrupt, stops the migration in order;
-    the same call carries on.
+    An exception in the calling thread stops the migration in order; the same call carries on.
 
     Args:
         handle_signals: SIGINT and SIGTERM stop the migration, in the main thread.
@@ -74,11 +72,7 @@ def start_migration(
 def run_of(
     config: MigrationConfig, *, handle_signals: bool = False, along: SwappedAlong | None = None
 ) -> Running[MigrationReport, MigrationStatus]:
-    """Return the run of a configuration, which begins when its context is entered.
-
-    Args:
-        along: what is swapped in the same RENAME.
-    """
+    """Return the run of a configuration; ``along`` is swapped in the same RENAME."""
 
     def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
         from spirit_py import migration
@@ -89,11 +83,7 @@ def run_of(
 
 
 def migration_config_of(**options: Unpack[MigrationArguments]) -> MigrationConfig:
-    """Build the same configuration as the command line.
-
-    Raises:
-        UsageFault: an option is wrong, or options contradict each other.
-    """
+    """Build the same configuration as the command line; raises UsageFault."""
     from spirit_py.cli.migrate import migrate as command
     from spirit_py.cli.migrate import migration_config
 
@@ -185,30 +175,20 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
         Refusal: a process works on the table, or the tables are not proven to be ours.
         SpiritError: the server stopped answering.
     """
-    from spirit_py.batch.listing import give_up_batch
     from spirit_py.cli.unfinished import cleanup as command
-    from spirit_py.cli.unfinished import require_batch_alone
-    from spirit_py.cli.values import complete, connection_of
-    from spirit_py.migration.cleanup import clean_up
+    from spirit_py.cli.unfinished import give_up
+    from spirit_py.cli.values import complete
 
     refuse_in_fork()
     values = option_values(command, CleanupArguments, options)
     complete(values)
-    lines: list[str] = []
-    if values["batch"]:
-        require_batch_alone(values)
-        give_up_batch(
-            connection_of(values), batch=values["batch"], ask=lambda _: True, say=lines.append
-        )
-        return lines
-    if not (values["database"] and values["table"]):
+    if not (values["batch"] or (values["database"] and values["table"])):
         raise UsageFault(
             "database and table are missing", hint="name the table, or a batch with batch"
         )
-    clean_up(
-        connection_of(values),
-        database=values["database"],
-        table=values["table"],
+    lines: list[str] = []
+    give_up(
+        values,
         ask=lambda _: True,
         ask_old=lambda _: bool(values["drop_old"]),
         say=lines.append,
@@ -250,15 +230,9 @@ def migrate_batch(
 
     Give ``tables`` with ``alter``, or ``statements``: the name of a file, or a list of statements.
 
-    An exception in the calling thread stops the migrations in order; the same call carries on.
-
-    Args:
-        handle_signals: SIGINT and SIGTERM stop the migrations, in the main thread.
-        options: those of ``spirit-py migrate``.
+    Signals, exceptions and errors are as of :func:`migrate`.
 
     Raises:
-        UsageFault: an option is wrong; nothing was done.
-        Refusal: the tables may not be changed; nothing was written.
         BatchFailed: tables have failed; it has the report.
         SpiritError: it has failed as a whole.
     """
@@ -293,11 +267,7 @@ def start_batch(
 
 
 def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
-    """Build the same configuration as the command line.
-
-    Raises:
-        UsageFault: an option is wrong, or options contradict each other.
-    """
+    """Build the same configuration as the command line; raises UsageFault."""
     from spirit_py.cli.migrate import batch_config, settings
     from spirit_py.cli.migrate import migrate as command
 

@@ -1,12 +1,10 @@
-"""A command that runs beside its caller: a context, an iterator of events, figures at any time.
+"""A run in a thread of its own: a context, an iterator of events, figures at any time.
 
-The work has a thread of its own. Leaving the context while it goes on asks it to stop in order, and
-waits for that: what it has done so far is kept, and the same call carries on.
+Leaving the context asks the run to stop in order, and waits for that; the same call carries on.
 
-The library refuses to work in a process that was forked beside a run. A fork copies the calling
-thread alone: a lock that another thread held, such as that of a module under import, is never
-released in the child, and the MySQL sessions and the gateway to Spark's JVM are the parent's. A
-process that is forked while no run is under way may use the library.
+The library refuses to work in a process that was forked during a run. A fork copies the calling
+thread alone: a lock that another thread held is never released in the child, and the MySQL sessions
+and the gateway to Spark's JVM are the parent's.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from spirit_py.stop import StopSwitch
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from spirit_py.contracts import Reporter
@@ -41,32 +39,8 @@ _UNDER_WAY: Final[set[int]] = set()
 _FORKED_FROM: Final[list[int]] = []
 
 
-def note_begin(run: object) -> None:
-    """Note that a run is under way.
-
-    Raises:
-        Refusal: this process was forked beside one.
-    """
-    refuse_in_fork()
-    _UNDER_WAY.add(id(run))
-
-
-def note_end(run: object) -> None:
-    """Note that a run has ended."""
-    _UNDER_WAY.discard(id(run))
-
-
-def in_fork() -> bool:
-    """Whether this process was forked beside a run."""
-    return bool(_FORKED_FROM)
-
-
 def refuse_in_fork() -> None:
-    """Refuse to do anything in a process that was forked beside a run.
-
-    Raises:
-        Refusal: with the way.
-    """
+    """Raise Refusal in a process that was forked during a run."""
     if _FORKED_FROM:
         raise Refusal(
             f"this process was forked while a run of spirit-py was under way in process"
@@ -99,9 +73,7 @@ _NO_RECORDS: Final = RecordOptions()
 class Running(Generic[R, S]):
     """A run that begins when the context is entered, and has ended when the context is left.
 
-    Its report is an ``R``, its figures are an ``S``.
-
-    ::
+    Its report is an ``R``, its figures are an ``S``::
 
         with spirit_py.start_migration(...) as running:
             for event in running:
@@ -111,11 +83,9 @@ class Running(Generic[R, S]):
     Thread-safe, but each event goes to one reader alone.
 
     Args:
-        work: does the work in a thread of its own, and returns the report.
-        records: what the run leaves beside its report.
-        others: get everything too.
-        handle_signals: SIGINT and SIGTERM stop the run while the context is open; only where the
-            context is opened in the main thread.
+        work: does the work, and returns the report.
+        handle_signals: SIGINT and SIGTERM stop the run; only where the context is opened in the
+            main thread.
     """
 
     def __init__(
@@ -123,13 +93,12 @@ class Running(Generic[R, S]):
         work: Callable[[Reporter, StopSwitch], R],
         *,
         records: RecordOptions = _NO_RECORDS,
-        others: Iterable[Reporter] = (),
         handle_signals: bool = False,
     ) -> None:
         self._work = work
         self._stop = StopSwitch()
         self._told = _Told()
-        self._reporter = Reporters([self._told, *recorders(records, self._told.event), *others])
+        self._reporter = Reporters([self._told, *recorders(records, self._told.event)])
         self._handle_signals = handle_signals
         self._thread = Background("run", self._run)
         self._report: list[R] = []
@@ -143,13 +112,14 @@ class Running(Generic[R, S]):
         Raises:
             Refusal: this process was forked beside a run.
         """
-        note_begin(self)
+        refuse_in_fork()
+        _UNDER_WAY.add(id(self))
         try:
             if self._handle_signals:
                 self._open.enter_context(stop_on_signals(self._stop))
             self._thread.start()
         except BaseException:
-            note_end(self)
+            _UNDER_WAY.discard(id(self))
             raise
         return self
 
@@ -164,7 +134,7 @@ class Running(Generic[R, S]):
         Raises:
             SpiritError: the run has failed, and nothing has raised that yet.
         """
-        if in_fork():
+        if _FORKED_FROM:
             return
         with self._open:
             self.stop()
@@ -235,7 +205,7 @@ class Running(Generic[R, S]):
             # Before the last reader is woken: it may ask for the report at once.
             self._error = error
         finally:
-            note_end(self)
+            _UNDER_WAY.discard(id(self))
             self._told.end()
 
     def _raise(self) -> None:

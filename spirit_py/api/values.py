@@ -1,8 +1,7 @@
-"""Python values as the command line would hand them over, by its own declarations.
+"""Python values as the command line would hand them over.
 
-Each option's type on the command line reads and checks the value, so that a range or a spelling is
-decided in one place. What is not given has the command line's default, except that no MySQL option
-file and no login path is read unasked.
+Each option's type on the command line reads and checks the value. What is not given has the command
+line's default, except that no MySQL option file and no login path is read unasked.
 """
 
 from __future__ import annotations

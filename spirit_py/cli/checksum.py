@@ -5,24 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from spirit_py.cli.display import records_of, reporters_of
-from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.outcome import ErrorsShown, leave_with
-from spirit_py.cli.values import (
-    complete,
-    connection_of,
-    given_server,
-    named_alike,
-)
+from spirit_py.cli.display import records_of, reporters_of, tell_summary
+from spirit_py.cli.groups import command
+from spirit_py.cli.values import complete, connection_of, given_server, named_alike
 from spirit_py.config import CompareConfig
 from spirit_py.errors import UsageFault
-from spirit_py.events.event import teller
-from spirit_py.events.run import Summary
 from spirit_py.options.commands import ChecksumCommand
 
 if TYPE_CHECKING:
+    from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.config import ConnectionOptions
 
 CHECKSUM_EXIT_CODES = """\b
@@ -34,9 +25,8 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 
-@click.command(cls=SectionedCommand, epilog=CHECKSUM_EXIT_CODES)
-@options_of(ChecksumCommand)
-def checksum(**options: Any) -> None:
+@command(ChecksumCommand, CHECKSUM_EXIT_CODES)
+def checksum(shown: ErrorsShown, options: dict[str, Any]) -> None:
     """Compare two tables row by row, on one server or on two.
 
     Rows are hashed in the server, over snapshots that all readers open under one short lock. On two
@@ -49,16 +39,12 @@ def checksum(**options: Any) -> None:
     spirit-py checksum --host db1 --database shop --table orders --target-table orders_copy
     spirit-py checksum --host db1 --database shop --table orders --target-host db2
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
-        asked = compare_config(options)
-        from spirit_py.compare import run
+    asked = compare_config(options)
+    from spirit_py.compare import run
 
-        reporter = shown.through(reporters_of(asked.records, verbose=shown.verbose))
-        report = run.compare(asked, reporter=reporter)
-        tell = teller(reporter.event)
-        for line in report.summary():
-            tell(Summary(said=line))
-        leave_with(0)
+    reporter = shown.through(reporters_of(asked.records, verbose=shown.verbose))
+    report = run.compare(asked, reporter=reporter)
+    tell_summary(report.summary(), reporter)
 
 
 def compare_config(options: dict[str, Any]) -> CompareConfig:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.errors import UsageFault
 from spirit_py.events.event import teller
+from spirit_py.events.run import Summary
 from spirit_py.records import RecordOptions
 from spirit_py.status.reporters import Reporters, recorders
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from spirit_py.contracts import Reporter
@@ -81,6 +83,13 @@ def reporters_of(records: RecordOptions, *, verbose: bool = False) -> Reporters:
         made.add(hook)
         made.gate = hook.ask if records.hook_veto else None
     return made
+
+
+def tell_summary(lines: Iterable[str], reporter: Reporters) -> None:
+    """Show the lines that end a run."""
+    tell = teller(reporter.event)
+    for line in lines:
+        tell(Summary(said=line))
 
 
 def _terminal_or_lines(records: RecordOptions, verbose: bool) -> Reporter:

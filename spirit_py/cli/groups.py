@@ -6,14 +6,15 @@ Every option can come from the environment too, as ``SPIRIT_PY_`` and the option
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import click
 
-from spirit_py.cli.outcome import keep_docs_url
+from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
 from spirit_py.cli.values import (
     Dsn,
     Duration,
@@ -217,6 +218,32 @@ _ASKED: Final = {
     "hide_input": True,
     "callback": warn_of_typed,
 }
+
+
+Body: TypeAlias = Callable[[ErrorsShown, dict[str, Any]], int | None]
+"""What a command does with its options; returns the exit code, None for 0."""
+
+
+def command(
+    arguments: type, exit_codes: str, *, document: str = ""
+) -> Callable[[Body], click.Command]:
+    """Declare a command with the options of a TypedDict; its errors are shown, and it exits.
+
+    Args:
+        document: the option by which its answer, and so its error, is one JSON document.
+    """
+
+    def declare(body: Body) -> click.Command:
+        @functools.wraps(body)
+        def run(**options: Any) -> None:
+            verbose, log_format = options["verbose"], options.get("log_format", "text")
+            as_json = bool(document) and options[document] in {True, "json"}
+            with ErrorsShown(verbose=verbose, log_format=log_format, document=as_json) as shown:
+                leave_with(body(shown, options) or 0)
+
+        return click.command(cls=SectionedCommand, epilog=exit_codes)(options_of(arguments)(run))
+
+    return declare
 
 
 def options_of(arguments: type) -> Callable[[Command], Command]:

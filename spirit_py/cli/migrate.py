@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from spirit_py.cli.display import records_of, reporters_of
-from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.outcome import (
-    EXIT_CODES,
-    ErrorsShown,
-    can_ask,
-    confirmed,
-    leave_with,
-    say,
-    say_more,
-)
+from spirit_py.cli.display import records_of, reporters_of, tell_summary
+from spirit_py.cli.groups import command
+from spirit_py.cli.outcome import EXIT_CODES, can_ask, confirmed, say, say_more
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.codes import ErrorCode
 from spirit_py.config import BatchConfig, FeedOptions, MigrationConfig, SessionModes, host_and_port
 from spirit_py.errors import Refusal, UnfinishedWork, UsageFault
 from spirit_py.events.event import teller
-from spirit_py.events.run import Summary
 from spirit_py.options.commands import MigrateCommand
 from spirit_py.records import RecordOptions
 
@@ -33,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spirit_py.batch.plan import BatchPlan
+    from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.records import LogFormat
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.reporters import Reporters
@@ -148,28 +140,26 @@ def _read(file: Path) -> str:
         ) from error
 
 
-def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> NoReturn:
-    """Show the plan, ask whether it is meant, carry it out, and leave with the exit code."""
+def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
+    """Show the plan, ask whether it is meant, carry it out, and return the exit code."""
     from spirit_py.batch import plan_batch, reported, run_batch
     from spirit_py.batch.plan import tell_plan
 
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
-    tell = teller(reporter.event)
     with reported(config, reporter):
         plan = plan_batch(config)
-        tell_plan(plan, tell)
+        tell_plan(plan, teller(reporter.event))
         refused = plan.refused and config.on_failure == "stop"
         if not (yes or config.each.dry_run or refused):
             _require_agreed(plan, config.records.log_format)
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
-    for line in report.summary():
-        tell(Summary(said=line))
+    tell_summary(report.summary(), reporter)
     if report.error and config.records.log_format == "text":
         say(f"error: {report.error}")
         if report.hint:
             say(f"hint: {report.hint}")
         say_more([report.error_code])
-    leave_with(report.exit_code)
+    return report.exit_code
 
 
 def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
@@ -195,25 +185,21 @@ def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
         )
 
 
-@click.command(cls=SectionedCommand, epilog=EXIT_CODES)
-@options_of(MigrateCommand)
-def migrate(**options: Any) -> None:
+@command(MigrateCommand, EXIT_CODES)
+def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
     """Change a table online.
 
     \b
     spirit-py migrate --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
-        if is_batch(options):
-            run(batch_config(options, settings(options)), shown, yes=options["yes"])
-        config = migration_config(options)
-        reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
-        report = _migrate(config, reporter)
-        tell = teller(reporter.event)
-        for line in report.summary():
-            tell(Summary(said=line))
-        leave_with(0)
+    if is_batch(options):
+        return run(batch_config(options, settings(options)), shown, yes=options["yes"])
+    config = migration_config(options)
+    reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
+    report = _migrate(config, reporter)
+    tell_summary(report.summary(), reporter)
+    return 0
 
 
 def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:

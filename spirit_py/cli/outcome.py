@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import textwrap
+import traceback
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 import click
@@ -21,7 +22,7 @@ import click
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.events.run import LogWritten, RunEnded
-from spirit_py.status.plain import json_line, one_line
+from spirit_py.status.plain import json_line, one_line, to_terminal
 from spirit_py.system_packages import broken_library
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from spirit_py.events.event import Event
     from spirit_py.records import LogFormat
+    from spirit_py.status.report import OutcomeReport
     from spirit_py.status.reporters import Reporters
 
 _KEPT: Final = "spirit_py.docs_url"
@@ -85,11 +87,11 @@ class ErrorsShown:
         self._json = log_format == "json"
         self._document = document
         self._reporters: Reporters | None = None
+        self.output_was_closed = False
 
     def __enter__(self) -> Self:
         """Show the program's warnings to the operator, tracebacks only with ``--verbose``."""
-        from spirit_py.status.plain import to_terminal
-
+        self.output_was_closed = sys.stdout is None
         _open_standard_streams()
         to_terminal(verbose=self.verbose, as_json=self._json)
         return self
@@ -110,17 +112,11 @@ class ErrorsShown:
             error = Interrupted(signal.SIGINT)
         error = broken_library(error)
         if self._document:
-            from spirit_py.status.report import OutcomeReport
-
-            report = OutcomeReport()
-            report.note_failure(error)
             with contextlib.suppress(OutputFailed):
-                show_document(report.end_fields())
+                show_document(_failed(error).end_fields())
         if self._json:
             self._leave_in_json(error)
         if self.verbose:
-            import traceback
-
             for line in "".join(traceback.format_exception(error)).splitlines():
                 say(line)
         _leave(error)
@@ -133,18 +129,21 @@ class ErrorsShown:
             show(OutcomeReport(outcome="done", exit_code=code).ended(RunEnded))
 
     def _leave_in_json(self, error: BaseException) -> NoReturn:
-        from spirit_py.status.report import OutcomeReport
-
-        report = OutcomeReport()
-        report.note_failure(error)
+        report = _failed(error)
         if self.verbose:
-            import traceback
-
             trace = "".join(traceback.format_exception(error))
             show(LogWritten(said=str(error), weight="error", logger=__name__, trace=trace))
         if self._reporters is None or not self._reporters.ended:
             show(report.ended(RunEnded))
         leave_with(report.exit_code)
+
+
+def _failed(error: BaseException) -> OutcomeReport:
+    from spirit_py.status.report import OutcomeReport
+
+    report = OutcomeReport()
+    report.note_failure(error)
+    return report
 
 
 def _leave(error: BaseException) -> NoReturn:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from spirit_py.cli.groups import SectionedCommand, options_of
+from spirit_py.cli.groups import command
 from spirit_py.cli.migrate import batch_config, is_batch, migration_config, settings
-from spirit_py.cli.outcome import ErrorsShown, leave_with, output_errors, show_document
+from spirit_py.cli.outcome import output_errors, show_document
 from spirit_py.options.commands import PlanCommand
 from spirit_py.status.plain import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.plan import Plan, PlanLine
 
 PLAN_EXIT_CODES: Final = """\b
@@ -31,28 +32,25 @@ _HANGING: Final = " " * 14
 _NARROWEST: Final = 40
 
 
-@click.command(cls=SectionedCommand, epilog=PLAN_EXIT_CODES)
-@options_of(PlanCommand)
-def plan(**options: Any) -> None:
+@command(PlanCommand, PLAN_EXIT_CODES, document="format")
+def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
     """Show what migrate would do with the same options, and why; write nothing.
 
     \b
     spirit-py plan --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
-    as_json = options["format"] == "json"
-    with ErrorsShown(verbose=options["verbose"], document=as_json):
-        if unused := _unused(options):
-            click.echo(f"not used by plan, which runs nothing: {', '.join(unused)}", err=True)
-        made = _made(options)
-        if as_json:
-            show_document(made.to_dict())
-        else:
-            from spirit_py.plan import text_of
+    if unused := _unused(options):
+        click.echo(f"not used by plan, which runs nothing: {', '.join(unused)}", err=True)
+    made = _made(options)
+    if options["format"] == "json":
+        show_document(made.to_dict())
+    else:
+        from spirit_py.plan import text_of
 
-            with output_errors():
-                show(text_of(made))
-        leave_with(2 if made.refused else 0)
+        with output_errors():
+            show(text_of(made))
+    return 2 if made.refused else 0
 
 
 def _unused(options: dict[str, Any]) -> list[str]:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from spirit_py.cli.display import records_of, reporters_of
-from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.outcome import (
-    ErrorsShown,
-    confirmed,
-    leave_with,
-    show_document,
-    show_lines,
-    tell_document,
-    tell_out,
-)
+from spirit_py.cli.groups import command
+from spirit_py.cli.outcome import confirmed, show_document, show_lines, tell_document, tell_out
 from spirit_py.cli.values import complete, connection_of, named_alike
-from spirit_py.config import FeedOptions, RevertConfig
+from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.errors import UsageFault
 from spirit_py.options import declared
 from spirit_py.options.commands import (
@@ -30,9 +22,10 @@ from spirit_py.options.commands import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.batch.listing import BatchShown
+    from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.migration.migration_status import MigrationShown
 
 STATUS_EXIT_CODES = """\b
@@ -43,26 +36,29 @@ Exit codes:
      see what is there"""
 
 
-@click.command(cls=SectionedCommand, epilog=STATUS_EXIT_CODES)
-@options_of(StatusCommand)
-def status(**options: Any) -> None:
+@command(StatusCommand, STATUS_EXIT_CODES, document="as_json")
+def status(_: ErrorsShown, options: dict[str, Any]) -> None:
     """Show migrations that were stopped or are under way, and batches of them; touch nothing.
 
     \b
     spirit-py status --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"], document=options["as_json"]):
-        complete(options)
-        if options["table"] and not options["database"]:
-            raise UsageFault("--table goes with --database", hint="add --database")
-        found = unfinished(options)
-        if options["as_json"]:
-            show_document([one.to_dict() for one in found])
-        else:
-            show_lines(line for one in found for line in one.lines())
-        if not found:
-            click.echo("no migration is under way or unfinished here", err=True)
-        leave_with(0)
+    complete(options)
+    if options["table"] and not options["database"]:
+        raise UsageFault("--table goes with --database", hint="add --database")
+    found = unfinished(options)
+    _show(found, options, none="no migration is under way or unfinished here")
+
+
+def _show(
+    found: Sequence[BatchShown | MigrationShown], options: dict[str, Any], *, none: str
+) -> None:
+    if options["as_json"]:
+        show_document([one.to_dict() for one in found])
+    else:
+        show_lines(line for one in found for line in one.lines())
+    if not found:
+        click.echo(none, err=True)
 
 
 def unfinished(options: dict[str, Any]) -> list[BatchShown | MigrationShown]:
@@ -84,9 +80,8 @@ Exit codes:
      be ours, or the answer was no"""
 
 
-@click.command(cls=SectionedCommand, epilog=CLEANUP_EXIT_CODES)
-@options_of(CleanupCommand)
-def cleanup(**options: Any) -> None:
+@command(CleanupCommand, CLEANUP_EXIT_CODES)
+def cleanup(_: ErrorsShown, options: dict[str, Any]) -> None:
     """Drop the tables that an abandoned migration left, or the record of an abandoned batch.
 
     The source table is never touched. An old table, which after the swap holds the rows from
@@ -96,46 +91,47 @@ def cleanup(**options: Any) -> None:
     spirit-py cleanup --host db1 --database shop --table orders
     spirit-py cleanup --host db1 --batch shop_1._spirit_py_batch_0123456789ab
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"]):
-        complete(options)
-        sure, old_too = options["yes"], options["drop_old"]
-        ask = (lambda _: True) if sure else confirmed
-        if options["batch"]:
-            _give_up(options, ask)
-        if not (options["database"] and options["table"]):
-            raise UsageFault(
-                "--database and --table are missing",
-                hint="name the table whose migration is abandoned, or a batch with --batch",
-            )
-        from spirit_py.migration.cleanup import clean_up
-
-        clean_up(
-            connection_of(options),
-            database=options["database"],
-            table=options["table"],
-            ask=ask,
-            ask_old=(lambda _: bool(old_too)) if sure else confirmed,
-            say=tell_out,
-        )
-        leave_with(0)
-
-
-def _give_up(options: dict[str, Any], ask: Callable[[str], bool]) -> NoReturn:
-    """Forget a batch."""
-    require_batch_alone(options)
-    from spirit_py.batch.listing import give_up_batch
-
-    give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=tell_out)
-    leave_with(0)
-
-
-def require_batch_alone(options: dict[str, Any]) -> None:
-    """Raise UsageFault for options that are about one table, beside a batch."""
-    if options["table"] or options["drop_old"]:
+    complete(options)
+    if not (options["batch"] or (options["database"] and options["table"])):
         raise UsageFault(
-            "--batch goes without --table and --drop-old",
-            hint="what the migrations of its tables left is dropped by a command for each",
+            "--database and --table are missing",
+            hint="name the table whose migration is abandoned, or a batch with --batch",
         )
+    sure, old_too = options["yes"], bool(options["drop_old"])
+    give_up(
+        options,
+        ask=(lambda _: True) if sure else confirmed,
+        ask_old=(lambda _: old_too) if sure else confirmed,
+        say=tell_out,
+    )
+
+
+def give_up(
+    options: dict[str, Any],
+    *,
+    ask: Callable[[str], bool],
+    ask_old: Callable[[str], bool],
+    say: Callable[[str], None],
+) -> None:
+    """Forget a batch, or drop what the migration of a table left; ``ask_old`` is for old tables.
+
+    Raises:
+        UsageFault: options about one table are given with a batch.
+    """
+    if options["batch"]:
+        if options["table"] or options["drop_old"]:
+            raise UsageFault(
+                "--batch goes without --table and --drop-old",
+                hint="what the migrations of its tables left is dropped by a command for each",
+            )
+        from spirit_py.batch.listing import give_up_batch
+
+        give_up_batch(connection_of(options), batch=options["batch"], ask=ask, say=say)
+        return
+    from spirit_py.migration.cleanup import clean_up
+
+    of_table = {name: options[name] for name in ("database", "table")}
+    clean_up(connection_of(options), **of_table, ask=ask, ask_old=ask_old, say=say)
 
 
 _LIVE: Final = ", ".join(one.live for one in declared(MigrationArguments) if one.live)
@@ -162,11 +158,10 @@ _VERBS: Final = (
 )  # fmt: skip
 
 
-@click.command(cls=SectionedCommand, epilog=CTL_EXIT_CODES)
-@options_of(CtlCommand)
+@command(CtlCommand, CTL_EXIT_CODES, document="as_json")
 @click.argument("verb", type=click.Choice(_VERBS), metavar="VERB")
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
-def ctl(**options: Any) -> None:
+def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
     """Control a migration while it runs, from any machine that reaches the server.
 
     \b
@@ -174,31 +169,29 @@ def ctl(**options: Any) -> None:
     spirit-py ctl --host db1 --database shop --table orders set threads=2 max-lag=5s
     """  # noqa: D301 - click reads the backspace
     as_json = options["as_json"]
-    with ErrorsShown(verbose=options["verbose"], document=as_json):
-        complete(options)
-        if not (options["database"] and options["table"]):
-            raise UsageFault("--database and --table are missing", hint="name the table")
-        verb, arguments = request_of(options)
-        if verb == "status":
-            _show(options)
-        else:
-            from spirit_py.migration.control.command import control
+    complete(options)
+    if not (options["database"] and options["table"]):
+        raise UsageFault("--database and --table are missing", hint="name the table")
+    verb, arguments = request_of(options)
+    named = {name: options[name] for name in ("database", "table")}
+    if verb == "status":
+        from spirit_py.migration.listing import migrations
 
-            said: list[str] = []
-            control(
-                connection_of(options),
-                database=options["database"],
-                table=options["table"],
-                verb=verb,
-                arguments=arguments,
-                say=said.append if as_json else tell_out,
-            )
-            if as_json:
-                from spirit_py.status.report import OutcomeReport
+        age = MigrationConfig.checkpoint_max_age
+        found = migrations(connection_of(options), **named, max_age=age)
+        _show(found, options, none="no migration has left a checkpoint here")
+        return 0 if found else 1
+    from spirit_py.migration.control.command import control
 
-                done = OutcomeReport(outcome="done").end_fields()
-                tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
-        leave_with(0)
+    said: list[str] = []
+    say = said.append if as_json else tell_out
+    control(connection_of(options), **named, verb=verb, arguments=arguments, say=say)
+    if as_json:
+        from spirit_py.status.report import OutcomeReport
+
+        done = OutcomeReport(outcome="done").end_fields()
+        tell_document({**done, "verb": verb, "arguments": arguments, "said": said})
+    return 0
 
 
 def request_of(options: dict[str, Any]) -> tuple[str, dict[str, str]]:
@@ -237,26 +230,6 @@ def _settings(values: tuple[str, ...]) -> dict[str, str]:
     return given
 
 
-def _show(options: dict[str, Any]) -> NoReturn:
-    """Show the migration of the table, live where its process runs."""
-    from spirit_py.config import MigrationConfig
-    from spirit_py.migration.listing import migrations
-
-    shown = migrations(
-        connection_of(options),
-        database=options["database"],
-        table=options["table"],
-        max_age=MigrationConfig.checkpoint_max_age,
-    )
-    if options["as_json"]:
-        show_document([one.to_dict() for one in shown])
-    else:
-        show_lines(line for one in shown for line in one.lines())
-    if not shown:
-        click.echo("no migration has left a checkpoint here", err=True)
-    leave_with(0 if shown else 1)
-
-
 REVERT_EXIT_CODES = """\b
 Exit codes:
   0    the old definition is in place, with every write
@@ -266,9 +239,8 @@ Exit codes:
   130  interrupted by SIGINT      143  by SIGTERM"""
 
 
-@click.command(cls=SectionedCommand, epilog=REVERT_EXIT_CODES)
-@options_of(RevertCommand)
-def revert(**options: Any) -> None:
+@command(RevertCommand, REVERT_EXIT_CODES)
+def revert(shown: ErrorsShown, options: dict[str, Any]) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 
     Possible as long as "spirit-py migrate --keep-old-current" keeps the old table up to date. The
@@ -279,12 +251,10 @@ def revert(**options: Any) -> None:
     \b
     spirit-py revert --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
-    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
-        asked = revert_config(options)
-        from spirit_py.migration.reverse.revert import revert as swap_back
+    asked = revert_config(options)
+    from spirit_py.migration.reverse.revert import revert as swap_back
 
-        swap_back(asked, reporter=shown.through(reporters_of(asked.records, verbose=shown.verbose)))
-        leave_with(0)
+    swap_back(asked, reporter=shown.through(reporters_of(asked.records, verbose=shown.verbose)))
 
 
 def revert_config(options: dict[str, Any]) -> RevertConfig:
@@ -293,8 +263,6 @@ def revert_config(options: dict[str, Any]) -> RevertConfig:
     Raises:
         UsageFault: when options are missing or contradict each other.
     """
-    from spirit_py.config import RevertConfig
-
     complete(options)
     if not options["database"] or not options["table"]:
         raise UsageFault("the table is not clear", hint="give --database and --table")

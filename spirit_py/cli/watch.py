@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from spirit_py.cli.groups import SectionedCommand, options_of
-from spirit_py.cli.outcome import ErrorsShown, leave_with, say, show
+from spirit_py.cli.groups import command
+from spirit_py.cli.outcome import say, show
 from spirit_py.cli.values import complete, connection_of, named_alike
 from spirit_py.config import WatchConfig
 from spirit_py.errors import UsageFault
@@ -16,6 +14,7 @@ from spirit_py.events.event import teller
 from spirit_py.options.commands import WatchCommand
 
 if TYPE_CHECKING:
+    from spirit_py.cli.outcome import ErrorsShown
     from spirit_py.events.event import Event
 
 WATCH_EXIT_CODES = """\b
@@ -27,36 +26,32 @@ Exit codes:
   141  the reader of the output has gone"""
 
 
-@click.command(cls=SectionedCommand, epilog=WATCH_EXIT_CODES)
-@options_of(WatchCommand)
-def watch(**options: Any) -> None:
+@command(WatchCommand, WATCH_EXIT_CODES)
+def watch(shown: ErrorsShown, options: dict[str, Any]) -> int:
     """Print every committed change as it happens, one event a line.
 
     \b
     spirit-py watch --host db1 --database shop --table orders --from "$POSITION"
     """  # noqa: D301 - click reads the backspace
-    nowhere = sys.stdout is None
-    with ErrorsShown(verbose=options["verbose"], log_format=options["log_format"]) as shown:
-        given = watch_config(options)
-        if nowhere:
-            raise UsageFault("the standard output is closed", hint="give the lines a place")
-        from spirit_py.watch import command
+    given = watch_config(options)
+    if shown.output_was_closed:
+        raise UsageFault("the standard output is closed", hint="give the lines a place")
+    from spirit_py.watch.command import watch as follow
 
-        as_json = options["log_format"] == "json"
-        tell = teller(show if as_json else _say)
-        code = command.watch(given, descriptor=_standard_output(), tell=tell)
-        shown.end(code)
-        leave_with(code)
-
-
-def _say(event: Event) -> None:
-    say(f"watch: {event.line}")
+    tell = teller(show if options["log_format"] == "json" else _say)
+    code = follow(given, descriptor=_standard_output(), tell=tell)
+    shown.end(code)
+    return code
 
 
 def _standard_output() -> int:
     """Return the descriptor of the standard output, with nothing left to write before it."""
     sys.stdout.flush()
     return sys.stdout.fileno()
+
+
+def _say(event: Event) -> None:
+    say(f"watch: {event.line}")
 
 
 def watch_config(options: dict[str, Any]) -> WatchConfig:
