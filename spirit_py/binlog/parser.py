@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from spirit_py.binlog.codec.rows import RowCodec
-    from spirit_py.binlog.codec.self_described import Collation
-    from spirit_py.binlog.codec.tablemap import TableMap
-    from spirit_py.binlog.events import Event, Table
-    from spirit_py.binlog.position import Frontier
+    from spirit_py.binlog.codec.tablemap import Collation, TableMap
+    from spirit_py.binlog.events import Event, Frontier, Table
     from spirit_py.binlog.resumption import BetweenRuns
 
 _QUIET_QUERIES: Final = (b"SAVEPOINT", b"XA END")

@@ -15,7 +15,7 @@ import struct
 import uuid
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.progress import Retention
 
@@ -209,28 +209,6 @@ class FilePlace:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
-
-
-class Frontier(Protocol):
-    """Everything of one stream up to some point, to which a ledger adds. Mutable."""
-
-    def advance(self, place: Place) -> None:
-        """Add the transaction that ends at a place."""
-
-    def absorb(self, later: Self) -> None:
-        """Add everything of a later part of the stream."""
-
-    def empty(self) -> Self:
-        """Return a frontier of the same kind that nothing was added to."""
-
-    def copy(self) -> Self:
-        """Return an independent copy."""
-
-    def reaches(self, target: Self) -> bool:
-        """Return whether everything of the target is included."""
-
-    def text(self) -> str:
-        """Return the opaque position of this point; empty when there is none."""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.binlog import wire
 from spirit_py.binlog.cascades import Cascades
 from spirit_py.binlog.codec.rows import RowCodec
-from spirit_py.binlog.codec.self_described import Collation
+from spirit_py.binlog.codec.tablemap import Collation
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.parser import BinlogParser, StreamClosed, binlog_reset
 from spirit_py.binlog.position import (
@@ -23,10 +23,10 @@ from spirit_py.binlog.position import (
     GtidSet,
     reach,
 )
-from spirit_py.binlog.prepared_xa import missed, not_decided, recoverable, undecided
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import BetweenRuns, frontier_of, has_reached, reached_at
 from spirit_py.binlog.sessions import LentSession, ServerWeights
+from spirit_py.binlog.xa import missed, not_decided, recoverable, undecided
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import (
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.codec.tablemap import TableMap
     from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.position import ServerFrontier
-    from spirit_py.binlog.prepared_xa import Undecided
+    from spirit_py.binlog.xa import Undecided
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
@@ -79,7 +79,7 @@ _HEARTBEAT: Final = 5.0
 
 
 class BinlogSource:
-    """Implements :class:`spirit_py.binlog.stream.Stream` over a MySQL server's binlog.
+    """Implements :class:`spirit_py.binlog.events.Stream` over a MySQL server's binlog.
 
     One class because that is one interface.
     """

@@ -25,7 +25,7 @@ from spirit_py.table.values import KeyedChange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spirit_py.binlog.stream import Stream
+    from spirit_py.binlog.events import Stream
     from spirit_py.contracts import Applier, Clock, SqlSession
     from spirit_py.feed.partitions import Pending
     from spirit_py.feed.subscription import Subscriptions, TableSubscription

@@ -42,9 +42,8 @@ from spirit_py.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.binlog.events import Event, Place, Table
+    from spirit_py.binlog.events import Event, Place, Stream, Table
     from spirit_py.binlog.statements import Touch
-    from spirit_py.binlog.stream import Stream
     from spirit_py.binlog.xa import XaRows
     from spirit_py.feed.ledger import Epoch
     from spirit_py.feed.shared import Shared

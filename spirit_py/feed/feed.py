@@ -11,7 +11,7 @@
 
 Everything that is counted, buffered or filtered changes under one lock, so that a chunk's
 dispatch and the drop filter can never disagree (R3). Nothing waits for the server under it.
-Everything specific to a server is in a :class:`~spirit_py.binlog.stream.Stream`.
+Everything specific to a server is in a :class:`~spirit_py.binlog.events.Stream`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger, VisibilityGate
 from spirit_py.feed.reception import TRIVIAL_BACKLOG, Reception, catch_up, flush_backlog
-from spirit_py.feed.shared import Shared
-from spirit_py.feed.statistics import statistics
+from spirit_py.feed.shared import Shared, statistics
 from spirit_py.feed.store import ASK_EVERY, Backpressure, EventStore
 from spirit_py.feed.subscription import Subscriptions, TableSubscription
 from spirit_py.threads import Background, every
@@ -46,9 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from spirit_py.binlog.events import Event, Table
-    from spirit_py.binlog.position import Frontier
-    from spirit_py.binlog.stream import Stream
+    from spirit_py.binlog.events import Event, Frontier, Stream, Table
     from spirit_py.config import FeedOptions
     from spirit_py.contracts import Applier, Clock, Origin, SqlSession
     from spirit_py.progress import FeedStatistics
@@ -382,7 +379,7 @@ class ChangeFeed:
             store=self._store,
             backpressure=self._backpressure,
             ledger=self._ledger,
-            dispatcher=self._dispatcher,
+            lag=self._dispatcher.lag if self._dispatcher else None,
             paused=self._flusher is not None and self._flusher.holding,
         )
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.binlog.position import GtidSet
 
 if TYPE_CHECKING:
-    from spirit_py.binlog.events import Place
-    from spirit_py.binlog.position import Frontier
+    from spirit_py.binlog.events import Frontier, Place
+
 
 EPOCH_TRANSACTIONS: Final = 64
 

@@ -11,7 +11,7 @@ from spirit_py.mysql.retry import retrying
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.binlog.position import Frontier
+    from spirit_py.binlog.events import Frontier
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.feed.dispatch import Dispatcher
     from spirit_py.feed.shared import Shared

@@ -1,7 +1,7 @@
 """Rows that the server may have rolled back although it logged them: settled before a swap.
 
-:mod:`spirit_py.binlog.cascades` has the defect of the server, :mod:`spirit_py.feed.doubts` the keys
-in doubt. What is applied of such changes behind the last comparison would be in the swapped table.
+:mod:`spirit_py.binlog.cascades` has the defect of the server, and the keys in doubt. What is
+applied of such changes behind the last comparison would be in the swapped table.
 
 **No deadlock, no doubt.** The server rolls back so only at a deadlock, and InnoDB counts them all.
 The count that doubts are held against is read where no statement can be between its deadlock and
@@ -55,9 +55,9 @@ from spirit_py.threads import Background, every
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spirit_py.binlog.cascades import DoubtfulKeys
     from spirit_py.checksum.result import RowDifference
     from spirit_py.contracts import ChangeSource, SqlSession
-    from spirit_py.feed.doubts import DoubtfulKeys
     from spirit_py.migration.job import Job
     from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping

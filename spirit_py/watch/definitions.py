@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.codec.rows import RowCodec
-from spirit_py.binlog.codec.self_described import agrees, described
+from spirit_py.binlog.codec.tablemap import agrees, described
 from spirit_py.errors import FeedFailure, Refusal, SchemaChanged
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.statement.clauses import is_option
@@ -29,10 +29,8 @@ from spirit_py.statement.lexer import SqlMode, tokenize
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spirit_py.binlog.codec.self_described import Collation
-    from spirit_py.binlog.codec.tablemap import TableMap
-    from spirit_py.binlog.events import Place, StatementSeen, Table
-    from spirit_py.binlog.position import Frontier
+    from spirit_py.binlog.codec.tablemap import Collation, TableMap
+    from spirit_py.binlog.events import Frontier, Place, StatementSeen, Table
     from spirit_py.binlog.statements import Statement
     from spirit_py.statement.lexer import Token
     from spirit_py.table.schema import TableSchema

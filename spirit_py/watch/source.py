@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import StreamLost
 from spirit_py.binlog.parser import BinlogParser
-from spirit_py.binlog.prepared_xa import recoverable
 from spirit_py.binlog.source import BinlogSource
+from spirit_py.binlog.xa import recoverable
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.tables.definition import read_table
@@ -17,8 +17,8 @@ from spirit_py.watch.scope import Scope, TableNames
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spirit_py.binlog.events import Table
-    from spirit_py.binlog.position import Frontier, ServerFrontier
+    from spirit_py.binlog.events import Frontier, Table
+    from spirit_py.binlog.position import ServerFrontier
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema

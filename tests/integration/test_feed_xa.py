@@ -12,7 +12,7 @@ import pytest
 
 from spirit_py.binlog import source
 from spirit_py.binlog.position import GtidFrontier, read_position
-from spirit_py.binlog.prepared_xa import Undecided
+from spirit_py.binlog.xa import Undecided
 from spirit_py.errors import FeedFailure, PreparedBefore
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.binlog.cascades import DoubtfulKeys
 from spirit_py.config import FeedOptions
 from spirit_py.events.copy import ChecksumDone, DoubtsCompared
 from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.feed import subscription
-from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.migration import doubts
 from spirit_py.migration.doubts import count_deadlocks
 from tests.integration.test_foreign_key_feed import logged

@@ -98,7 +98,7 @@ def _set_event() -> threading.Event:
 
 @dataclass
 class MemoryStream:
-    """Implements :class:`spirit_py.binlog.stream.Stream` over a list.
+    """Implements :class:`spirit_py.binlog.events.Stream` over a list.
 
     Attributes:
         purged: transactions at the beginning that can no longer be sent.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.codec import jsonb, scalars
 from spirit_py.binlog.codec import tablemap as codes
-from spirit_py.binlog.codec.scalars import decimal_codec
+from spirit_py.binlog.codec.scalars import character_bytes, decimal_codec
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.table import temporal, values
 from spirit_py.table.schema import SPATIAL
@@ -37,11 +37,6 @@ _OLD_TEMPORALS = frozenset({codes.TIMESTAMP, codes.DATETIME, codes.TIME})
 _BLOBS = {
     "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
     "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4,
-}  # fmt: skip
-_MAXIMUM_CHARACTER_BYTES = {
-    "utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "gb18030": 4,
-    "utf8mb3": 3, "utf8": 3, "ujis": 3, "eucjpms": 3,
-    "ucs2": 2, "gbk": 2, "gb2312": 2, "sjis": 2, "cp932": 2, "big5": 2, "euckr": 2,
 }  # fmt: skip
 
 
@@ -125,11 +120,6 @@ def _other_types(column: Column) -> dict[str, tuple[ColumnType, ...]]:
 def old_temporal(announced: ColumnType) -> bool:
     """Return whether the column still has the temporal format from before MySQL 5.6.4."""
     return announced.code in _OLD_TEMPORALS
-
-
-def character_bytes(charset: str) -> int:
-    """Return the bytes of the longest character of a character set; 1 for binary data."""
-    return _MAXIMUM_CHARACTER_BYTES.get(charset, 1)
 
 
 def _bytes(column: Column) -> int:

@@ -99,8 +99,18 @@ CODECS = {
     "koi8r": "koi8-r",
     "tis620": "tis-620",
 }
+_MAXIMUM_CHARACTER_BYTES = {
+    "utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "gb18030": 4,
+    "utf8mb3": 3, "utf8": 3, "ujis": 3, "eucjpms": 3,
+    "ucs2": 2, "gbk": 2, "gb2312": 2, "sjis": 2, "cp932": 2, "big5": 2, "euckr": 2,
+}  # fmt: skip
 _BMP = "\uffff"
 _SINGLE = struct.Struct("<f")
+
+
+def character_bytes(charset: str) -> int:
+    """Return the bytes of the longest character of a character set; 1 for binary data."""
+    return _MAXIMUM_CHARACTER_BYTES.get(charset, 1)
 
 
 def plain_text(value: bytes, charset: str) -> str | dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spirit_py.binlog.prepared_xa import recoverable
+from spirit_py.binlog.xa import recoverable
 from spirit_py.mysql.endpoint import Service, amazon_retention, how_to_set, service_of
 from spirit_py.mysql.replication import WITHOUT_FILTER, binlog_status, hides_changes, replica_status
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.binlog.codec import tablemap as codes
-from spirit_py.binlog.codec.self_described import Collation, agrees, described
-from spirit_py.binlog.codec.tablemap import ColumnType, TableMap
+from spirit_py.binlog.codec.tablemap import Collation, ColumnType, TableMap, agrees, described
 
 COLLATIONS = {
     8: Collation("latin1", "latin1_swedish_ci"),

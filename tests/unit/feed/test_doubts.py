@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from spirit_py.binlog.cascades import DoubtfulKeys
 from spirit_py.binlog.codec.rows import RowChange, RowImage
 from spirit_py.binlog.events import Doubt
-from spirit_py.feed.doubts import DoubtfulKeys
 
 
 class Codec:

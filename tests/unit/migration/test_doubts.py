@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from spirit_py.binlog.cascades import DoubtfulKeys
 from spirit_py.binlog.codec.rows import RowChange, RowImage
 from spirit_py.binlog.events import Doubt
 from spirit_py.errors import HeldBack
-from spirit_py.feed.doubts import DoubtfulKeys
 from spirit_py.migration import doubts
 from spirit_py.migration.doubts import Doubts, require_settled
 from spirit_py.migration.pair import Pair
