@@ -8,24 +8,41 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from spirit_py.cli import main
 from tests.kits.tables import tables
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20))"
 
 
 def spirit(
-    db, *arguments, command="migrate", user="", password="", host="", env=None, database=True
+    db,
+    *arguments,
+    command="migrate",
+    user="",
+    password="",
+    host="",
+    env=None,
+    database=True,
+    process=False,
 ):
-    """Run a command of ``spirit-py`` on the test's schema as a process of its own."""
+    """Run a command of ``spirit-py`` on the test's schema.
+
+    Args:
+        process: in a process of its own, where what a shell or Java makes of it counts.
+    """
     server = db.server
-    line = [sys.executable, "-m", "spirit_py", command]
-    line += ["--database", db.name] if database else []
-    line += ["--host", host or f"{server.host}:{server.port}", "--user", user or server.user]
-    secret = server.password if not user else password
+    words = [command, *(["--database", db.name] if database else [])]
+    words += ["--host", host or f"{server.host}:{server.port}", "--user", user or server.user]
+    words += arguments
+    env = {"SPIRIT_PY_PASSWORD": password if user else server.password, **(env or {})}
+    if not process:
+        ended = CliRunner(env=env).invoke(main, words)
+        return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)
     return subprocess.run(
-        [*line, *arguments],
-        env={**os.environ, "SPIRIT_PY_PASSWORD": secret, **(env or {})},
+        [sys.executable, "-m", "spirit_py", *words],
+        env={**os.environ, **env},
         capture_output=True,
         text=True,
         timeout=120,
@@ -46,7 +63,9 @@ def refused(done, *parts, code=2):
 
 def test_an_unknown_host_is_named(db):
     """A host that does not resolve is a refusal that names it."""
-    done = spirit(db, "--table", "t", "--alter", "FORCE", host="no-such-host.invalid:3306")
+    done = spirit(
+        db, "--table", "t", "--alter", "FORCE", host="no-such-host.invalid:3306", process=True
+    )
     refused(done, "no-such-host.invalid")
 
 
@@ -157,6 +176,7 @@ def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
         "--alter",
         "ADD COLUMN z INT",
         env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+        process=True,
     )
     refused(done, "Java")
     assert tables(db) == ["t"]
@@ -173,6 +193,7 @@ def test_a_table_needs_no_java(db, tmp_path):
         "--alter",
         "ADD COLUMN z INT",
         env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+        process=True,
     )
     assert done.returncode == 0, done.stderr
     assert "what is lost are executors on other machines" in done.stderr
@@ -192,6 +213,7 @@ def test_an_instant_change_needs_no_java(db, tmp_path):
         "--report-json",
         str(report),
         env={"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)},
+        process=True,
     )
     assert done.returncode == 0, done.stderr
     assert '"algorithm": "instant"' in Path(report).read_text()
@@ -201,7 +223,7 @@ def test_an_instant_change_needs_no_java(db, tmp_path):
 def test_verbose_shows_the_traceback_and_no_secret(db):
     """With --verbose the traceback is there; the password is in no line (R20)."""
     db.execute(TABLE)
-    done = spirit(db, "--verbose", "--table", "t", "--alter", "DROP COLUMN zz")
+    done = spirit(db, "--verbose", "--table", "t", "--alter", "DROP COLUMN zz", process=True)
     assert "Traceback" in done.stderr
     assert db.server.password not in done.stderr + done.stdout
 
@@ -279,7 +301,11 @@ def test_bytes_that_are_no_text_are_refused(db, locale):
     db.execute(TABLE)
     environment = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     alter = os.fsdecode(b"ADD c INT COMMENT '\xff'")
-    refused(spirit(db, "--table", "t", "--alter", alter, env=environment), "--alter", "UTF-8")
+    refused(
+        spirit(db, "--table", "t", "--alter", alter, env=environment, process=True),
+        "--alter",
+        "UTF-8",
+    )
     assert tables(db) == ["t"]
 
 
