@@ -15,7 +15,7 @@ from spirit_py.errors import MigrationFailure, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.lost_values import MOST_WARNINGS, VALUE_ERRORS, telling
 from tests.kits.chunks import chunk
-from tests.kits.command import run
+from tests.kits.command import run_here
 from tests.kits.connection import connection_options
 from tests.kits.tables import map_table
 
@@ -103,7 +103,7 @@ def test_a_rounded_generated_column_is_no_loss(db, alter):
     """The server notes it at every INSERT, and a native ALTER succeeds: so do copy and feed."""
     db.execute(ROUNDED)
     db.execute("INSERT INTO t (c, n) VALUES (1, 10), (2, 20)")
-    done = run(db, "migrate", "--no-shortcut", "--alter", alter)
+    done = run_here(db, "migrate", "--no-shortcut", "--alter", alter)
     assert done.returncode == 0, done.stderr
     assert db.query("SELECT CAST(v AS CHAR) FROM t ORDER BY c") == [("0.143",), ("0.286",)]
 
@@ -116,7 +116,7 @@ def test_a_rounded_plain_column_is_one_behind_many_notes(db):
         "INSERT INTO t (c, d) WITH RECURSIVE i (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i"
         " WHERE n < 3000) SELECT n, IF(n = 2999, 1.23456, 1.5) FROM i"
     )
-    done = run(db, "migrate", "--no-shortcut", "--alter", "MODIFY d DECIMAL(10,2)")
+    done = run_here(db, "migrate", "--no-shortcut", "--alter", "MODIFY d DECIMAL(10,2)")
     assert done.returncode == 1
     assert "'d'" in done.stderr
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from spirit_py import points
-from tests.kits.command import MINUTE, command_line, environment, run
+from tests.kits.command import MINUTE, command_line, environment, run_here
 from tests.kits.events import kinds
 from tests.kits.held_command import assert_migrated, fill, migration
 from tests.kits.point_listener import PointListener
@@ -74,11 +74,11 @@ def assert_kept_and_clean_up(db):
     """The next run could carry on; ``spirit-py cleanup`` drops what it would carry on with."""
     # A process that leaves at once has no time to drop the table of requests.
     assert {"_t_chkpnt", "_t_new", "t"} <= set(tables(db)) <= {"_t_chkpnt", "_t_ctl", "_t_new", "t"}
-    status = run(db, "status")
+    status = run_here(db, "status")
     assert status.returncode == 0, status.stderr
     assert "it would carry on" in status.stdout
     assert "no process works on it now" in status.stdout
-    cleanup = run(db, "cleanup", "--yes")
+    cleanup = run_here(db, "cleanup", "--yes")
     assert cleanup.returncode == 0, cleanup.stderr
 
 

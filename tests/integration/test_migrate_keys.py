@@ -17,7 +17,7 @@ from spirit_py.mysql.session import Session
 from spirit_py.table.names import lock_name
 from tests.faults.hooks import PACKET_VARIABLE
 from tests.kits.attached import definitions, loose_ends
-from tests.kits.command import command_line, environment, run
+from tests.kits.command import command_line, environment, run_here
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import Migrating, config_for, migrate_here
@@ -118,7 +118,7 @@ def test_cleanup_settles_the_keys_before_it_drops_a_table(family, number):
     before = definitions(family, TABLES)
     stop_in_packet(family, number)
     assert loose_ends(family) != []
-    done = run(family, "cleanup", "--yes")
+    done = run_here(family, "cleanup", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert definitions(family, TABLES) == before
     assert loose_ends(family) == []

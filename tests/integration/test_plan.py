@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 import pytest
+from click.testing import CliRunner
 
+from spirit_py.cli import main
 from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import take_named_lock
@@ -20,7 +22,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan, text_of
 from spirit_py.table.names import lock_name
 from terminal import Terminal
-from tests.kits.command import command_line, environment, run
+from tests.kits.command import command_line, environment, run_here
 from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter
@@ -63,7 +65,7 @@ def table(db: Database) -> Database:
 
 def planned(db: Database, alter: str, *more: str, code: int = 0) -> dict[str, Any]:
     """Run the command; return its JSON."""
-    done = run(db, "plan", "--alter", alter, "--format", "json", *more)
+    done = run_here(db, "plan", "--alter", alter, "--format", "json", *more)
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -193,9 +195,9 @@ def test_a_value_that_does_not_fit_is_refused_with_its_row(
 
 def test_the_last_line_says_whether_it_would_run(table: Database) -> None:
     """Of a refusal with the first cause, which stands above with its remedy."""
-    would = run(table, "plan", "--alter", "ADD COLUMN z INT")
+    would = run_here(table, "plan", "--alter", "ADD COLUMN z INT")
     assert would.stdout.splitlines()[-1].startswith("would run: spirit-py migrate with the same")
-    refused = run(table, "plan", "--alter", "ADD UNIQUE KEY u (note)")
+    refused = run_here(table, "plan", "--alter", "ADD UNIQUE KEY u (note)")
     last = refused.stdout.splitlines()[-1]
     assert last.startswith("would be refused because the new unique key u meets duplicates")
     assert refused.returncode == 2
@@ -225,21 +227,16 @@ def test_a_batch_shows_each_of_its_tables_with_totals(table: Database) -> None:
 def run_batch(db: Database, *more: str) -> dict[str, Any]:
     """Plan a batch over two tables; return its JSON."""
     db.execute("CREATE TABLE t2 LIKE t")
-    done = subprocess.run(
-        command_line(db, "plan", *more, "--format", "json"),
-        env=environment(db),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    words = command_line(db, "plan", *more, "--format", "json")[3:]
+    done = CliRunner(env=environment(db)).invoke(main, words)
+    assert done.exit_code == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def test_the_text_has_a_diff_and_the_verdict(table: Database) -> None:
     """Without a terminal there is no colour, and what changes is marked all the same."""
-    done = run(table, "plan", "--alter", "MODIFY a BIGINT")
+    done = run_here(table, "plan", "--alter", "MODIFY a BIGINT")
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
     assert re.search(r"^\s+(change\s+)?-\s+`a` int DEFAULT NULL", done.stdout, re.MULTILINE)
@@ -249,7 +246,7 @@ def test_the_text_has_a_diff_and_the_verdict(table: Database) -> None:
 
 def test_a_migration_logs_its_plan_before_it_begins(table: Database) -> None:
     """One event has the whole tree, with the definition; without a terminal it is one line."""
-    done = run(table, "migrate", "--alter", "ADD COLUMN z INT", "--log-format", "json")
+    done = run_here(table, "migrate", "--alter", "ADD COLUMN z INT", "--log-format", "json")
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stderr.splitlines()]
     names = [event["event"] for event in events]
@@ -346,7 +343,7 @@ def test_each_right_that_is_missing_is_refused_by_the_plan_as_by_the_migration(
 def test_options_that_record_a_run_are_said_to_be_unused(table: Database, tmp_path: Path) -> None:
     """A plan runs nothing: no report is written, and that is said beside the plan."""
     report = tmp_path / "report.json"
-    done = run(table, "plan", "--alter", "ADD COLUMN z INT", "--report-json", str(report))
+    done = run_here(table, "plan", "--alter", "ADD COLUMN z INT", "--report-json", str(report))
     assert done.returncode == 0
     assert "not used by plan, which runs nothing: --report-json" in done.stderr
     assert not report.exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kits.command import run
+from tests.kits.command import run_here
 from tests.kits.tables import tables
 
 ALTER = ("--no-shortcut", "--alter", "MODIFY v BIGINT")
@@ -28,7 +28,7 @@ def written_elsewhere(db):
 def test_a_stored_value_of_another_zone_is_named(written_elsewhere):
     """The run ends with the row and the column, the source is whole, and the copy is kept."""
     db = written_elsewhere
-    done = run(db, "migrate", *ALTER)
+    done = run_here(db, "migrate", *ALTER)
     assert done.returncode == 1
     assert "other values in generated columns (d)" in done.stderr
     assert "row (2) is changed in d" in done.stderr
@@ -40,8 +40,8 @@ def test_a_stored_value_of_another_zone_is_named(written_elsewhere):
 def test_recomputed_values_are_accepted(written_elsewhere):
     """With the option the same command goes on; the new table has what the server computes."""
     db = written_elsewhere
-    assert run(db, "migrate", *ALTER).returncode == 1
-    done = run(db, "migrate", *ALTER, "--recompute-generated")
+    assert run_here(db, "migrate", *ALTER).returncode == 1
+    done = run_here(db, "migrate", *ALTER, "--recompute-generated")
     assert done.returncode == 0, done.stderr
     assert db.query(SECOND) == db.query(SECOND.replace("2", "1"))
 
@@ -49,8 +49,8 @@ def test_recomputed_values_are_accepted(written_elsewhere):
 def test_rows_written_again_are_equal(written_elsewhere):
     """A value that was stored anew with the server's settings is no difference any more."""
     db = written_elsewhere
-    assert run(db, "migrate", *ALTER).returncode == 1
+    assert run_here(db, "migrate", *ALTER).returncode == 1
     db.execute("SET SESSION time_zone = @@GLOBAL.time_zone")
     db.execute("UPDATE t SET ts = ts + INTERVAL 1 SECOND WHERE id = 2")
-    done = run(db, "migrate", *ALTER)
+    done = run_here(db, "migrate", *ALTER)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ import socket
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kits.command import run
+from tests.kits.command import run_here
 from tests.kits.held_command import Command, assert_migrated, fill
 from tests.kits.point_listener import PointListener
 from tests.kits.scraping import scraped
@@ -74,7 +74,7 @@ def test_a_migration_is_scraped_while_it_runs_and_leaves_its_records(db, tmp_pat
 def test_a_refused_migration_leaves_a_page_and_its_outcome(db, tmp_path):
     """Both say what refused it."""
     page, metrics = tmp_path / "run.html", tmp_path / "run.prom"
-    done = run(
+    done = run_here(
         db, "migrate", "--alter", "ADD x INT",
         "--report-html", str(page), "--metrics-file", str(metrics),
     )  # fmt: skip
@@ -91,7 +91,7 @@ def test_an_address_in_use_ends_the_command_before_anything_is_written(db, tmp_p
     fill(db)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
-        done = run(
+        done = run_here(
             db, "migrate", "--alter", "MODIFY a BIGINT",
             "--metrics-listen", f"127.0.0.1:{port}",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Commands of the program as processes: how they are started, and one that is run to its end."""
+"""Commands of the program: how they are started as processes, and run to their end in this one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 import subprocess
 import sys
 from typing import Any
+from unittest import mock
+
+from click.testing import CliRunner
+
+from spirit_py.cli import main
+from spirit_py.spark import choice
 
 MINUTE = 60.0
 
@@ -34,7 +40,7 @@ def environment(db: Any, **more: str) -> dict[str, str]:
 
 
 def run(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command about the table ``t`` to its end."""
+    """Run a command about the table ``t`` to its end, in a process of its own."""
     return subprocess.run(
         command_line(db, command, "--table", "t", *more),
         env=environment(db),
@@ -43,3 +49,16 @@ def run(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[str]:
         timeout=4 * MINUTE,
         check=False,
     )
+
+
+def run_here(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command about the table ``t`` to its end, in this process, with nothing beside it.
+
+    It says and returns what it would as a process of its own, whose start takes a second of CPU.
+    Spark is not started, however slow the machine is.
+    """
+    words = command_line(db, command, "--table", "t", *more)[3:]
+    runner = CliRunner(env={"SPIRIT_PY_PASSWORD": db.server.password}, catch_exceptions=False)
+    with mock.patch.object(choice, "_START_ANYWAY_SECONDS", 3600.0):
+        ended = runner.invoke(main, words)
+    return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)
