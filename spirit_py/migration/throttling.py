@@ -16,21 +16,23 @@ from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.progress import FeedStatistics
 from spirit_py.throttle.adaptive import Adaptive
 from spirit_py.throttle.asked import (
-    BinlogSpaceThrottler,
-    FreeDiskThrottler,
-    HttpThrottler,
-    QueryThrottler,
+    FREE_DISK,
+    FREE_DISK_HOLDS,
+    binlog_space_throttler,
+    free_disk_throttler,
+    http_throttler,
+    query_throttler,
 )
 from spirit_py.throttle.lag import LagThrottler, Replicas
 from spirit_py.throttle.latency import CommitLatency, read_traffic
 from spirit_py.throttle.option_checks import is_strict, watches_replicas
 from spirit_py.throttle.server import (
-    CheckpointAgeThrottler,
-    GlobalLockThrottler,
-    HistoryThrottler,
-    ServerLoad,
+    checkpoint_age_throttler,
+    global_lock_throttler,
+    history_throttler,
+    load_throttler,
 )
-from spirit_py.throttle.throttler import ALL_WORK, WRITES, Backlog, WindowThrottler
+from spirit_py.throttle.throttler import ALL_WORK, WRITES, backlog_throttler, window_throttler
 from spirit_py.throttle.throttles import Throttles
 
 if TYPE_CHECKING:
@@ -57,22 +59,22 @@ def surroundings(
     config = run.config
     connection = config.connection
     if config.allow:
-        yield WindowThrottler(config.allow, now=lambda: datetime.now(UTC)), True
+        yield window_throttler(config.allow, now=lambda: datetime.now(UTC)), True
     if watches_replicas(config) and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
-    if not FreeDiskThrottler.holds.isdisjoint(work):
+    if not FREE_DISK_HOLDS.isdisjoint(work):
         yield from ((one, config.relies_on("min_free_disk")) for one in _disk(run))
     writes = not WRITES.isdisjoint(work)
     if config.max_binlog_space and writes:
-        yield BinlogSpaceThrottler(connection, config.max_binlog_space), True
+        yield binlog_space_throttler(connection, config.max_binlog_space), True
     if config.max_history_length and writes:
-        yield HistoryThrottler(connection, config.max_history_length), True
+        yield history_throttler(connection, config.max_history_length), True
     if config.max_checkpoint_age and writes:
-        yield CheckpointAgeThrottler(connection, config.max_checkpoint_age), True
+        yield checkpoint_age_throttler(connection, config.max_checkpoint_age), True
     if config.throttle_http:
-        yield HttpThrottler(config.throttle_http), True
+        yield http_throttler(config.throttle_http), True
     if config.throttle_query:
-        query = QueryThrottler(connection, config.throttle_query, database=config.database)
+        query = query_throttler(connection, config.throttle_query, database=config.database)
         yield query, True
 
 
@@ -93,7 +95,7 @@ def _disk(run: Run) -> Iterator[Throttler]:
     least = run.config.min_free_disk
     # Before the old tables are dropped too: an error must not end a run that has swapped.
     if least and (folders := run.step("disk", written_folders)):
-        yield FreeDiskThrottler(folders, least)
+        yield free_disk_throttler(folders, least)
 
 
 #: Queries a second of a task of Spark that waits for its first order, at most.
@@ -131,8 +133,8 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
         tell=run.tell,
     )
     # First, because the application's changes go before everything of ours.
-    throttles.add(Backlog(lambda: _statistics(run)))
-    throttles.add(ServerLoad(connection, run.settings, run.stop))
+    throttles.add(backlog_throttler(lambda: _statistics(run)))
+    throttles.add(load_throttler(connection, run.settings, run.stop))
     throttles.add(
         CommitLatency(
             connection,
@@ -146,7 +148,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
         ),
         first=not run.config.aggressive,
     )
-    throttles.add(GlobalLockThrottler(connection, run.tell))
+    throttles.add(global_lock_throttler(connection, run.tell))
     if run.measures is not None:
         throttles.add(run.measures.join(adaptive))
     for throttler, first in around:
@@ -176,10 +178,10 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
     """
     throttles = Throttles(run.settings, tell=run.tell)
     limits = run.settings.current
-    load = ServerLoad(run.config.connection, run.settings, run.stop)
+    load = load_throttler(run.config.connection, run.settings, run.stop)
     throttles.add(load, first=bool(limits.max_load or limits.critical_load))
     for throttler, relied_on in surroundings(run, None, {work}):
-        if relied_on or isinstance(throttler, FreeDiskThrottler):
+        if relied_on or throttler.name == FREE_DISK:
             throttles.add(throttler, first=True)
         else:
             throttler.close()

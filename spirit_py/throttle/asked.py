@@ -29,7 +29,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.pace import Work
-from spirit_py.throttle.throttler import ALL_WORK, WRITES, own_session
+from spirit_py.throttle.throttler import WRITES, Looking, asking
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
@@ -43,116 +43,90 @@ _GO_ON: Final = 200
 _TIMEOUT: Final = 2.0
 
 
-class HttpThrottler:
-    """Asks one endpoint.
+def http_throttler(url: str) -> Looking:
+    """Return what asks one endpoint.
 
     Args:
         url: ``http`` or ``https``; a name and password in it are sent as basic authentication.
     """
+    parts = urlsplit(url)
+    # A password, and a token in the query, appear in no message (R20).
+    place = parts.netloc.rpartition("@")[2]
+    shown = urlunsplit((parts.scheme, place, parts.path, "", ""))
+    request = urllib.request.Request(  # noqa: S310 - http and https alone
+        urlunsplit(parts._replace(netloc=place)), method="HEAD", headers=_credentials(parts)
+    )
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
 
-    name: Final = "HTTP endpoint"
-    holds: Final = ALL_WORK
-    every: Final = 0.5
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        # A password, and a token in the query, appear in no message (R20).
-        place = parts.netloc.rpartition("@")[2]
-        self._shown = urlunsplit((parts.scheme, place, parts.path, "", ""))
-        self._request = urllib.request.Request(  # noqa: S310 - http and https alone
-            urlunsplit(parts._replace(netloc=place)), method="HEAD", headers=_credentials(parts)
-        )
-        self._opener = urllib.request.OpenerDirector()
-        for handler in (
-            urllib.request.ProxyHandler(),
-            urllib.request.HTTPHandler(),
-            urllib.request.HTTPSHandler(),
-            urllib.request.HTTPDefaultErrorHandler(),
-            urllib.request.HTTPErrorProcessor(),
-        ):
-            self._opener.add_handler(handler)
-
-    def look(self) -> str:
-        """Return what the endpoint answered, unless that was 200.
-
-        Raises:
-            OSError: it did not answer.
-        """
+    def look() -> str:
         try:
-            with self._opener.open(self._request, timeout=_TIMEOUT) as answer:
+            with opener.open(request, timeout=_TIMEOUT) as answer:
                 code = int(answer.status)
         except urllib.error.HTTPError as error:
             code = error.code
             error.close()
-        return "" if code == _GO_ON else f"{self._shown}, which answered {code}"
+        return "" if code == _GO_ON else f"{shown}, which answered {code}"
 
-    def close(self) -> None:
-        """Do nothing: every look has a connection of its own."""
+    return Looking(name="HTTP endpoint", look=look, every=0.5)
 
 
 def _credentials(parts: SplitResult) -> dict[str, str]:
-    """Return the header for name and password."""
     if parts.username is None:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
-_MILLISECONDS: Final = 2000
-
-
-class QueryThrottler:
-    """Asks one query.
+def query_throttler(connection: ConnectionOptions, query: str, *, database: str = "") -> Looking:
+    """Return what asks one query.
 
     Args:
         database: the default schema of the query.
     """
+    return asking(
+        connection,
+        "query",
+        lambda session: why_query(session.query(query)),
+        role="throttle-query",
+        every=1.0,
+        prepare=_bounded,
+        native=True,
+        database=database,
+    )
 
-    name: Final = "query"
-    holds: Final = ALL_WORK
-    every: Final = 1.0
 
-    def __init__(self, connection: ConnectionOptions, query: str, *, database: str = "") -> None:
-        self._query = query
-        self._session = own_session(
-            connection, "throttle-query", prepare=_bounded, native=True, database=database
-        )
+def require_query(connection: ConnectionOptions, query: str, *, database: str = "") -> None:
+    """Ask the operator's query once, before anything is done.
 
-    def look(self) -> str:
-        """Return what the query says.
-
-        Raises:
-            ServerFault: it failed.
-        """
-        return why_query(self._session.ask(lambda session: session.query(self._query)))
-
-    def check(self) -> None:
-        """Ask once, before anything is done.
-
-        Raises:
-            Refusal: the server does not accept the query.
-        """
-        try:
-            self.look()
-        except ServerFault as fault:
-            if disposition(fault) is Disposition.FATAL:
-                raise Refusal(
-                    f"the server does not accept the query of --throttle-query: {fault.text}"
-                    f" (error {fault.code})",
-                    hint="correct it: a SELECT whose first column is 0 while the work may go on",
-                    error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
-                ) from fault
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Close the session; safe to call again."""
-        self._session.close()
+    Raises:
+        Refusal: the server does not accept it.
+    """
+    throttler = query_throttler(connection, query, database=database)
+    try:
+        throttler.look()
+    except ServerFault as fault:
+        if disposition(fault) is Disposition.FATAL:
+            raise Refusal(
+                f"the server does not accept the query of --throttle-query: {fault.text}"
+                f" (error {fault.code})",
+                hint="correct it: a SELECT whose first column is 0 while the work may go on",
+                error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
+            ) from fault
+    finally:
+        throttler.close()
 
 
 def _bounded(session: SqlSession) -> None:
     """Let a session write nothing, and end its queries."""
-    session.execute(f"SET SESSION max_execution_time={_MILLISECONDS}")
+    session.execute(f"SET SESSION max_execution_time={int(1000 * _TIMEOUT)}")
     session.execute("SET SESSION TRANSACTION READ ONLY")
 
 
@@ -168,74 +142,47 @@ def why_query(rows: list[tuple[Any, ...]]) -> str:
         return f"{text} (--throttle-query)"
 
 
+FREE_DISK: Final = "free disk"
+#: A search for duplicates without an index fills a temporary table.
+FREE_DISK_HOLDS: Final = WRITES | {Work.SEARCH}
+
+
 def _free(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-class FreeDiskThrottler:
-    """Waits while a folder of a server on this machine has too little room.
+def free_disk_throttler(
+    folders: Iterable[Path], least: int, *, free: Callable[[Path], int] = _free
+) -> Looking:
+    """Return what waits while a folder of a server on this machine has too little room.
 
     Args:
         folders: where the server writes data and binlog.
         least: bytes that have to be free.
         free: returns the free bytes of a folder.
     """
+    each_once = tuple(dict.fromkeys(folders))
 
-    name: Final = "free disk"
-    #: A search for duplicates without an index fills a temporary table.
-    holds: Final = WRITES | {Work.SEARCH}
-    every: Final = 1.0
-
-    def __init__(
-        self, folders: Iterable[Path], least: int, *, free: Callable[[Path], int] = _free
-    ) -> None:
-        self._folders = tuple(dict.fromkeys(folders))
-        self._least = least
-        self._free = free
-
-    def look(self) -> str:
-        """Return the folders that are too full.
-
-        Raises:
-            OSError: a folder cannot be looked at any more.
-        """
-        found = [(folder, self._free(folder)) for folder in self._folders]
+    def look() -> str:
+        found = [(folder, free(folder)) for folder in each_once]
         return "; ".join(
-            f"room in {folder}, which has {human_bytes(free)} free (--min-free-disk"
-            f" {human_bytes(self._least)})"
-            for folder, free in found
-            if free < self._least
+            f"room in {folder}, which has {human_bytes(left)} free (--min-free-disk"
+            f" {human_bytes(least)})"
+            for folder, left in found
+            if left < least
         )
 
-    def close(self) -> None:
-        """Do nothing."""
+    return Looking(name=FREE_DISK, look=look, holds=FREE_DISK_HOLDS, every=1.0)
 
 
-class BinlogSpaceThrottler:
-    """Waits while the binary logs together are larger than a limit (REPLICATION CLIENT)."""
+def binlog_space_throttler(connection: ConnectionOptions, most: int) -> Looking:
+    """Return what waits while the binary logs together have more bytes (REPLICATION CLIENT)."""
 
-    name: Final = "binlog space"
-    holds: Final = WRITES
-    every: Final = 5.0
-
-    def __init__(self, connection: ConnectionOptions, most: int) -> None:
-        self._most = most
-        self._session = own_session(connection, "throttle-binlog")
-
-    def look(self) -> str:
-        """Return how large the binary logs are, if that is too large.
-
-        Raises:
-            ServerFault: the server did not answer, or the account may not ask.
-        """
-        size = sum(size for _, size in self._session.ask(binlog_files))
-        if size <= self._most:
+    def why(session: SqlSession) -> str:
+        size = sum(size for _, size in binlog_files(session))
+        if size <= most:
             return ""
-        return (
-            f"old binary logs to be dropped: they have {human_bytes(size)} (--max-binlog-space"
-            f" {human_bytes(self._most)})"
-        )
+        limit = f"--max-binlog-space {human_bytes(most)}"
+        return f"old binary logs to be dropped: they have {human_bytes(size)} ({limit})"
 
-    def close(self) -> None:
-        """Close the session; safe to call again."""
-        self._session.close()
+    return asking(connection, "binlog space", why, role="throttle-binlog", every=5.0, holds=WRITES)

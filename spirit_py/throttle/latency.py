@@ -19,7 +19,7 @@ from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.session import OWN_QUERIES
 from spirit_py.pace import Work
 from spirit_py.throttle.adaptive import Adaptive, Others
-from spirit_py.throttle.throttler import ALL_WORK, own_session
+from spirit_py.throttle.throttler import ALL_WORK, Looking, own_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +38,6 @@ _WRITES: Final = (
     "Com_delete_multi",
     "Com_load",
 )
-_READS: Final = "Com_select"
-_RUNNING: Final = "Threads_running"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +68,11 @@ class Traffic:
 def read_traffic(session: SqlSession) -> Traffic:
     """Read the counters."""
     own_before = OWN_QUERIES.number
-    found = read_status(session, (*_WRITES, _READS, _RUNNING))
+    found = read_status(session, (*_WRITES, "Com_select", "Threads_running"))
     return Traffic(
         writes=sum(found.get(name.lower(), 0.0) for name in _WRITES),
-        reads=found.get(_READS.lower(), 0.0),
-        running=found.get(_RUNNING.lower(), 0.0),
+        reads=found.get("com_select", 0.0),
+        running=found.get("threads_running", 0.0),
         own=(own_before, OWN_QUERIES.number),
     )
 
@@ -197,10 +195,20 @@ class Measures:
     def __init__(self) -> None:
         self._paces: tuple[Adaptive, ...] = ()
 
-    def join(self, pace: Adaptive) -> OthersMeasure:
-        """Add the pace of a migration; return what holds it back while another one measures."""
+    def join(self, pace: Adaptive) -> Looking:
+        """Add the pace of a migration; return what holds it back while another one measures.
+
+        Its end removes the pace: the other migrations are no longer held back.
+        """
         self._paces = (*self._paces, pace)
-        return OthersMeasure(self, pace)
+        # What the others have begun ends before the commits count.
+        pace.settles = True
+        waits = "the measure of commits for another table of the batch"
+        return Looking(
+            name="other measure",
+            look=lambda: waits if self.measuring(pace) else "",
+            close=lambda: self.leave(pace),
+        )
 
     def leave(self, pace: Adaptive) -> None:
         """Remove the pace of a migration that has ended; safe to call again."""
@@ -209,27 +217,3 @@ class Measures:
     def measuring(self, but: Adaptive) -> bool:
         """Return whether another one than this measures now."""
         return any(one.measuring for one in self._paces if one is not but)
-
-
-class OthersMeasure:
-    """Holds a migration back while another one beside it times commits."""
-
-    name: Final = "other measure"
-    holds: Final = ALL_WORK
-    every: Final = 0
-
-    def __init__(self, measures: Measures, pace: Adaptive) -> None:
-        self._measures = measures
-        self._pace = pace
-        # What the others have begun ends before the commits count.
-        pace.settles = True
-
-    def look(self) -> str:
-        """Return what is waited for."""
-        if self._measures.measuring(self._pace):
-            return "the measure of commits for another table of the batch"
-        return ""
-
-    def close(self) -> None:
-        """End it: the other migrations are no longer held back."""
-        self._measures.leave(self._pace)

@@ -9,7 +9,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.replication import known_replicas
-from spirit_py.throttle.asked import QueryThrottler
+from spirit_py.throttle.asked import require_query
 from spirit_py.throttle.lag import (
     NAME,
     NAME_OR_PROVE,
@@ -42,7 +42,7 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
         Refusal: a throttler that was asked for could not work.
     """
     if config.throttle_query:
-        QueryThrottler(config.connection, config.throttle_query, database=config.database).check()
+        require_query(config.connection, config.throttle_query, database=config.database)
     if config.relies_on("min_free_disk") and not written_folders(session):
         raise Refusal(
             "--min-free-disk: the server's data directory cannot be read from this machine, and no"

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import CriticalLoad, MigrationFailure, ServerFault
@@ -33,11 +33,11 @@ from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import sessions_of_run, token_of
-from spirit_py.throttle.throttler import ALL_WORK, WRITES, own_session
+from spirit_py.throttle.throttler import WRITES, Looking, asking, own_session
 from spirit_py.units import human_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
@@ -45,54 +45,41 @@ if TYPE_CHECKING:
     from spirit_py.stop import StopSwitch
     from spirit_py.throttle.settings import LiveSettings, LoadLimits
 
-_EVERY: Final = 0.5
 #: One look may meet the moment of a peak that is over at once.
 _LOOKS_IN_SUCCESSION: Final = 2
 
 
-class ServerLoad:
-    """Compares counters of the server with their limits.
+def load_throttler(
+    connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
+) -> Looking:
+    """Return what compares counters of the server with their limits.
 
     Args:
         stop: is requested when the load is critical.
     """
+    session = own_session(connection, "load")
+    critical_looks = 0
 
-    name: Final = "load"
-    holds: Final = ALL_WORK
-    every: Final = _EVERY
-
-    def __init__(
-        self, connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
-    ) -> None:
-        self._session = own_session(connection, "load")
-        self._settings = settings
-        self._stop = stop
-        self._critical_looks = 0
-
-    def look(self) -> str:
-        """Return the counters that are above their limits; empty for none."""
-        settings = self._settings.current
-        names = {name for name, _ in (*settings.max_load, *settings.critical_load)}
+    def look() -> str:
+        nonlocal critical_looks
+        current = settings.current
+        names = {name for name, _ in (*current.max_load, *current.critical_load)}
         if not names:
             return ""
-        found = self._session.ask(partial(read_status, names=sorted(names)))
-        self._stop_when_critical(excess(found, settings.critical_load))
-        above = excess(found, settings.max_load)
-        return f"the server's load: {', '.join(above)}" if above else ""
-
-    def _stop_when_critical(self, above: list[str]) -> None:
-        self._critical_looks = self._critical_looks + 1 if above else 0
-        if self._critical_looks >= _LOOKS_IN_SUCCESSION:
-            self._stop.request(
+        found = session.ask(partial(read_status, names=sorted(names)))
+        critical = excess(found, current.critical_load)
+        critical_looks = critical_looks + 1 if critical else 0
+        if critical_looks >= _LOOKS_IN_SUCCESSION:
+            stop.request(
                 CriticalLoad(
-                    f"the load of the server is critical: {', '.join(above)}",
+                    f"the load of the server is critical: {', '.join(critical)}",
                     hint="run the same command again when the load is lower: it carries on",
                 )
             )
+        above = excess(found, current.max_load)
+        return f"the server's load: {', '.join(above)}" if above else ""
 
-    def close(self) -> None:
-        """Close the session."""
-        self._session.close()
+    return Looking(name="load", look=look, every=0.5, close=session.close)
 
 
 def excess(found: Mapping[str, float], limits: LoadLimits) -> list[str]:
@@ -122,75 +109,37 @@ _LSN: Final = re.compile(r"^Log sequence number\s+(\d+)$", re.MULTILINE)
 _CHECKPOINT: Final = re.compile(r"^Last checkpoint at\s+(\d+)$", re.MULTILINE)
 
 
-class HistoryThrottler:
-    """Waits while InnoDB's history is longer than a limit (PROCESS).
+def history_throttler(connection: ConnectionOptions, most: int) -> Looking:
+    """Return what waits while InnoDB's history is longer than a limit (PROCESS).
 
     Args:
         most: undo log records of committed transactions, in the history list.
     """
 
-    name: Final = "history length"
-    holds: Final = WRITES
-    every: Final = 1.0
-
-    def __init__(self, connection: ConnectionOptions, most: int) -> None:
-        self._most = most
-        self._session = own_session(connection, "throttle-history")
-
-    def look(self) -> str:
-        """Return how long the history is, if that is too long.
-
-        Raises:
-            ServerFault: the server did not answer, or the account may not ask.
-            MigrationFailure: the server does not show it.
-        """
-        length = self._session.ask(history_length)
-        if length <= self._most:
+    def why(session: SqlSession) -> str:
+        length = history_length(session)
+        if length <= most:
             return ""
-        return (
-            f"InnoDB's history, which is {human_count(length)} long (--max-history-length"
-            f" {human_count(self._most)})"
-        )
+        limit = f"--max-history-length {human_count(most)}"
+        return f"InnoDB's history, which is {human_count(length)} long ({limit})"
 
-    def close(self) -> None:
-        """Close the session; safe to call again."""
-        self._session.close()
+    return asking(
+        connection, "history length", why, role="throttle-history", every=1.0, holds=WRITES
+    )
 
 
-class CheckpointAgeThrottler:
-    """Waits while a part of the redo log is in use that is above a limit.
+def checkpoint_age_throttler(connection: ConnectionOptions, percent: float) -> Looking:
+    """Return what waits while more than a part of the redo log's capacity is in use."""
 
-    Args:
-        percent: of the redo log's capacity.
-    """
-
-    name: Final = "checkpoint age"
-    holds: Final = WRITES
-    every: Final = 0.5
-
-    def __init__(self, connection: ConnectionOptions, percent: float) -> None:
-        self._percent = percent
-        self._session = own_session(connection, "throttle-redo")
-
-    def look(self) -> str:
-        """Return how full the redo log is, if that is too full.
-
-        Raises:
-            ServerFault: the server did not answer, or the account may not ask.
-            MigrationFailure: the server shows no such figures.
-        """
-        age, capacity = self._session.ask(redo_use)
+    def why(session: SqlSession) -> str:
+        age, capacity = redo_use(session)
         used = 100.0 * age / capacity
-        if used <= self._percent:
+        if used <= percent:
             return ""
-        return (
-            f"the redo log, of which {used:.0f} % are in use (--max-checkpoint-age"
-            f" {self._percent:g})"
-        )
+        limit = f"--max-checkpoint-age {percent:g}"
+        return f"the redo log, of which {used:.0f} % are in use ({limit})"
 
-    def close(self) -> None:
-        """Close the session; safe to call again."""
-        self._session.close()
+    return asking(connection, "checkpoint age", why, role="throttle-redo", every=0.5, holds=WRITES)
 
 
 def history_length(session: SqlSession) -> int:
@@ -202,17 +151,11 @@ def history_length(session: SqlSession) -> int:
     if found := session.query(_HISTORY):
         return int(found[0][0])
     ((_, _, text),) = session.query(_STATUS)
-    return _length_in(str(text))
-
-
-def _length_in(status: str) -> int:
-    found = _LENGTH.search(status)
-    if found is None:
-        raise MigrationFailure(
-            "neither INNODB_METRICS nor SHOW ENGINE INNODB STATUS has the length of the history",
-            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
-        )
-    return int(found[1])
+    return _number(
+        _LENGTH,
+        str(text),
+        "neither INNODB_METRICS nor SHOW ENGINE INNODB STATUS has the length of the history",
+    )
 
 
 def redo_use(session: SqlSession) -> tuple[int, int]:
@@ -235,13 +178,15 @@ def checkpoint_age(status: str) -> int:
     Raises:
         MigrationFailure: the text does not have it.
     """
-    now, then = _LSN.search(status), _CHECKPOINT.search(status)
-    if now is None or then is None:
-        raise MigrationFailure(
-            "SHOW ENGINE INNODB STATUS does not have the checkpoint's age",
-            error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
-        )
-    return int(now[1]) - int(then[1])
+    absent = "SHOW ENGINE INNODB STATUS does not have the checkpoint's age"
+    return _number(_LSN, status, absent) - _number(_CHECKPOINT, status, absent)
+
+
+def _number(pattern: re.Pattern[str], status: str, absent: str) -> int:
+    found = pattern.search(status)
+    if found is None:
+        raise MigrationFailure(absent, error_code=ErrorCode.LIMIT_NOT_WATCHABLE)
+    return int(found[1])
 
 
 #: For which a global lock may wait, and a statement of ours may run meanwhile.
@@ -262,59 +207,47 @@ AND COALESCE(PROCESSLIST_STATE, '') <> 'User lock'
 AND PROCESSLIST_ID <> CONNECTION_ID()"""
 
 
-class GlobalLockThrottler:
-    """Waits while a global lock waits, and ends what this run has in front of it.
+def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
+    """Return what waits while a global lock waits, and ends what this run has in front of it.
 
     Args:
         tell: reports what was ended, and for whom.
     """
+    token = token_of(connection.label)
 
-    name: Final = "global read lock"
-    holds: Final = ALL_WORK
-    every: Final = 1.0
-
-    def __init__(self, connection: ConnectionOptions, tell: Tell) -> None:
-        self._token = token_of(connection.label)
-        self._tell = tell
-        self._session = own_session(connection, "throttle-global")
-
-    def look(self) -> str:
-        """Return who waits for a global lock; nobody where the account may not see that.
-
-        The privilege is not required, so that an account without it does not wait for ever.
-
-        Raises:
-            ServerFault: the server did not answer.
-        """
-        return self._session.ask(self._look)
-
-    def _look(self, session: SqlSession) -> str:
-        try:
-            found = session.query(_WAITING)
-        except ServerFault as fault:
-            if not access_denied(fault):
-                raise
-            return ""
-        if not found:
+    def why(session: SqlSession) -> str:
+        if not (found := _waiting(session)):
             return ""
         number, user, host, seconds, statement = found[0]
         who = f"session {number} of {user}@{host}, which waits for {statement!r}"
         if int(seconds) >= OURS_SECONDS:
-            self._end_ours(session, who)
+            _end_ours(session, token, who, tell)
         return f"the global lock of {who}"
 
-    def _end_ours(self, session: SqlSession, who: str) -> None:
-        running = dict(session.query(_RUNNING, (OURS_SECONDS,)))
-        for number in sorted(sessions_of_run(session, self._token) & set(running)):
-            trouble = kill_session(session, number, statement=True)
-            done = f"could not be ended: {trouble}" if trouble else "is ended, and made again later"
-            self._tell(
-                Warned(
-                    said=f"every write of the server waits behind {who}: the statement of session"
-                    f" {number}, of this run, which runs for {running[number]} s, {done}"
-                )
-            )
+    return asking(connection, "global read lock", why, role="throttle-global", every=1.0)
 
-    def close(self) -> None:
-        """Close the session; safe to call again."""
-        self._session.close()
+
+def _waiting(session: SqlSession) -> Sequence[tuple[Any, ...]]:
+    """Return who waits for a global lock; nobody where the account may not see that.
+
+    The privilege is not required, so that an account without it does not wait for ever.
+    """
+    try:
+        return session.query(_WAITING)
+    except ServerFault as fault:
+        if not access_denied(fault):
+            raise
+        return ()
+
+
+def _end_ours(session: SqlSession, token: str, who: str, tell: Tell) -> None:
+    running = dict(session.query(_RUNNING, (OURS_SECONDS,)))
+    for number in sorted(sessions_of_run(session, token) & set(running)):
+        trouble = kill_session(session, number, statement=True)
+        done = f"could not be ended: {trouble}" if trouble else "is ended, and made again later"
+        tell(
+            Warned(
+                said=f"every write of the server waits behind {who}: the statement of session"
+                f" {number}, of this run, which runs for {running[number]} s, {done}"
+            )
+        )

@@ -6,6 +6,7 @@ comparison, no repair, and no swap. The change feed and the checkpoint go on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,6 +29,7 @@ WRITES: Final = frozenset({Work.COPY, Work.REPAIR, Work.INDEX})
 """Work that writes to the new table, and so to the binlog and the replicas."""
 ALL_WORK: Final = frozenset(Work)
 """Every kind of work."""
+_ANSWER_WITHIN: Final = 3
 
 
 class Throttler(Protocol):
@@ -62,56 +64,62 @@ class Throttler(Protocol):
         """Close its sessions; called once, after the last look, by the thread that looked."""
 
 
-class WindowThrottler:
-    """Waits until one of the windows is open.
+@dataclass(frozen=True, kw_only=True)
+class Looking:
+    """A throttler that is one function."""
+
+    name: str
+    look: Callable[[], str]
+    holds: AbstractSet[Work] = ALL_WORK
+    every: float = 0.0
+    close: Callable[[], None] = lambda: None
+
+
+def asking(
+    connection: ConnectionOptions,
+    name: str,
+    why: Callable[[Session], str],
+    *,
+    role: str,
+    every: float,
+    holds: AbstractSet[Work] = ALL_WORK,
+    **more: Any,
+) -> Looking:
+    """Return a throttler that asks the server in a session of its own; see :func:`own_session`."""
+    session = own_session(connection, role, **more)
+    return Looking(
+        name=name, look=lambda: session.ask(why), holds=holds, every=every, close=session.close
+    )
+
+
+def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) -> Looking:
+    """Return what waits until one of the windows is open.
 
     Args:
         now: returns the time, with a time zone.
     """
 
-    name: Final = "times of the day"
-    holds: Final = ALL_WORK
-    every: Final = 0.0
-
-    def __init__(self, windows: Sequence[Window], *, now: Callable[[], datetime]) -> None:
-        self._windows = windows
-        self._now = now
-
-    def look(self) -> str:
-        """Return which window is waited for; no I/O."""
-        now = self._now()
-        if any(window.is_open(now) for window in self._windows):
+    def look() -> str:
+        moment = now()
+        if any(window.is_open(moment) for window in windows):
             return ""
-        wait = human_seconds(min(window.opens_in(now) for window in self._windows))
-        return f"the time of --allow {','.join(map(str, self._windows))}, in {wait}"
+        wait = human_seconds(min(window.opens_in(moment) for window in windows))
+        return f"the time of --allow {','.join(map(str, windows))}, in {wait}"
 
-    def close(self) -> None:
-        """Do nothing."""
+    return Looking(name="times of the day", look=look)
 
 
-class Backlog:
-    """Holds the copy back while the change feed has no room for what it reads.
+def backlog_throttler(statistics: Callable[[], FeedStatistics]) -> Looking:
+    """Return what holds the copy back while the change feed has no room for what it reads (R19).
 
     The copy adds to the binlog that the feed has to read, and the server keeps the binlog for a
     limited time. So the application's changes go first.
-
-    Args:
-        statistics: returns the feed's figures, without I/O.
     """
-
-    name: Final = "change feed"
-    holds: Final = frozenset({Work.COPY})
-    every: Final = 0.0
-
-    def __init__(self, statistics: Callable[[], FeedStatistics]) -> None:
-        self._statistics = statistics
-
-    def look(self) -> str:
-        """Return how many changes are to be applied first; empty while there is room."""
-        return backlog_reason(self._statistics())
-
-    def close(self) -> None:
-        """Do nothing."""
+    return Looking(
+        name="change feed",
+        look=lambda: backlog_reason(statistics()),
+        holds=frozenset({Work.COPY}),
+    )
 
 
 def backlog_reason(feed: FeedStatistics) -> str:
@@ -122,9 +130,6 @@ def backlog_reason(feed: FeedStatistics) -> str:
         f"the change feed, which has {feed.pending} changes to apply before it reads on: it goes"
         " before the copy"
     )
-
-
-_ANSWER_WITHIN: Final = 3
 
 
 def own_session(
@@ -140,13 +145,9 @@ def own_session(
         prepare: called with every session that is opened.
         more: further arguments of :func:`connect`.
     """
-    opening = partial(
-        connect,
-        connection,
-        role=role,
-        read_timeout=_ANSWER_WITHIN,
-        lock_wait_timeout=_ANSWER_WITHIN,
-        innodb_lock_wait_timeout=_ANSWER_WITHIN,
-        **more,
+    limits: dict[str, Any] = dict.fromkeys(
+        ("read_timeout", "lock_wait_timeout", "innodb_lock_wait_timeout"), _ANSWER_WITHIN
     )
-    return RenewedSession(opening, prepare=prepare)
+    return RenewedSession(
+        partial(connect, connection, role=role, **limits, **more), prepare=prepare
+    )

@@ -12,11 +12,11 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.throttle.asked import BinlogSpaceThrottler, QueryThrottler
+from spirit_py.throttle.asked import binlog_space_throttler, query_throttler, require_query
 from spirit_py.throttle.server import (
-    CheckpointAgeThrottler,
-    GlobalLockThrottler,
-    HistoryThrottler,
+    checkpoint_age_throttler,
+    global_lock_throttler,
+    history_throttler,
     redo_use,
 )
 from tests.kits.background import BackgroundCall
@@ -28,7 +28,7 @@ from tests.kits.waiting import until
 def test_a_query_decides_and_follows_the_data(db):
     """By the table of the operator, in the schema of the migration."""
     db.execute("CREATE TABLE brake (why VARCHAR(50))")
-    throttler = QueryThrottler(
+    throttler = query_throttler(
         connection_options(db), "SELECT MAX(why) FROM brake", database=db.name
     )
     assert throttler.look() == ""
@@ -43,20 +43,19 @@ def test_a_query_decides_and_follows_the_data(db):
 def test_a_query_that_cannot_be_one_is_refused_before_anything_is_done(db, query):
     """A wrong query, and one that writes: the session cannot."""
     db.execute("CREATE TABLE t (id INT)")
-    throttler = QueryThrottler(connection_options(db), query, database=db.name)
     with pytest.raises(Refusal, match="--throttle-query"):
-        throttler.check()
+        require_query(connection_options(db), query, database=db.name)
     assert db.query("SHOW TABLES") == [("t",)]
 
 
 def test_a_query_that_takes_long_is_ended_on_the_server(db):
     """After two seconds, as an error: the operator's query is no load of its own."""
-    throttler = QueryThrottler(connection_options(db), "SELECT COUNT(*), SLEEP(20)")
+    throttler = query_throttler(connection_options(db), "SELECT COUNT(*), SLEEP(20)")
     assert throttler.look() in {"", "the query of --throttle-query"}
     slow = "SELECT COUNT(*) FROM information_schema.COLLATIONS a, information_schema.COLLATIONS b,"
     slow += " information_schema.COLLATIONS c, information_schema.COLLATIONS d"
     throttler.close()
-    throttler = QueryThrottler(connection_options(db), slow)
+    throttler = query_throttler(connection_options(db), slow)
     with pytest.raises(ServerFault) as caught:
         throttler.look()
     assert caught.value.code == 3024
@@ -68,14 +67,14 @@ def test_the_history_and_the_redo_log_have_figures(db):
     with connect(options, role="test") as session:
         age, capacity = redo_use(session)
     assert 0 <= age < capacity
-    for kind, most in ((HistoryThrottler, 10**9), (CheckpointAgeThrottler, 100)):
+    for kind, most in ((history_throttler, 10**9), (checkpoint_age_throttler, 100)):
         throttler = kind(options, most)
         assert throttler.look() == ""
         throttler.close()
-    throttler = HistoryThrottler(options, -1)
+    throttler = history_throttler(options, -1)
     assert "InnoDB's history, which is" in throttler.look()
     throttler.close()
-    throttler = CheckpointAgeThrottler(options, -1)
+    throttler = checkpoint_age_throttler(options, -1)
     assert "the redo log, of which" in throttler.look()
     throttler.close()
 
@@ -91,7 +90,7 @@ def test_a_history_whose_metric_is_switched_off_is_read_from_elsewhere(db):
         reader.execute("SELECT * FROM t")
         for number in range(1, 41):
             db.execute(f"UPDATE t SET v = {number}")
-        throttler = HistoryThrottler(connection_options(db), 30)
+        throttler = history_throttler(connection_options(db), 30)
         assert "InnoDB's history, which is" in throttler.look()
         throttler.close()
     finally:
@@ -102,7 +101,7 @@ def test_a_history_whose_metric_is_switched_off_is_read_from_elsewhere(db):
 def test_an_account_that_may_not_ask_is_an_error(db):
     """Whoever watches the throttler turns that into a reason after a grace."""
     with account(db) as options:
-        for throttler in (HistoryThrottler(options, 1), BinlogSpaceThrottler(options, 1)):
+        for throttler in (history_throttler(options, 1), binlog_space_throttler(options, 1)):
             with pytest.raises(ServerFault, match="denied"):
                 throttler.look()
 
@@ -110,7 +109,7 @@ def test_an_account_that_may_not_ask_is_an_error(db):
 def test_an_account_that_sees_no_global_lock_does_not_wait_for_one(db):
     """SELECT on performance_schema is not required: without it a run would never go on."""
     with account(db) as options:
-        throttler = GlobalLockThrottler(options, lines_to(print))
+        throttler = global_lock_throttler(options, lines_to(print))
         assert throttler.look() == ""
         throttler.close()
 
@@ -121,7 +120,7 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
     db.execute("INSERT INTO t VALUES (1)")
     options = replace(connection_options(db), label=run_label([(db.name, "t")]))
     said: list[str] = []
-    throttler = GlobalLockThrottler(options, lines_to(said.append))
+    throttler = global_lock_throttler(options, lines_to(said.append))
     assert throttler.look() == ""
     slow = f"SELECT SLEEP(600) FROM {db.name}.t"
     ours, other, backup = connect(options, role="test"), db.connect(), db.connect()
@@ -162,7 +161,7 @@ def running(db, session):
 
 def test_the_binary_logs_are_added_up(db):
     """What SHOW BINARY LOGS lists, together."""
-    throttler = BinlogSpaceThrottler(connection_options(db), 10)
+    throttler = binlog_space_throttler(connection_options(db), 10)
     assert "old binary logs to be dropped: they have" in throttler.look()
     throttler.close()
 

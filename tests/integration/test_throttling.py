@@ -16,7 +16,7 @@ from spirit_py import points
 from spirit_py.errors import Aborted, CriticalLoad, Refusal
 from spirit_py.migration.control.command import control
 from spirit_py.plan import make_plan
-from spirit_py.throttle.server import GlobalLockThrottler
+from spirit_py.throttle import server
 from spirit_py.units import Window, parse_windows
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
@@ -329,14 +329,14 @@ def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, engine):
 
 def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""
-    seen, look = threading.Event(), GlobalLockThrottler.look
+    seen, look = threading.Event(), server._waiting
 
-    def noted(throttler):
-        if found := look(throttler):
+    def noted(session):
+        if found := look(session):
             seen.set()
         return found
 
-    monkeypatch.setattr(GlobalLockThrottler, "look", noted)
+    monkeypatch.setattr(server, "_waiting", noted)
     small.execute("CREATE TABLE w (id INT)")
     small.execute("INSERT INTO w VALUES (1)")
     reader, backup = small.connect(), small.connect()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from spirit_py.errors import UsageFault
-from spirit_py.throttle.throttler import WindowThrottler
+from spirit_py.throttle.throttler import window_throttler
 from spirit_py.units import Window, parse_windows
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -109,6 +109,6 @@ def test_a_closed_window_opens_when_it_says():
 def test_outside_of_all_windows_the_work_waits():
     """The reason names the windows and when the next one opens."""
     windows = parse_windows("22:00-06:00Z,12:00-13:00Z")
-    assert WindowThrottler(windows, now=lambda: at(12, 30)).look() == ""
-    closed = WindowThrottler(windows, now=lambda: at(11))
+    assert window_throttler(windows, now=lambda: at(12, 30)).look() == ""
+    closed = window_throttler(windows, now=lambda: at(11))
     assert closed.look() == "the time of --allow 22:00-06:00Z,12:00-13:00Z, in 1h00m"

@@ -8,7 +8,7 @@ import http.server
 import pytest
 
 from spirit_py.threads import Background
-from spirit_py.throttle.asked import HttpThrottler
+from spirit_py.throttle.asked import http_throttler
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
@@ -45,7 +45,7 @@ def endpoint():
 def test_200_lets_the_work_go_on_and_everything_else_holds_it_back():
     """As with gh-ost, by HEAD requests; a redirection is an answer like others."""
     with endpoint() as (handler, port):
-        throttler = HttpThrottler(f"http://127.0.0.1:{port}/check?app=x")
+        throttler = http_throttler(f"http://127.0.0.1:{port}/check?app=x")
         assert throttler.look() == ""
         for code in (429, 204, 302, 404, 417, 500, 503):
             handler.code = code
@@ -60,7 +60,7 @@ def test_a_password_in_the_url_is_sent_and_never_shown():
     """R20: neither it nor the query, which may hold a token, is in the reason."""
     with endpoint() as (handler, port):
         handler.code = 429
-        throttler = HttpThrottler(f"http://joe:p%40ss@127.0.0.1:{port}/?token=abc")
+        throttler = http_throttler(f"http://joe:p%40ss@127.0.0.1:{port}/?token=abc")
         assert throttler.look() == f"http://127.0.0.1:{port}/, which answered 429"
         assert handler.asked == [("HEAD", "/?token=abc", "Basic am9lOnBAc3M=")]
 
@@ -70,4 +70,4 @@ def test_an_endpoint_that_does_not_answer_is_an_error():
     with endpoint() as (_, port):
         pass
     with pytest.raises(OSError, match="refused"):
-        HttpThrottler(f"http://127.0.0.1:{port}/").look()
+        http_throttler(f"http://127.0.0.1:{port}/").look()

@@ -6,8 +6,9 @@ import pytest
 
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import CriticalLoad
+from spirit_py.mysql.retry import RenewedSession
 from spirit_py.stop import StopSwitch
-from spirit_py.throttle.server import ServerLoad, excess
+from spirit_py.throttle.server import excess, load_throttler
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 
 
@@ -19,10 +20,10 @@ def looking(monkeypatch):
     def make(**settings):
         stop = StopSwitch()
         live = LiveSettings(PaceSettings(threads=1, **settings))
-        throttler = ServerLoad(ConnectionOptions(), live, stop)
-        monkeypatch.setattr(throttler._session, "ask", lambda work: work(None))
+        throttler = load_throttler(ConnectionOptions(), live, stop)
         return throttler, live, stop
 
+    monkeypatch.setattr(RenewedSession, "ask", lambda _session, work: work(None))
     monkeypatch.setattr(
         "spirit_py.throttle.server.read_status", lambda _session, names: dict(counters)
     )

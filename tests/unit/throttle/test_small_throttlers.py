@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.throttle.asked import FreeDiskThrottler, why_query
+from spirit_py.throttle.asked import free_disk_throttler, why_query
 from spirit_py.throttle.server import checkpoint_age
 
 GIB = 1 << 30
@@ -44,7 +44,7 @@ def test_each_folder_that_is_too_full_is_named():
         looked.append(folder)
         return free[folder]
 
-    throttler = FreeDiskThrottler([*free, Path("/data")], 2 * GIB, free=look)
+    throttler = free_disk_throttler([*free, Path("/data")], 2 * GIB, free=look)
     assert throttler.look() == "room in /binlog, which has 1.0 GiB free (--min-free-disk 2.0 GiB)"
     assert looked == [*free]
     free[Path("/binlog")] = 2 * GIB
