@@ -197,7 +197,6 @@ class Checker:
         return found
 
     def _patiently(self, work: Callable[[], T]) -> T:
-        """Do work that may be repeated; wait for a server or a feed that is away."""
         return patiently(
             work, self._what.source, self._what.stop, tell=self._wait_for, hiccups=(FeedFailure,)
         )

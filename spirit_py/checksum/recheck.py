@@ -143,7 +143,6 @@ class Recheck:
         return still
 
     def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
-        """Return whether the target's row has become what the source's was before."""
         earlier = self._seen.setdefault(same, [])
         follows = target in earlier
         earlier.append(source)
@@ -155,7 +154,6 @@ _Held = tuple[str, ...]
 
 
 def _held(rows: Rows) -> _Held:
-    """Return the hashes of the rows of the one key in ``rows``, none when there is no row."""
     return tuple(digest for _, hashes in rows.values() for digest in hashes)
 
 
@@ -179,9 +177,6 @@ def repair(
 
     Applying is paused meanwhile: an older row image applied between reading and writing a row would
     be lost. Images applied later bring the row to its latest state again.
-
-    Raises:
-        ChecksumFailure: a missing row had values that only the new table held; nothing was done.
     """
     _refuse_unknown_values(mapping, differences)
     keys = list(dict.fromkeys(difference.key for difference in differences))

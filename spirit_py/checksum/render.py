@@ -158,7 +158,6 @@ def is_short(column: Column) -> bool:
 
 
 def _short(column: Column, name: str, stored_as: Column, *, end: bool) -> str:
-    """Render text or binary that is not NULL as arguments of a CONCAT."""
     converted = _converted(column, name, stored_as)
     length = "" if end else f"OCTET_LENGTH({converted}), "
     return f"{length}{_COLON}, {converted}"
@@ -201,7 +200,6 @@ def _decimal(column: Column, name: str, stored_as: Column) -> str:
 
 
 def _fractional(column: Column, name: str, stored_as: Column) -> str:
-    """Render a temporal value with the new column's number of fractional digits."""
     own, other = column.precision or 0, stored_as.precision or 0
     if own >= other:
         return name

@@ -324,11 +324,7 @@ class Segment:
         ]
 
     def dispatch(self, chunk: Chunk) -> None:
-        """Note that a chunk was handed out.
-
-        Raises:
-            ChecksumFailure: when it does not follow the last one.
-        """
+        """Record that a chunk was handed out; refuse one that does not follow the last."""
         before = self.upper if self.dispatched else self.lower
         if self.at_end or _literals(chunk.lower) != _literals(before):
             raise ChecksumFailure(f"chunk {chunk} does not follow the one before it")
@@ -349,11 +345,7 @@ class Segment:
             self._every *= 2
 
     def answer(self, number: int, source_rows: int, target_rows: int, counts: Counts) -> None:
-        """Note what was found in a chunk.
-
-        Raises:
-            ChecksumFailure: when the chunk was not handed out, or is answered a second time.
-        """
+        """Record what was found in a chunk; refuse one not handed out, or a second answer."""
         if number not in self._open:
             raise ChecksumFailure(f"chunk {number} was compared without having been asked for")
         self._open.remove(number)
@@ -384,5 +376,4 @@ class Segment:
 
 
 def _literals(bound: KeyBound | None) -> tuple[str, ...] | None:
-    """Return a bound's literals, by which bounds are compared."""
     return None if bound is None else bound.literals

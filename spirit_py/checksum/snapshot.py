@@ -134,12 +134,7 @@ class SnapshotLock:
                 return replace(figures, waited_ms=max(longest * 1000, figures.waited_ms))
 
     def await_free(self) -> None:
-        """Wait until the lock may be requested.
-
-        Raises:
-            ChecksumFailure: the time is over.
-            ServerFault: a session for the looks was lost.
-        """
+        """Wait until the lock may be requested."""
         if self._what.options.lock and not self._turns.await_free():
             raise self._failure(None)
 
@@ -209,7 +204,6 @@ class SnapshotLock:
         *,
         following: bool,
     ) -> float:
-        """Take the locks one after the other; return when the first was held."""
         what = f"{_WHAT} (request {attempt})"
         began: float | None = None
 
@@ -330,7 +324,6 @@ def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
 
 
 def _reason(error: MigrationFailure, found: list[Blocker]) -> str:
-    """Return why a request failed, for the display."""
     if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
         # Nobody blocks it: a server that takes no more connections, for instance.
         return error.text
@@ -345,8 +338,6 @@ def _passing(error: MigrationFailure) -> bool:
 
 
 class _Side(NamedTuple):
-    """One server's lock and the session that takes it."""
-
     options: ConnectionOptions
     session: Session
     lock: TableLock

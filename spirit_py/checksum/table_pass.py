@@ -145,7 +145,6 @@ class TablePass:
                 yield found
 
     def _await_turn(self) -> None:
-        """Take no snapshot while there is a reason to wait."""
         self._given_back, self._held_by = False, ""
         what = self._what
         await_turn(
@@ -296,7 +295,7 @@ class TablePass:
         return max(_LEAST_PIECE, self._what.pace.part_bytes() / PART_BYTES)
 
     def _idlest(self, gang: Gang[list[RowDifference]]) -> int | None:
-        """Return the task with the fewest outstanding chunks; None when all have enough."""
+        """Return the task with the fewest orders outstanding; None when all have enough."""
         rank = min(range(self._what.pace.tasks(gang.size)), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
@@ -339,7 +338,6 @@ class TablePass:
             coverage.differing_chunks += 1
 
     def _kill(self, server: str, session: int) -> None:
-        """End a task's session that does not end by itself."""
         what = self._what
         options = what.target if server == TARGET and what.target is not None else what.source
         with (

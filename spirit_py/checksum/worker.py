@@ -116,7 +116,6 @@ class SnapshotReader:
         return answer
 
     def _answer(self, said: dict[str, Any]) -> str:
-        """Carry out an order that reads rows."""
         if said["do"] == "extra":
             return json.dumps({"counts": asdict(self._keep(self.unmatched(None)))})
         chunk = decode_chunk(said["chunk"])
@@ -248,7 +247,6 @@ Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
 
 
 def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
-    """Sort rows of :func:`spirit_py.checksum.query.rows` by key."""
     found: Rows = {}
     width = len(columns)
     for row in rows:

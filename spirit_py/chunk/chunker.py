@@ -303,7 +303,6 @@ class OptimisticChunker(CompositeChunker):
         return inner, _bound(upper) if upper < last else None
 
     def _ends(self) -> tuple[int, int] | None:
-        """Return the first and the last key that are not cut; None when there is none."""
         ends = self._query(ends_sql(self._mapping, self._rest))[0]
         if ends[0] is None:
             return None

@@ -182,7 +182,6 @@ class LaneChunker:
         return lane
 
     def _is_free(self, lane: _Lane) -> bool:
-        """Return whether a lane has no worker, or one that no longer asks."""
         return lane.worker is None or self._cut - lane.asked > _MISSED_CHUNKS * len(self._lanes)
 
     def _part_of_another(self, worker: int, rows: int) -> _Lane | None:
@@ -204,7 +203,6 @@ class LaneChunker:
         return None
 
     def _stays(self, lane: _Lane) -> int:
-        """Return how many of the rows left in a lane stay in it when it is parted."""
         size = min(self._most_rows, max(self._estimated_rows, self._cut_rows) / self._workers)
         stays = max(size - lane.cut, size / 2)
         left = _left(lane)
@@ -216,7 +214,6 @@ class LaneChunker:
 
 
 def _left(lane: _Lane) -> float:
-    """Return how many rows are left in a lane, as far as that is known."""
     probable = None if lane.short else lane.chunks.rows_left()
     if probable is not None:
         return probable

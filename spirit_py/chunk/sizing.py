@@ -86,7 +86,6 @@ class ChunkSizer:
         self._target = seconds
 
     def _slow_row_seconds(self) -> float:
-        """Return the p90 of the last chunks' seconds a row."""
         return max(_p90([each for each, _ in self._recent]), 1e-9)
 
     @property
@@ -125,5 +124,4 @@ def _clamp(rows: int) -> int:
 
 
 def _p90(values: list[float]) -> float:
-    """Return the smallest value that at least nine tenths of the values do not exceed."""
     return sorted(values)[math.ceil(len(values) * 0.9) - 1]

@@ -182,7 +182,6 @@ class WatermarkTracker:
         self._chunks = _Ranges([one for one in ranges if isinstance(one, Chunk)], self._before)
 
     def _rest_of(self, chunk: Chunk) -> int:
-        """Return the place of the rest that a chunk is cut from."""
         rests = [(i, one) for i, one in enumerate(self._uncommitted) if isinstance(one, Rest)]
         goes_on = (i for i, one in rests if _same(one.lower, chunk.lower) and self._in(one, chunk))
         parts = (i for i, one in rests if _same(one.upper, chunk.lane_end) and self._in(one, chunk))
@@ -210,8 +209,6 @@ class WatermarkTracker:
 
 
 class _Ranges(Generic[RangeT]):
-    """Ranges in the order of the walk that do not overlap, to find the one around a key."""
-
     def __init__(
         self, ranges: Sequence[RangeT], before: Callable[[ComparableKey, ComparableKey], bool]
     ) -> None:
@@ -233,7 +230,6 @@ class _Ranges(Generic[RangeT]):
 
 
 def _same(one: KeyBound | None, other: KeyBound | None) -> bool:
-    """Return whether two bounds are the same; None is an open end, the same on both sides."""
     return _literals(one) == _literals(other)
 
 

@@ -52,11 +52,7 @@ class BoundaryReader:
         self._session = RenewedSession(partial(connect, connection, role="boundary"))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a SELECT and return its rows; a transient fault is tried again.
-
-        Raises:
-            ServerFault: when it stays.
-        """
+        """Run a SELECT; a transient fault is tried again."""
 
         def rows() -> list[tuple[Any, ...]]:
             return self._session.ask(lambda session: session.query(sql))
@@ -109,7 +105,6 @@ def last_key_sql(mapping: TableMapping, within: KeyRange) -> str:
 
 
 def _index_in_order(mapping: TableMapping) -> str:
-    """Return the name of a visible index that begins with the key in its order, or its reverse."""
     names = tuple(name.lower() for name in mapping.new_key_columns)
     directions = walk_directions(mapping.key)
     for index in mapping.target.indexes:

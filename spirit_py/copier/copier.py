@@ -147,7 +147,6 @@ class Copier:
         self._what.subscription.copy_finished()
 
     def _copy(self) -> None:
-        """Keep the tasks supplied until all chunks are copied, or a stop is asked for."""
         join = JoinCopy(
             connection=self._what.connection,
             mapping=self._mapping,
@@ -249,7 +248,6 @@ class Copier:
         )
 
     def _named(self, error: LostValue) -> ValueLost:
-        """Name the row of a lost value by its key, where it can still be found."""
         whole = self._chunks.get(error.chunk)
         part = None if whole is None else whole.parts[error.part]
         return error.named(self._mapping, part, self._what.query)

@@ -164,7 +164,6 @@ class Crew:
         self._pause = threading.Event()
 
     def __enter__(self) -> Self:
-        """Return itself; the first gang is opened for the first order."""
         return self
 
     def __exit__(
@@ -245,7 +244,6 @@ class Crew:
             return False
 
     def _wants(self, team: _Team, rank: int) -> bool:
-        """Whether a task should get another order now."""
         former = self._retiring
         if former is not None and rank < former.gang.size and former.gang.outstanding(rank):
             return False
@@ -304,7 +302,6 @@ class Crew:
 
     @property
     def _sparks(self) -> bool:
-        """Whether Spark has a gang."""
         return any(team.engine is self._spark for team in self._teams())
 
     def _without_spark(self, why: str) -> None:
@@ -329,7 +326,6 @@ class Crew:
 
     @staticmethod
     def _finish(team: _Team) -> None:
-        """End a gang that has no more orders."""
         with contextlib.suppress(WorkersLost):
             team.gang.finish(_FINISH_SECONDS)
         team.close()
@@ -385,7 +381,7 @@ class Crew:
             self._stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))
 
     def _fence(self, teams: list[_Team]) -> None:
-        """Wait until nothing of these gangs can write, as the module says."""
+        """Wait until nothing of these gangs can write (R18)."""
         orders = [order for team in teams for _, order in team.asked.values()]
         end_sessions(
             self._join.connection, [number for team in teams for _, number in team.gang.sessions]

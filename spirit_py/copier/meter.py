@@ -162,7 +162,6 @@ class CopyMeter:
             self._seen = replace(self._seen, throttled=reason, throttled_seconds=waited)
 
     def _waited(self, now: float) -> float:
-        """Return the seconds for which the copy has waited by now."""
         waiting = now - self._throttled_since if self._seen.throttled else 0.0
         return self._seen.throttled_seconds + waiting
 
@@ -182,7 +181,6 @@ class CopyMeter:
             )
 
     def _total(self) -> int | None:
-        """Return how many rows there probably are."""
         seen = self._seen
         if seen.ended:
             return seen.rows
@@ -261,7 +259,6 @@ class LostValue(ValueLost):
         return ValueLost(self.message.replace(made, final), hint=self.hint, details=details)
 
     def _lookup_sql(self, mapping: TableMapping, part: Chunk) -> str:
-        """Render the query for the row; empty when there is no clue."""
         pair = next((p for p in mapping.pairs if p.new.name == self.column), None)
         expressions = key_select_expressions(mapping.key_columns)
         if self.row:

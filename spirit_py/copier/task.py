@@ -186,13 +186,7 @@ class ChunkWriter:
         self._settings.enter_context(evaluating(session, spec.mapping))
 
     def handle(self, order: str) -> str:
-        """Copy one chunk, commit its parts, and report it. Doing it twice is harmless.
-
-        Raises:
-            ValueLost: when a value cannot be stored as it is (R10).
-            CopyFailure: when the chunk cannot be copied.
-            WorkersLost: when the session is lost, or the gang was given up.
-        """
+        """Copy one chunk, commit its parts, and report it. Doing it twice is harmless."""
         return self._copy(ChunkOrder.decode(order)).encode()
 
     def result(self) -> None:
@@ -290,7 +284,6 @@ class ChunkWriter:
             )
 
     def _write(self, order: ChunkOrder, part: int, piece: Chunk) -> int:
-        """Copy and commit one part; return its rows."""
         sql = copy_sql(self._spec.mapping, piece)
         with committing_as(self._own, order.gtid_of(part)):
             affected = self._own.execute(sql)

@@ -15,7 +15,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.mysql.retry import RenewedSession
 from spirit_py.threads import Background
-from spirit_py.throttle.lag import NAME, NAME_OR_PROVE, NO_ADDRESS, Replicas
+from spirit_py.throttle.lag import NAME, NAME_OR_PROVE, NO_ADDRESS, Replicas, address_of
 from spirit_py.throttle.replica import LOOK_SECONDS
 from spirit_py.units import human_bytes, human_seconds
 
@@ -333,7 +333,10 @@ class Rehearsal:
             if one.uuid not in known
         )
         unproved = (
-            ReplicaFigures(address=one.address, trouble=f"it gets no password: {NAME_OR_PROVE}")
+            ReplicaFigures(
+                address=address_of(one.host, one.port),
+                trouble=f"it gets no password: {NAME_OR_PROVE}",
+            )
             for one in self._watched.unproved
             if one.uuid not in known
         )

@@ -63,14 +63,7 @@ _STOP_SECONDS: Final = 20.0
 
 
 def engine_of(config: SparkConfig, factory: Callable[[Any], GangEngine]) -> GangEngine | str:
-    """Return Spark, which is not started; or why the work is done without it.
-
-    Args:
-        factory: as of :class:`Engines`.
-
-    Raises:
-        Refusal: for settings that cannot be, and for a master without a usable Java.
-    """
+    """Return Spark, not started; or why the work is done without it."""
     try:
         return factory(config)
     except Refusal as refusal:
@@ -300,5 +293,4 @@ class SparkOrDriver:
 
 
 def _settled(spark: GangEngine) -> bool:
-    """Return whether a start has ended, in whatever way."""
     return spark.ready or spark.failure is not None

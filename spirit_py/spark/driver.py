@@ -88,8 +88,6 @@ class DriverEngine:
 
 
 class _Job(Generic[_R]):
-    """The tasks of one gang."""
-
     def __init__(self, function: Callable[[int], _R], size: int, description: str) -> None:
         self._function = function
         self._description = description

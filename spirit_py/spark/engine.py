@@ -66,11 +66,7 @@ class SparkEngine:
                 self._starter.start()
 
     def context(self) -> Any:
-        """Return the SparkContext, once it has started.
-
-        Raises:
-            SpiritError: when Spark did not start.
-        """
+        """Return the SparkContext, once it has started; raise why it did not."""
         self.start()
         self._started.wait()
         if self.failure is not None:
@@ -81,20 +77,14 @@ class SparkEngine:
 
     @property
     def failure(self) -> SpiritError | None:
-        """Why it will never be ready: its start failed, or its JVM has ended since.
-
-        Never waits and never raises.
-        """
+        """Why it will never be ready: its start failed, or its JVM has ended since."""
         if self._failure is None and self._started.is_set() and not self._stopped:
             self._failure = self._spark.lost()
         return self._failure
 
     @property
     def ready(self) -> bool:
-        """Whether a job would begin at once: the context runs, with its executors.
-
-        Never waits and never raises.
-        """
+        """Whether a job would begin at once: the context runs, with its executors."""
         return self._started.is_set() and self.failure is None and not self._stopped
 
     @property

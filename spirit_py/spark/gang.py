@@ -108,8 +108,6 @@ class OrderAnswer:
 
 @dataclass
 class _Seat:
-    """The driver's view of one member."""
-
     sender: int = 0
     sessions: list[tuple[str, int]] = field(default_factory=list)
     posted: int = 0
@@ -173,11 +171,7 @@ class Gang(Generic[_R]):
             self._disband()
 
     def assemble(self, timeout: float) -> None:
-        """Wait until every member has reported.
-
-        Raises:
-            WorkersLost: when the job ended instead, or time is up.
-        """
+        """Wait until every member has reported; raise `WorkersLost` when time is up."""
         deadline = time.monotonic() + timeout
         while not self.gathered():
             if time.monotonic() > deadline:
@@ -188,11 +182,7 @@ class Gang(Generic[_R]):
             self._pause(LOOK_SECONDS)
 
     def gathered(self) -> bool:
-        """Return whether every member has reported; asks the server once, and does not wait.
-
-        Raises:
-            WorkersLost: when the job ended instead.
-        """
+        """Return whether every member has reported; asks the server once, and does not wait."""
         if not self._assembled:
             self.received()
             self._assembled = all(seat.sender for seat in self._seats)
@@ -211,12 +201,7 @@ class Gang(Generic[_R]):
         return len(self._seats[rank].outstanding)
 
     def collect(self) -> list[OrderAnswer]:
-        """Return the answers received; empty after waiting some milliseconds.
-
-        Raises:
-            WorkersLost: when a member is gone.
-            SpiritError: what a member failed with.
-        """
+        """Return the answers received; empty after waiting some milliseconds."""
         answers = self.received()
         if answers:
             self._look = LOOK_SECONDS

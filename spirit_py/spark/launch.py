@@ -153,7 +153,6 @@ def _log4j(scratch: Path) -> Path:
 def _java(
     java: Java, conf: Mapping[str, str], bundled: Path, options: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the command that ``spark-submit`` would end in."""
     heap = f"-Xmx{conf['spark.driver.memory']}"
     properties = (f"-D{name}={value}" for name, value in conf.items())
     return (java.program, "-cp", f"{bundled}/jars/*", heap, *options, *properties, _GATEWAY)
@@ -276,7 +275,6 @@ class JavaProcess:
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:
-    """Poll until the condition holds; False when it did not within ``seconds``."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not condition():

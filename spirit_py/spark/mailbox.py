@@ -56,39 +56,36 @@ class MemberBox(Protocol):
     """What a task needs to open its end. Picklable if tasks run in other processes."""
 
     def join(self, rank: int, session: SqlSession) -> MemberEnd:
-        """Open the end of a member.
-
-        Args:
-            session: the member's, on the driver's server.
-        """
+        """Open the end of a member, whose session is on the driver's server."""
 
 
-class DriverEnd(Protocol):
+class DriverEnd:
     """The driver's end; used by one thread.
 
-    A *sender* is a number that identifies one attempt of a member, for as long as it lives.
+    A *sender* is a number that identifies one attempt of a member, for as long as it lives: that of
+    the session in which the member works, if nothing else is said.
 
     Attributes:
         name: distinguishes the gang from all others.
         box: for the tasks.
     """
 
-    @property
-    def name(self) -> str:
-        """A name for the gang."""
+    box: MemberBox
 
-    @property
-    def box(self) -> MemberBox:
-        """What the tasks are given."""
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+        self.name = f"spirit_py_gang_{secrets.token_hex(6)}"
 
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
+        raise NotImplementedError
 
     def letters(self) -> list[tuple[int, Any]]:
         """Return the sender and the message of each member that lives.
 
         The message may be None while a member comes or ends.
         """
+        raise NotImplementedError
 
     def silent(self, senders: Collection[int], seconds: int) -> bool:
         """Return whether the session of one of these members has idled for so long.
@@ -98,6 +95,7 @@ class DriverEnd(Protocol):
         packets is reported to neither side, and no read timeout is possible, because a statement
         that counts a segment may take hours.
         """
+        return any_idle(self._session, senders, seconds)
 
     def close(self) -> None:
         """Remove what the mailbox leaves on the server, as far as it can be reached."""
@@ -141,26 +139,15 @@ class Seal:
 _PING_SECONDS: Final = 0.25
 
 
-@dataclass
-class MemoryMailbox:
-    """Both the driver's end and what the tasks are given; thread-safe.
+class MemoryMailbox(DriverEnd):
+    """Both the driver's end and what the tasks are given; thread-safe."""
 
-    A sender is the server's number of the member's session.
-
-    Args:
-        control: a session of the driver, to look for sessions that idle.
-    """
-
-    control: SqlSession
-    name: str = field(default_factory=lambda: f"spirit_py_gang_{secrets.token_hex(6)}")
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _orders: dict[int, Orders] = field(default_factory=dict)
-    _letters: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    @property
-    def box(self) -> MemoryMailbox:
-        """What the tasks are given."""
-        return self
+    def __init__(self, session: SqlSession) -> None:
+        super().__init__(session)
+        self.box = self
+        self._lock = threading.Lock()
+        self._orders: dict[int, Orders] = {}
+        self._letters: dict[int, dict[str, Any]] = {}
 
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
@@ -172,31 +159,24 @@ class MemoryMailbox:
         with self._lock:
             return list(self._letters.items())
 
-    def silent(self, senders: Collection[int], seconds: int) -> bool:
-        """Return whether the session of one of these members has idled for so long."""
-        return any_idle(self.control, senders, seconds)
-
-    def close(self) -> None:
-        """Do nothing: nothing is left."""
-
     def join(self, rank: int, session: SqlSession) -> _Member:
         """Open the end of a member."""
         return _Member(self, rank, session)
 
-    def _write(self, sender: int, letter: dict[str, Any] | None) -> None:
+    def write(self, sender: int, letter: dict[str, Any] | None) -> None:
+        """Replace a member's message; None withdraws it."""
         with self._lock:
             self._letters.pop(sender, None)
             if letter is not None:
                 self._letters[sender] = letter
 
-    def _orders_of(self, rank: int) -> Orders:
+    def orders(self, rank: int) -> Orders:
+        """Return a member's orders."""
         with self._lock:
             return self._orders.get(rank, [])
 
 
 class _Member:
-    """A member's end."""
-
     def __init__(self, mailbox: MemoryMailbox, rank: int, session: SqlSession) -> None:
         self._mailbox = mailbox
         self._rank = rank
@@ -204,15 +184,14 @@ class _Member:
         self._asked = 0.0
 
     def write(self, letter: dict[str, Any]) -> None:
-        """Replace the member's message."""
-        self._mailbox._write(self._session.id, letter)  # noqa: SLF001
+        self._mailbox.write(self._session.id, letter)
         self._ping()
 
     def orders(self) -> Orders:
         """Return the member's orders; notice a session that is lost while there are none."""
         if time.monotonic() - self._asked >= _PING_SECONDS:
             self._ping()
-        return self._mailbox._orders_of(self._rank)  # noqa: SLF001
+        return self._mailbox.orders(self._rank)
 
     def _ping(self) -> None:
         """Use the session: until then the server counts a statement that has ended as idle time."""
@@ -220,5 +199,4 @@ class _Member:
         self._asked = time.monotonic()
 
     def close(self) -> None:
-        """Withdraw the message."""
-        self._mailbox._write(self._session.id, None)  # noqa: SLF001
+        self._mailbox.write(self._session.id, None)

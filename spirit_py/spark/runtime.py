@@ -116,7 +116,6 @@ class SparkRuntime:
         return True
 
     def _require_no_other(self) -> None:
-        """Take PySpark for this runtime: it holds its gateway in class attributes."""
         self._alone = _IN_USE.acquire(blocking=False)
         if not self._alone:
             raise MigrationFailure("another migration of this process uses Spark")
@@ -233,11 +232,7 @@ class SparkRuntime:
             leave_making(self._archive)
 
     def stop_and_dump(self) -> None:
-        """Stop in order, so that the JVM dumps its classes.
-
-        Raises:
-            MigrationFailure: when it has not.
-        """
+        """Stop in order, so that the JVM dumps its classes; raise when it has not."""
         code = self._stop_in_order(_DUMP_SECONDS)
         self._clean_up()
         if code != 0:
@@ -283,7 +278,6 @@ class SparkRuntime:
         _within(0, context._accumulatorServer.shutdown)  # noqa: SLF001 - as SparkContext.stop does
 
     def _forget_gateway(self) -> None:
-        """Reset PySpark's global state in this process, so that another engine can start."""
         if self._gateway is None:
             return
         from pyspark import SparkContext
@@ -322,7 +316,6 @@ def _within(seconds: float, action: Callable[[], object]) -> bool:
 
 
 def _note_lost_feedback(_request: object, address: object) -> None:
-    """Log that the JVM cut off its report of a job; call it in the exception's handler."""
     _log.debug("Spark's report of a job from %s was cut off", address, exc_info=True)
 
 
@@ -341,8 +334,7 @@ def _bundled_spark() -> Path:
 def keep_own_logger() -> None:
     """Have Py4J log a lost connection to its own logger.
 
-    It logs that by the functions of :mod:`logging`, which give an application's root logger a
-    handler where it has none.
+    The functions of :mod:`logging`, which it uses, would give the root logger a handler.
     """
     from py4j import java_gateway
 

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours
-from spirit_py.mysql.processlist import any_idle, performance_schema_shows_sessions
-from spirit_py.spark.mailbox import MemoryMailbox, Seal
+from spirit_py.mysql.processlist import performance_schema_shows_sessions
+from spirit_py.spark.mailbox import DriverEnd, MemoryMailbox, Seal
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.spark.mailbox import DriverEnd, Orders
+    from spirit_py.spark.mailbox import Orders
     from spirit_py.table.schema import TableSchema
 
 #: Numbers of a gang's rows: one for each rank's message, as many again for its orders.
@@ -49,21 +49,22 @@ _NUMBERS: Final = 2 * _RANKS
 _GANGS: Final = 2**31 // _NUMBERS
 _ALIVE_SECONDS: Final = 0.25
 _ANSWER_SECONDS: Final = 20
+_DRIVER_GONE: Final = "the driver's session is gone, so this task ends"
 
 
-class TableMailbox:
-    """The driver's end. A sender is the server's number of the session in which the member works.
+class TableMailbox(DriverEnd):
+    """Rows of the checkpoint table.
 
     Args:
-        options: how to reach the server.
         table: the checkpoint table, quoted.
     """
 
+    box: TableBox
+
     def __init__(self, options: ConnectionOptions, table: str) -> None:
-        self._session = connect(options, role="mailbox", read_timeout=_ANSWER_SECONDS)
+        super().__init__(connect(options, role="mailbox", read_timeout=_ANSWER_SECONDS))
         first = -(1 + secrets.randbelow(_GANGS)) * _NUMBERS
         self.box = TableBox(options, table, first, self._session.id)
-        self.name = f"spirit_py_gang_{secrets.token_hex(6)}"
         self._living: set[int] = set()
         self._looked_at = -_ALIVE_SECONDS
 
@@ -75,16 +76,12 @@ class TableMailbox:
         """Return the sender and the message of each member that lives, as of a moment ago."""
         rows = self._session.query(self.box.select(0, _RANKS))
         opened = (self.box.open(int(number), str(text)) for number, text in rows)
-        found = [tuple(letter) for letter in opened if letter is not None]
-        senders = {int(sender) for sender, _ in found}
+        found = [(int(letter[0]), letter[1]) for letter in opened if letter is not None]
+        senders = {sender for sender, _ in found}
         if senders - self._living or time.monotonic() - self._looked_at > _ALIVE_SECONDS:
             self._living = ours(self._session, senders)
             self._looked_at = time.monotonic()
-        return [(int(sender), letter) for sender, letter in found if sender in self._living]
-
-    def silent(self, senders: Collection[int], seconds: int) -> bool:
-        """Return whether the session of one of these members has idled for so long."""
-        return any_idle(self._session, senders, seconds)
+        return [(sender, letter) for sender, letter in found if sender in self._living]
 
     def close(self) -> None:
         """Delete the rows, as far as that is possible."""
@@ -137,8 +134,6 @@ class TableBox:
 
 
 class _RowMember:
-    """A member's end."""
-
     def __init__(self, box: TableBox, rank: int, session: SqlSession) -> None:
         self._box = box
         self._rank = rank
@@ -147,35 +142,30 @@ class _RowMember:
         self._looked_at = time.monotonic()
 
     def write(self, letter: dict[str, Any]) -> None:
-        """Replace the member's message."""
         self._box.replace(self._session, self._rank, (self._works_in.id, letter))
         # Until then the server counts a statement that has ended as idle time.
         self._works_in.execute("DO 0")
 
     def orders(self) -> Orders:
-        """Return the member's orders.
-
-        Raises:
-            MigrationFailure: when the driver's session is gone.
-            ServerFault: when the member's is.
-        """
         self._require_living()
         rows = self._session.query(self._box.select(_RANKS + self._rank, 1))
-        found = self._box.open(int(rows[0][0]), str(rows[0][1])) if rows else None
-        return [(int(number), str(text)) for number, text in found or ()]
+        return _orders(self._box.open(int(rows[0][0]), str(rows[0][1])) if rows else None)
 
     def _require_living(self) -> None:
         if time.monotonic() - self._looked_at < _ALIVE_SECONDS:
             return
         if not ours(self._session, [self._box.driver]):
-            raise MigrationFailure("the driver's session is gone, so this task ends")
+            raise MigrationFailure(_DRIVER_GONE)
         # Nothing else uses it while there are no orders.
         self._works_in.execute("DO 0")
         self._looked_at = time.monotonic()
 
     def close(self) -> None:
-        """Close the mailbox's own session."""
         self._session.close()
+
+
+def _orders(found: Any) -> Orders:
+    return [(int(number), str(text)) for number, text in found or ()]
 
 
 _LETTERS: Final = """SELECT THREAD_ID, VARIABLE_VALUE
@@ -189,19 +179,19 @@ _THREAD: Final = """SELECT THREAD_ID FROM performance_schema.threads
 WHERE PROCESSLIST_ID = CONNECTION_ID()"""
 
 
-class VariablesMailbox:
-    """The driver's end. A sender is the server's thread of the member's session."""
+class VariablesMailbox(DriverEnd):
+    """User variables. A sender is the server's thread of the member's session."""
 
-    def __init__(self, control: SqlSession) -> None:
-        self._control = control
-        name = f"spirit_py_gang_{secrets.token_hex(6)}"
-        self.box = VariablesBox(name, int(control.query(_THREAD)[0][0]))
-        self.name = name
+    box: VariablesBox
+
+    def __init__(self, session: SqlSession) -> None:
+        super().__init__(session)
+        self.box = VariablesBox(self.name, int(session.query(_THREAD)[0][0]))
 
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
         sealed = self.box.seal.close(list(orders), "orders", rank)
-        self._control.execute(f"SET @{self.name}_{rank} = %s", (sealed,))
+        self._session.execute(f"SET @{self.name}_{rank} = %s", (sealed,))
 
     def letters(self) -> list[tuple[int, Any]]:
         """Return the sender and the message of each member that lives.
@@ -209,7 +199,7 @@ class VariablesMailbox:
         The message is None before a new variable has its first value, and while a session ends. It
         is None as well where another account has given a variable of its own the same name.
         """
-        rows = self._control.query(_LETTERS, (self.name,))
+        rows = self._session.query(_LETTERS, (self.name,))
         return [(int(thread), self._opened(int(thread), text)) for thread, text in rows]
 
     def _opened(self, thread: int, text: bytes | None) -> Any:
@@ -218,10 +208,7 @@ class VariablesMailbox:
     def silent(self, senders: Collection[int], seconds: int) -> bool:
         """Return whether the session of one of these members has idled for so long."""
         found = _SILENT.format(", ".join(str(int(thread)) for thread in senders))
-        return bool(senders) and bool(self._control.query(found, (seconds,))[0][0])
-
-    def close(self) -> None:
-        """Do nothing: the variables go with their sessions."""
+        return bool(senders) and bool(self._session.query(found, (seconds,))[0][0])
 
 
 @dataclass(frozen=True)
@@ -243,8 +230,6 @@ class VariablesBox:
 
 
 class _VariableMember:
-    """A member's end."""
-
     def __init__(self, box: VariablesBox, rank: int, session: SqlSession) -> None:
         self._box = box
         self._rank = rank
@@ -252,25 +237,18 @@ class _VariableMember:
         self._thread = int(session.query(_THREAD)[0][0])
 
     def write(self, letter: dict[str, Any]) -> None:
-        """Replace the member's message."""
         sealed = self._box.seal.close(letter, "letter", self._thread)
         self._session.execute(f"SET @{self._box.name} = %s", (sealed,))
 
     def orders(self) -> Orders:
-        """Return the member's orders.
-
-        Raises:
-            MigrationFailure: when the driver's session is gone.
-        """
         box = self._box
         rows = self._session.query(
             f"{_LETTERS} AND THREAD_ID = %s", (f"{box.name}_{self._rank}", box.driver_thread)
         )
         if not rows:
-            raise MigrationFailure("the driver's session is gone, so this task ends")
+            raise MigrationFailure(_DRIVER_GONE)
         sealed = rows[0][1]
-        found = None if sealed is None else box.seal.open(sealed, "orders", self._rank)
-        return [(int(number), str(text)) for number, text in found or ()]
+        return _orders(None if sealed is None else box.seal.open(sealed, "orders", self._rank))
 
     def close(self) -> None:
         """Do nothing: the message goes with the session."""

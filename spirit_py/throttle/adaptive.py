@@ -137,7 +137,6 @@ class Adaptive:
 
     @property
     def _limited(self) -> float:
-        """The share, as long as there are so many tasks."""
         return min(self.share, float(self.most))
 
     @property
@@ -225,7 +224,7 @@ class Adaptive:
         return "", False
 
     def _measure(self, now: float) -> None:
-        """Let nothing begin, and measure how long commits take then."""
+        """Let nothing begin until it is known how long commits take then."""
         self._measuring = now
 
     def _end_measure(self, now: float) -> None:

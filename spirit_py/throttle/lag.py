@@ -6,9 +6,8 @@ replicas that the server knows are watched as far as they can be: one that canno
 reported once and left out.
 
 Whoever may replicate (REPLICATION SLAVE) says under which address, or connects from one. So the
-password goes to an
-address that nobody named only where TLS proves that it is a server of the operator's: with an
-authority that the operator gave, and a certificate that has the name (R26).
+password goes to an address that nobody named only where TLS proves that it is a server of the
+operator's: with an authority that the operator gave, and a certificate that has the name (R26).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
@@ -40,9 +39,11 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock
+    from spirit_py.mysql.replication import KnownReplica
     from spirit_py.mysql.session import Session
     from spirit_py.throttle.replica import ReplicaState
     from spirit_py.throttle.settings import LiveSettings
+    from spirit_py.throttle.unapplied import Behind
 
 GRACE: Final = 2.0
 """Seconds for which a replica may not answer, or not replicate, before that counts."""
@@ -89,11 +90,7 @@ class LagThrottler:
         self._known: set[str] = set()
 
     def look(self) -> str:
-        """Return the replicas that are waited for, and why.
-
-        Raises:
-            ServerFault: the source did not answer.
-        """
+        """Return the replicas that are waited for, and why."""
         limit = self._settings.current.max_lag
         if limit is None:
             return ""
@@ -112,25 +109,25 @@ class LagThrottler:
 
     def lag(self) -> float | None:
         """Return how far the last of the replicas is behind, seconds; None when none is known."""
-        states = (one.state for one in self._replicas.watched())
-        known = [state.behind.lag for state in states if state.behind is not None]
-        return max(known, default=None)
+        return max((behind.lag for behind in self._behind()), default=None)
 
     def part_bytes(self) -> float | None:
         """Return how much one transaction may write; None where every replica keeps up."""
         limit = self._settings.current.max_lag
         if limit is None or self._clock() >= self._slow_until:
             return None
-        states = (one.state for one in self._replicas.watched())
-        return min((part_bytes(s.behind, limit) for s in states if s.behind), default=None)
+        return min((part_bytes(behind, limit) for behind in self._behind()), default=None)
 
     def pressure(self) -> float:
         """Return how near the last of the replicas is to its limit: 1.0 is at it."""
         limit = self._settings.current.max_lag
         if limit is None:
             return 0.0
+        return max((pressure(behind, limit) for behind in self._behind()), default=0.0)
+
+    def _behind(self) -> list[Behind]:
         states = (one.state for one in self._replicas.watched())
-        return max((pressure(s.behind, limit) for s in states if s.behind), default=0.0)
+        return [state.behind for state in states if state.behind is not None]
 
     def _why(self, one: ReplicaWatch, limit: float) -> str:
         """Return why a replica is waited for, or an empty text; report one that is left out."""
@@ -139,10 +136,7 @@ class LagThrottler:
         if trouble and (lasted >= GRACE or one.address not in self._known):
             if self._strict or not self._lost(state):
                 return f"cannot be relied on: {trouble} ({_INSTEAD})"
-            self._tell(
-                one.address,
-                f"the lag of replica {one.address} is not watched: {trouble}",
-            )
+            self._tell(one.address, f"the lag of replica {one.address} is not watched: {trouble}")
             return ""
         if state.behind is None:
             return "was not reached yet" if self._strict else ""
@@ -152,7 +146,6 @@ class LagThrottler:
         return f"{why} (--max-lag {human_seconds(limit)})" if why else ""
 
     def _trouble(self, state: ReplicaState) -> tuple[str, float]:
-        """Return what is wrong with a replica, and for how long."""
         now = self._clock()
         if state.trouble:
             return state.trouble, now - state.since
@@ -165,7 +158,6 @@ class LagThrottler:
         return state.lost or silent or state.behind is None or state.trouble == NO_REPLICA
 
     def _tell_unwatched(self) -> None:
-        """Report replicas without an address, and that there is none."""
         replicas = self._replicas
         if replicas.unlisted:
             self._tell("list", f"replicas cannot be listed: {replicas.unlisted}; {NAME}")
@@ -178,10 +170,10 @@ class LagThrottler:
                     f" {NAME}",
                 )
         for one in replicas.unproved:
+            where = address_of(one.host, one.port)
             if one.uuid not in known:
                 self._tell(
-                    one.address,
-                    f"the lag of replica {one.address} is not watched: {UNPROVED}: {NAME_OR_PROVE}",
+                    where, f"the lag of replica {where} is not watched: {UNPROVED}: {NAME_OR_PROVE}"
                 )
         reported = replicas.watched() or replicas.silent or replicas.unproved
         if self._strict and not reported:
@@ -211,14 +203,6 @@ _MOST_FOUND: Final = 32
 _HOST: Final = re.compile(r"[0-9A-Za-z._:-]+")
 
 
-class Unwatched(NamedTuple):
-    """A replica that the server knows and that is not asked; without or with an address."""
-
-    server_id: int
-    uuid: str
-    address: str = ""
-
-
 def unnamed(connection: ConnectionOptions, host: str, port: int) -> ConnectionOptions | None:
     """Return the options for a replica that nobody named; None where it gets no password."""
     if not proves_servers(connection) or not _HOST.fullmatch(host):
@@ -236,7 +220,6 @@ class Replicas:
             Replicas that nobody named only where TLS proves them: see :func:`unnamed`.
         named: ``host`` or ``host:port`` of replicas. With any, and without ``also_known``, no other
             is watched.
-        also_known: those that the server knows are watched, too.
         heartbeat: see :class:`MarkedSource`.
         interval: seconds between two looks at one replica.
         on_look: called after each look at a replica, in that one's thread.
@@ -264,9 +247,9 @@ class Replicas:
         self._source = MarkedSource(connection, heartbeat=heartbeat, clock=clock)
         self._watches: dict[str, ReplicaWatch] = {}
         #: Those that cannot be reached, because they report no address.
-        self.silent: tuple[Unwatched, ...] = ()
+        self.silent: tuple[KnownReplica, ...] = ()
         #: Those that no verified TLS proves.
-        self.unproved: tuple[Unwatched, ...] = ()
+        self.unproved: tuple[KnownReplica, ...] = ()
         #: Why the server's list of replicas cannot be read; empty when it can.
         self.unlisted = ""
         for text in named:
@@ -285,8 +268,7 @@ class Replicas:
             self._found_at = self._clock()
             self._discover(self._source.session())
         for watch in self._watches.values():
-            watch.note(mark)
-            watch.start_once()
+            watch.compare(mark)
 
     def settle(self, seconds: float) -> None:
         """Wait until every replica was compared with the last mark, at most so long."""
@@ -302,7 +284,6 @@ class Replicas:
         return list(servers.values())
 
     def _discover(self, session: Session) -> None:
-        """Add the replicas that are connected now and were not known."""
         try:
             found = known_replicas(session)
         except ServerFault as fault:
@@ -317,15 +298,14 @@ class Replicas:
                 continue
             options = unnamed(self._account, one.host, one.port)
             if options is None:
-                unproved.append(Unwatched(one.server_id, one.uuid, address))
+                unproved.append(one)
             elif self._found < _MOST_FOUND:
                 self._found += 1
                 self._add(address, options, named=False)
         self.unproved = tuple(unproved[:_MOST_FOUND])
-        self.silent = tuple(Unwatched(one.server_id, one.uuid) for one in found if not one.host)
+        self.silent = tuple(one for one in found if not one.host)
 
     def _add(self, address: str, options: ConnectionOptions, *, named: bool = True) -> None:
-        """Watch a replica from now on."""
         self._watches[address] = ReplicaWatch(
             options,
             address=address,

@@ -64,15 +64,9 @@ class MarkedSource:
         self.first: Mark | None = None
 
     def mark(self) -> Mark:
-        """Return where the source is now.
-
-        Raises:
-            ServerFault: the source did not answer; the next call opens another session.
-        """
-        mark = self._session.ask(self._read)
-        self._last = mark
-        if self.first is None:
-            self.first = mark
+        """Return where the source is now; after a fault the next call opens another session."""
+        self._last = mark = self._session.ask(self._read)
+        self.first = self.first or mark
         return mark
 
     def session(self) -> Session:
@@ -90,14 +84,7 @@ class MarkedSource:
         beat = ""
         if self.heartbeat and not self.gtid:
             beat = heartbeat_read(session, self.heartbeat) or ""
-        return Mark(
-            at=now,
-            written=self._written(file, offset),
-            gtids=gtids,
-            file=file,
-            offset=offset,
-            beat=beat,
-        )
+        return Mark(now, self._written(file, offset), gtids, file, offset, beat)
 
     def _place(self, session: Session) -> tuple[str, int, str]:
         """Return binlog file, offset and executed GTIDs; without REPLICATION CLIENT the last."""
@@ -174,7 +161,6 @@ class ReplicaState(NamedTuple):
     looked_at: float = 0.0
     trouble: str = ""
     since: float = 0.0
-
     lost: bool = False
 
 
@@ -220,11 +206,11 @@ class ReplicaWatch:
         self.behind_before = 0.0
         #: Set when it was looked at since the last mark, or cannot be.
         self.looked = threading.Event()
-        self._on_look = on_look
         #: The server's ``@@server_uuid``, once it was reached.
         self.uuid = ""
         #: How it is compared, once that is known.
         self.way: Way | None = None
+        self._on_look = on_look
         self._options = options
         self._source = source
         self._named = named
@@ -241,22 +227,19 @@ class ReplicaWatch:
         self._started = False
         self._thread = Background(f"lag-{address}", self._run, join_seconds=_JOIN_SECONDS)
 
-    def start_once(self) -> None:
-        """Begin to look, unless it has begun."""
-        if not self._started:
-            self._started = True
-            self._thread.start()
-
-    def note(self, mark: Mark) -> None:
-        """Take a mark of the source, with which the next look compares."""
+    def compare(self, mark: Mark) -> None:
+        """Have the next look compare with a mark of the source; the first one begins to look."""
         with self._lock:
             if not self._over:
                 self._new.append(mark)
                 self.looked.clear()
+        if not self._started:
+            self._started = True
+            self._thread.start()
 
     @property
     def state(self) -> ReplicaState:
-        """What is known now. No I/O."""
+        """What is known now."""
         with self._lock:
             return self._state
 
@@ -287,7 +270,6 @@ class ReplicaWatch:
             self._close_session()
 
     def _look(self) -> None:
-        """Compare the replica with the newest marks."""
         session = self._session or self._open()
         now = self._clock()
         trouble = self.state.trouble
@@ -306,7 +288,6 @@ class ReplicaWatch:
         self._ended(fresh=fresh)
 
     def _open(self) -> Session:
-        """Open the session; the trouble of an earlier one is over."""
         session = connect(
             self._options, role="replica-lag", read_timeout=_READ_SECONDS, lock_wait_timeout=3
         )
@@ -335,7 +316,6 @@ class ReplicaWatch:
         return "; ".join(dict.fromkeys(one.trouble for one in ours if one.trouble))
 
     def _choose(self, session: Session) -> Way:
-        """Return how the replica can be compared with the marks."""
         if self._source.gtid and session.value("SELECT @@GLOBAL.gtid_mode") != "OFF":
             return Way.GTID
         with contextlib.suppress(ServerFault):
@@ -365,15 +345,11 @@ class ReplicaWatch:
     def _executed(self, session: Session, mark: Mark) -> bool:
         """Ask whether all that the source executed since the first mark is executed here."""
         before = self._source.first.gtids if self._source.first else ""
-        return bool(
-            session.value(
-                "SELECT GTID_SUBSET(GTID_SUBTRACT(%s, %s), @@GLOBAL.gtid_executed)",
-                (mark.gtids, before),
-            )
-        )
+        sql = "SELECT GTID_SUBSET(GTID_SUBTRACT(%s, %s), @@GLOBAL.gtid_executed)"
+        return bool(session.value(sql, (mark.gtids, before)))
 
     def _failed(self, fault: ServerFault) -> None:
-        """Note that the replica cannot be looked at; what was known of it stays."""
+        """Record that the replica cannot be looked at; what was known of it stays."""
         self._close_session()
         with self._lock:
             self._over = login_refused(fault) and not self._named
@@ -385,11 +361,7 @@ class ReplicaWatch:
         self._ended(fresh=True)
 
     def _ended(self, *, fresh: bool) -> None:
-        """Let others know that a look has ended.
-
-        Args:
-            fresh: it compared with a mark, or failed.
-        """
+        """Let others know that a look has ended; ``fresh``: it compared with a mark, or failed."""
         if self._on_look is not None:
             self._on_look(self)
         with self._lock:

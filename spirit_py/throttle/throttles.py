@@ -81,7 +81,6 @@ class Watched:
         return f"an answer to the look at the {self.throttler.name}, for {silent:.0f} s{why}"
 
     def _run(self, stopping: threading.Event) -> None:
-        """Look until the end; runs in the thread."""
         try:
             while not stopping.is_set():
                 self._look()
@@ -255,7 +254,6 @@ class Throttles:
 
     @property
     def _moving(self) -> Adaptive | None:
-        """What decides how much the work may take; None where nothing does."""
         return None if self._settings.current.aggressive else self._adaptive
 
     # -- what is shown
@@ -329,7 +327,6 @@ class Throttles:
         return bool(self._working())
 
     def _working(self) -> set[Work]:
-        """Return the work that goes on now, or waits."""
         after = self._clock() - _ASKED_SECONDS
         return {work for work, asked_at in list(self._asked.items()) if asked_at >= after}
 

@@ -131,7 +131,6 @@ class Unapplied:
             self._looks.popleft()
 
     def _speed(self) -> float | None:
-        """Return the bytes applied in a second, of the times with something to apply."""
         seconds, applied = self._work(float("-inf"))
         if not seconds:
             return None
@@ -140,7 +139,6 @@ class Unapplied:
         return min(speed, little / lately) if lately >= _FEWEST_SECONDS else speed
 
     def _work(self, since: float) -> tuple[float, float]:
-        """Return the seconds with something to apply, and the bytes applied in them."""
         seconds = applied = 0.0
         for (began, before, idle), (ended, after, _) in pairwise(self._looks):
             if began >= since and (after > before or not idle):

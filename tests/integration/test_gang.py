@@ -131,7 +131,7 @@ def run(db, kind, body, engine=None, **given):
 def driver_session(together):
     """Return the session of the driver through which the messages go."""
     mailbox = together._mailbox
-    return (mailbox._session if isinstance(mailbox, TableMailbox) else mailbox._control).id
+    return mailbox._session.id
 
 
 def wait_for_statement(db, text):
