@@ -18,10 +18,9 @@ from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import AttachmentsSettled
-from spirit_py.locks.front import Front
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
-from spirit_py.locks.turns import LockTurns, SomebodyInFront
+from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import require_sight

@@ -38,10 +38,9 @@ from spirit_py.errors import (
     MigrationFailure,
     ServerFault,
 )
-from spirit_py.locks.front import Front, named
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.table import LockWatch, TableLock, let_go_when_silent, open_lock_session
-from spirit_py.locks.turns import LockTurns, SomebodyInFront
+from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront, named
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, Disposition, disposition
 

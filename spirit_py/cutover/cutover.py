@@ -22,9 +22,8 @@ from spirit_py.errors import (
     ServerFault,
 )
 from spirit_py.events.swap import CutoverTryFailed
-from spirit_py.locks.front import Front
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.turns import LockTurns, SomebodyInFront
+from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.retry import await_server
 from spirit_py.units import human_seconds

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.locks.blockers import Blocker
-    from spirit_py.locks.front import Front
+    from spirit_py.locks.turns import Front
     from spirit_py.mysql.session import Session
     from spirit_py.stop import StopSwitch
 

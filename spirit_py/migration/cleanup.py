@@ -18,8 +18,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.migration.swap.attachments import settle_left
-from spirit_py.migration.swap.old_tables import leave_to_operator
-from spirit_py.migration.swap.swapped_out import drop_old_table
+from spirit_py.migration.swap.old_tables import drop_old_table, leave_to_operator
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants

@@ -12,9 +12,8 @@ from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.events.run import AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.locks.front import Front
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.turns import LockTurns
+from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.facts import AlterAnswered, AlterSent
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import patiently

@@ -16,9 +16,9 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import normal_form
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import ServerFault
-from spirit_py.locks.front import named
 from spirit_py.locks.look import LockRequest, find_in_front, why_locks_are_unseen
 from spirit_py.locks.named import named_lock_holder
+from spirit_py.locks.turns import named
 from spirit_py.mysql.faults import access_denied
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun

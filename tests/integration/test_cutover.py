@@ -17,7 +17,7 @@ from spirit_py.errors import (
     Interrupted,
     OutcomeUnknown,
 )
-from spirit_py.migration.swap.swapped_out import drop_old_table
+from spirit_py.migration.swap.old_tables import drop_old_table
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
 from spirit_py.stop import StopSwitch

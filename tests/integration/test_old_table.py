@@ -19,8 +19,8 @@ from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import cleanup, throttling
 from spirit_py.migration.control import listener
 from spirit_py.migration.listing import migrations
-from spirit_py.migration.swap import old_tables, swapped_out
-from spirit_py.migration.swap.swapped_out import free_partitions
+from spirit_py.migration.swap import old_tables
+from spirit_py.migration.swap.old_tables import free_partitions
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, drop_if, identity
 from spirit_py.phases import Phase
@@ -289,8 +289,8 @@ def test_the_grace_counts_from_the_swap_and_follows_reverse_replication(db, chan
 
 def test_a_drop_that_fails_leaves_the_proof(db, change, monkeypatch):
     """A reader still has the old table open: the change is done, and cleanup drops it later."""
-    quick = partial(swapped_out.drop_old_table, lock_wait=1, attempts=1)
-    monkeypatch.setattr(swapped_out, "drop_old_table", quick)
+    quick = partial(old_tables.drop_old_table, lock_wait=1, attempts=1)
+    monkeypatch.setattr(old_tables, "drop_old_table", quick)
     interrupted_in_grace(change)
     reader = db.connect(autocommit=False).cursor()
     reader.execute("SELECT * FROM _t_old")
@@ -352,8 +352,8 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monk
         " PARTITION two VALUES LESS THAN (3), PARTITION three VALUES LESS THAN (99))"
     )
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
-    monkeypatch.setattr(swapped_out, "free_partitions", partial(free_partitions, large=0))
-    monkeypatch.setattr(swapped_out, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(old_tables, "free_partitions", partial(free_partitions, large=0))
+    monkeypatch.setattr(old_tables, "_REST_SECONDS", 0.0)
     change = partial(start, engine, db, table="t", alter=ALTER, no_shortcut=True)
     interrupted_in_grace(change)
     assert "_t_old is kept until" in shown(db)
@@ -365,13 +365,13 @@ def test_a_drop_that_was_stopped_in_the_middle_is_shown_as_such(db, engine, monk
             running[0].stop.check()
         running.append(running[0])
 
-    monkeypatch.setattr(swapped_out, "_between_partitions", stop_at_the_second)
+    monkeypatch.setattr(old_tables, "_between_partitions", stop_at_the_second)
     running.append(change())
     with pytest.raises(Interrupted):
         running[0].end()
     assert "_t_old is being dropped: 1 of 3 partitions are emptied; the same command" in shown(db)
     assert "kept until" not in shown(db)
-    monkeypatch.setattr(swapped_out, "_between_partitions", lambda *_: None)
+    monkeypatch.setattr(old_tables, "_between_partitions", lambda *_: None)
     assert "1 of 3 partitions are emptied" in change().end().resumed
     assert tables(db) == ["t"]
 
@@ -388,7 +388,7 @@ def test_cleanup_drops_a_large_partitioned_table_as_gently(db, engine, monkeypat
         emptied.append(free_partitions(*given, **more, large=0))
         return emptied[-1]
 
-    monkeypatch.setattr(swapped_out, "free_partitions", free)
+    monkeypatch.setattr(old_tables, "free_partitions", free)
     monkeypatch.setattr(cleanup, "_REST_SECONDS", 0.0)
     said = clean(db, old=True)
     assert "_t_old (1 of 4 partitions are emptied already; asked for separately" in said

@@ -21,9 +21,8 @@ from spirit_py.errors import (
 from spirit_py.events.event import untold
 from spirit_py.locks import turns as turns_module
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.locks.front import Front
 from spirit_py.locks.look import LockRequest
-from spirit_py.locks.turns import LockTurns
+from spirit_py.locks.turns import Front, LockTurns
 from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table, shape_of

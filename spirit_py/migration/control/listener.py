@@ -16,9 +16,8 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.run import ControlObeyed, ControlRefused
 from spirit_py.migration.control.figures import RunFigures
-from spirit_py.migration.control.orders import Orders
 from spirit_py.migration.control.subject import refused
-from spirit_py.migration.control.verbs import Verbs
+from spirit_py.migration.control.verbs import Orders, Verbs
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.retry import RenewedSession
 from spirit_py.threads import Background

@@ -29,10 +29,9 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.copy import IndexesBuilt, IndexesRepeated
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.locks.front import Front, named
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import take_from_lost_session
-from spirit_py.locks.turns import LockTurns
+from spirit_py.locks.turns import Front, LockTurns, named
 from spirit_py.migration.facts import IndexesTried, IndexesUnderWay
 from spirit_py.migration.indexes.deferred import build_lock
 from spirit_py.mysql.connect import connect

@@ -47,8 +47,8 @@ from spirit_py.events.swap import (
 from spirit_py.migration.control.subject import Conversation
 from spirit_py.migration.reverse.feed import open_reverse_feed, with_shapes
 from spirit_py.migration.reverse.swap_back import KeptRecord, SwapBack
+from spirit_py.migration.swap.old_tables import drop_swapped_out
 from spirit_py.migration.swap.same_tables import BACK
-from spirit_py.migration.swap.swapped_out import drop_swapped_out
 from spirit_py.mysql.grants import explain_access
 from spirit_py.units import human_seconds
 

@@ -7,8 +7,7 @@
     same_tables   the tables under the lock are those whose copy was compared (R25)
     attachments   foreign keys and triggers that go along with it
     swap          all tables in one RENAME; what follows it
-    swapped_out   drops a table that was swapped out, gently
-    old_tables    keeps old tables for their grace, or leaves them to the operator
+    old_tables    keeps old tables for their grace or for the operator; drops them gently
 
 The protocol under the lock is :mod:`spirit_py.cutover`, which knows neither sentinels nor hooks.
 A revert (:mod:`spirit_py.migration.reverse`) swaps back with the same parts.

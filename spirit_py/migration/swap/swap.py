@@ -2,7 +2,7 @@
 
 Both tables of each pair are proven to be the noted ones, by
 :mod:`spirit_py.migration.swap.same_tables`: before the lock request, under the lock (R25), and
-again before the drop (R24), which is in :mod:`spirit_py.migration.swap.swapped_out`.
+again before the drop (R24), which is in :mod:`spirit_py.migration.swap.old_tables`.
 """
 
 from __future__ import annotations
