@@ -46,7 +46,7 @@ def implied_locks(session: SqlSession, tables: Iterable[Name]) -> Implied:
             (further if key.changes_rows else read).add(key.child)
         left += sorted(further - written)
         written |= further
-    existing = set(_existing(session, (written | read) - set(asked)))
+    existing = set(there(session, (written | read) - set(asked)))
     return Implied(
         written=tuple(sorted(existing & written)), read=tuple(sorted((existing & read) - written))
     )
@@ -66,12 +66,16 @@ def _used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:
             for at, word in enumerate(words)
             if word
         }
-        yield from _existing(session, named)
+        yield from there(session, named)
 
 
-def _existing(session: SqlSession, names: Iterable[Name]) -> Iterator[Name]:
+def there(session: SqlSession, tables: Iterable[Name]) -> list[Name]:
+    """Return those of some tables that exist."""
     by_schema: dict[str, list[str]] = {}
-    for schema, name in names:
-        by_schema.setdefault(schema, []).append(name)
-    for schema, tables in by_schema.items():
-        yield from ((schema, name) for name in existing_tables(session, schema, tables))
+    for schema, table in tables:
+        by_schema.setdefault(schema, []).append(table)
+    return [
+        (schema, name)
+        for schema, names in by_schema.items()
+        for name in sorted(existing_tables(session, schema, names))
+    ]

@@ -94,18 +94,6 @@ class Attachments:
         """Where the swapped tables are, before and after."""
         return Places(self.swaps)
 
-    @property
-    def others(self) -> tuple[Name, ...]:
-        """Children and parents that are not swapped themselves, by schema and name."""
-        ends = {
-            end
-            for move in self.keys
-            for key in (move.before, move.after)
-            if key is not None
-            for end in (key.child, key.parent)
-        }
-        return tuple(sorted(ends - {swap.name for swap in self.swaps}))
-
 
 @dataclass(frozen=True, kw_only=True)
 class AttachmentsNote:

@@ -20,17 +20,13 @@ Each key is, in this order:
 5. there under its own name, which was not free before (error 1826 within one ALTER as well).
 
 Every step is metadata only: ``foreign_key_checks=0``, ALGORITHM=INPLACE, and no index is made.
-
-Foreign keys as SQL (pure).
-
-Another name, table or column goes in through ``dataclasses.replace`` of the key.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.triggers import statements as triggers
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
@@ -41,6 +37,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
     from spirit_py.attached.record import Attachments, AttachmentsNote, KeyMove, Places
     from spirit_py.attached.triggers.model import Placed, Trigger
+    from spirit_py.attached.triggers.statements import Sql
     from spirit_py.table.names import Name, Swap
 
 
@@ -57,10 +54,6 @@ class Existing:
     keys: tuple[ForeignKey, ...] = ()
     triggers: tuple[Trigger, ...] = ()
     places: tuple[Placed, ...] = ()
-
-
-Sql: TypeAlias = str | bytes
-"""Bytes where a statement must be sent in another character set than UTF-8."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,33 +219,15 @@ def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
     key = move.after
     if key is None:
         return None
-    (schema, table), (parent_schema, parent) = places.new(key.child), places.new(key.parent)
-    return replace(
-        key,
-        name=move.temporary,
-        schema=schema,
-        table=table,
-        parent_schema=parent_schema,
-        parent_table=parent,
-    )
+    return key.between(places.new(key.child), places.new(key.parent), name=move.temporary)
 
 
 def _originals(noted: Attachments) -> Iterator[ForeignKey]:
     """Yield the keys from before the swap as they are after the RENAME."""
     for move in noted.keys:
         key = move.before
-        (schema, table), (parent_schema, parent) = (
-            noted.places.old(key.child),
-            noted.places.old(key.parent),
-        )
-        yield replace(
-            key,
-            name=carried_name(key.name, key.table, table),
-            schema=schema,
-            table=table,
-            parent_schema=parent_schema,
-            parent_table=parent,
-        )
+        child, parent = noted.places.old(key.child), noted.places.old(key.parent)
+        yield key.between(child, parent, name=carried_name(key.name, key.table, child[1]))
 
 
 def carried_name(name: str, before: str, after: str) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached import sequence
-from spirit_py.attached.foreign_keys.catalogue import keys_of, visible_keys_to
-from spirit_py.attached.implied_locks import implied_locks
+from spirit_py.attached.foreign_keys.catalogue import concerned_now
+from spirit_py.attached.implied_locks import implied_locks, there
 from spirit_py.attached.sequence import Existing, remaining, undoing
 from spirit_py.attached.triggers.catalogue import read_places, read_triggers
 from spirit_py.codes import ErrorCode
@@ -24,14 +24,13 @@ from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
 from spirit_py.mysql.evaluation import accept_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import require_sight
-from spirit_py.mysql.tables.definition import existing_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from spirit_py.attached.foreign_keys.model import ForeignKey, KeyNote
+    from spirit_py.attached.foreign_keys.model import KeyNote
     from spirit_py.attached.record import AttachmentsNote
-    from spirit_py.attached.sequence import Sql
+    from spirit_py.attached.triggers.statements import Sql
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
@@ -42,18 +41,6 @@ if TYPE_CHECKING:
 
 _WHAT: Final = "the lock for keys and triggers of a swap"
 _HOLD_SECONDS: Final = 10.0
-
-
-def there(session: SqlSession, tables: Iterable[Name]) -> list[Name]:
-    """Return those of some tables that exist."""
-    by_schema: dict[str, list[str]] = {}
-    for schema, table in tables:
-        by_schema.setdefault(schema, []).append(table)
-    return [
-        (schema, name)
-        for schema, names in by_schema.items()
-        for name in sorted(existing_tables(session, schema, names))
-    ]
 
 
 def outstanding(session: SqlSession, noted: AttachmentsNote) -> list[Sql]:
@@ -172,18 +159,8 @@ def _names_of(noted: AttachmentsNote) -> list[Name]:
 def _concerned(session: SqlSession, noted: AttachmentsNote) -> list[Name]:
     """Return all tables that something may have to be sent for, as the keys that exist say."""
     own = _names_of(noted)
-    ends = {end for key in _keys(session, own) for end in (key.child, key.parent)}
+    ends = {end for key in concerned_now(session, own) for end in (key.child, key.parent)}
     return [*own, *sorted(ends - set(own))]
-
-
-def _keys(session: SqlSession, tables: Iterable[Name]) -> tuple[ForeignKey, ...]:
-    """Return the keys of some tables and those to them, each once."""
-    found = (
-        key
-        for table in tables
-        for key in (*keys_of(session, *table), *visible_keys_to(session, *table))
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bool]:
@@ -193,7 +170,7 @@ def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bo
     """
     own = there(session, _names_of(noted))
     swapped = not any((swap.schema, swap.new) in own for swap in noted.swaps)
-    keys = _keys(session, own) if noted.keys else ()
+    keys = concerned_now(session, own) if noted.keys else ()
     if not noted.triggers:
         return Existing(keys=keys), swapped
     if not swapped:

@@ -274,7 +274,7 @@ class Attempt:
         self.renaming = True
         try:
             self.plan.stop.check()
-            if what := self.plan.last_word():
+            if what := self.plan.gate.last_word():
                 raise HeldBack.by(what)
             renamed = self._send()
         except OutcomeUnknown:

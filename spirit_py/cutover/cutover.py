@@ -106,7 +106,7 @@ class Cutover:
                 continue
             except TryFailed as failed:
                 self._failures.append(str(failed))
-                self._plan.try_ended()
+                self._plan.gate.try_ended()
                 self._plan.tell(
                     CutoverTryFailed(
                         number=self._number,
@@ -127,7 +127,7 @@ class Cutover:
         self._heed_sentinel()
 
     def _heed_sentinel(self) -> None:
-        if what := self._plan.held_back():
+        if what := self._plan.gate.held_back():
             raise HeldBack.by(what)
 
     def _given_up(self) -> CutoverFailure:
@@ -145,12 +145,7 @@ class Cutover:
         )
 
     def _try(self, number: int) -> CutoverResult:
-        """Make one try; temporary faults become :class:`TryFailed`.
-
-        Raises:
-            SomebodyInFront: between the first look and the request.
-            CutoverFailure: the time is over, or the failure is not temporary.
-        """
+        """Make one try; temporary faults become :class:`TryFailed`."""
         self._requested_for = 0.0
         try:
             self._plan.attached_objects.survey()
@@ -199,7 +194,7 @@ class Cutover:
         with contextlib.ExitStack() as stack:
             attempt = open_attempt(number, self._plan, self._guard, self._turns, stack)
             self._attempt = attempt
-            if what := self._plan.too_old():
+            if what := self._plan.gate.too_old():
                 raise HeldBack.by(what)
             stack.enter_context(quick_turns())
             try:

@@ -12,7 +12,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spirit_py.attached.implied_locks import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
@@ -30,24 +30,30 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Swap
 
 
-class AttachedObjects(Protocol):
-    """What is attached to the tables of one cutover, over all its tries."""
+class AttachedObjects:
+    """What is attached to the tables of one cutover, over all its tries; by itself, nothing."""
+
+    swaps: Sequence[Swap]
+    implied = Implied()
+    """What LOCK TABLES locks besides by itself, as of the last survey."""
+
+    def __init__(self, swaps: Sequence[Swap]) -> None:
+        self.swaps = swaps
 
     @property
     def tables(self) -> Sequence[tuple[str, str]]:
         """Schema and name of the further tables that are locked, as of the last survey."""
-
-    @property
-    def implied(self) -> Implied:
-        """Return what LOCK TABLES locks besides by itself, as of the last survey."""
+        return ()
 
     @property
     def statements(self) -> SwapStatements:
         """What is sent in this try, the RENAME included."""
+        return SwapStatements(rename=renaming(self.swaps))
 
     @property
     def described(self) -> Sequence[str]:
-        """Return what is sent along in this try, a line for each object."""
+        """What is sent along in this try, a line for each object."""
+        return ()
 
     def survey(self) -> None:
         """Read what is attached and note it; first undo what an earlier try has left.
@@ -66,10 +72,7 @@ class AttachedObjects(Protocol):
         """
 
     def settle(self, session: Session) -> None:
-        """Bring under the lock what is attached to where it belongs.
-
-        What was sent before a RENAME that was not made is undone; after one that was made, what
-        remains is sent.
+        """Undo under the lock what was sent before a RENAME that failed; else send what remains.
 
         Raises:
             ServerFault: something remains.
@@ -82,43 +85,26 @@ class AttachedObjects(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class NothingAttached:
-    """Of tables that stand alone: one RENAME is sent."""
+class SwapGate:
+    """What may hold a swap back; by itself, nothing. A reason is for messages, empty for none."""
 
-    swaps: Sequence[Swap]
+    def held_back(self) -> str:
+        """Return why the swap is deferred; asked before each further try, and while it waits."""
+        return ""
 
-    @property
-    def tables(self) -> Sequence[tuple[str, str]]:
-        """Return no further table."""
-        return ()
+    def try_ended(self) -> None:
+        """Heed that a try has failed; called before :meth:`held_back` is asked about the next."""
 
-    @property
-    def implied(self) -> Implied:
-        """Return no further table."""
-        return Implied()
+    def too_old(self) -> str:
+        """Return which answer of :meth:`held_back` counts no more; asked right before the lock."""
+        return ""
 
-    @property
-    def statements(self) -> SwapStatements:
-        """Return the RENAME."""
-        return SwapStatements(rename=renaming(self.swaps))
+    def last_word(self) -> str:
+        """Return why no RENAME is sent, without I/O, because the application waits.
 
-    @property
-    def described(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def survey(self) -> None:
-        """Do nothing."""
-
-    def prove(self, session: SqlSession) -> None:
-        """Do nothing."""
-
-    def settle(self, session: Session) -> None:
-        """Do nothing."""
-
-    def undo_later(self) -> None:
-        """Do nothing."""
+        Asked right before it, once :attr:`Cutover.renaming` is set.
+        """
+        return ""
 
 
 _LOG = logging.getLogger(__name__)
@@ -158,13 +144,7 @@ class CutoverPlan:
         tell: reports what happens.
         show: called with what is waited for now, and with an empty text at the end.
         guard: when older snapshots are kept from the swapped tables.
-        held_back: asked before every further try and while the lock is waited for; what it
-            returns, for messages, defers the swap.
-        try_ended: called when a try has failed, before ``held_back`` is asked about the next one.
-        too_old: asked right before the lock; as ``held_back``, but it asks nobody: it returns which
-            answer of ``held_back`` counts no more.
-        last_word: asked right before the RENAME, once :attr:`Cutover.renaming` is set; as
-            ``held_back``, but without I/O, because the application waits.
+        gate: what may hold the swap back.
         attached: what is sent beside the RENAME; without it, nothing is.
         along: tables that no feed follows, exchanged in the same RENAME.
         note_position: note the feed's place between RENAME and unlock, for a feed that is to
@@ -182,10 +162,7 @@ class CutoverPlan:
     tell: Tell = untold
     show: Callable[[str], None] = _LOG.debug
     guard: GuardMode = "auto"
-    held_back: Callable[[], str] = str
-    try_ended: Callable[[], object] = str
-    too_old: Callable[[], str] = str
-    last_word: Callable[[], str] = str
+    gate: SwapGate = field(default_factory=SwapGate)
     attached: AttachedObjects | None = None
     along: Sequence[Swap] = ()
     note_position: bool = False
@@ -194,7 +171,7 @@ class CutoverPlan:
     @cached_property
     def attached_objects(self) -> AttachedObjects:
         """What is sent beside the RENAME."""
-        return self.attached or NothingAttached(self.renamed)
+        return self.attached or AttachedObjects(self.renamed)
 
     @property
     def renamed(self) -> tuple[Swap, ...]:

@@ -338,14 +338,7 @@ def _swap(
     if run.config.defer_cutover and not (checkpoints.deferred or run.state.undeferred):
         deferral.create()
         checkpoints.sentinel_created()
-    swap = plan_swap(
-        run,
-        pairs,
-        new.counters,
-        new.altered,
-        held_back=deferral.held_back,
-        last_word=deferral.held_now,
-    )
+    swap = plan_swap(run, pairs, new.counters, new.altered, deferral)
     while True:
         deferral.pass_when_free()
         for pair in pairs:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import MySQLdb
 
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverPlan, CutoverResult
+from spirit_py.cutover.plan import CutoverPlan, CutoverResult, SwapGate
 from spirit_py.progress import FeedStatistics
 from spirit_py.table.names import Swap
 from tests.kits.connection import connection_options
@@ -68,6 +68,13 @@ def lock_request(db) -> int | None:
     return rows[0][0] if rows else None
 
 
+class _HeldBack(SwapGate):
+    """Holds a swap back as a test says."""
+
+    def __init__(self, held_back: Callable[[], str]) -> None:
+        self.held_back = held_back  # type: ignore[method-assign]
+
+
 class ProvenCutover(Cutover):
     """A cutover of which nothing may be left on the server soon after its end (R16).
 
@@ -76,8 +83,11 @@ class ProvenCutover(Cutover):
         connection: how the cutover reaches the server; directly by default.
     """
 
-    def __init__(self, db, swaps, source, *, connection=None, limits=PATIENT, **more: Any) -> None:
+    def __init__(
+        self, db, swaps, source, *, connection=None, limits=PATIENT, held_back=str, **more: Any
+    ) -> None:
         connection = connection or connection_options(db)
+        more["gate"] = _HeldBack(held_back)
         super().__init__(
             CutoverPlan(connection=connection, swaps=swaps, source=source, limits=limits, **more)
         )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spirit_py.statement import AlterStatement
+    from spirit_py.table.names import Name
 
 PASSIVE: Final = frozenset({"NO ACTION", "RESTRICT"})
 """The actions that change no row: the statement on the parent fails instead."""
@@ -90,6 +91,17 @@ class ForeignKey:
     def changes_rows(self) -> bool:
         """Whether a change of the parent may change rows of the child."""
         return not {self.on_delete, self.on_update} <= PASSIVE
+
+    def between(self, child: Name, parent: Name, *, name: str = "") -> ForeignKey:
+        """Return the key between other tables, and under another name if one is given."""
+        return replace(
+            self,
+            name=name or self.name,
+            schema=child[0],
+            table=child[1],
+            parent_schema=parent[0],
+            parent_table=parent[1],
+        )
 
     def __str__(self) -> str:
         """Return the key's name with its tables, for messages."""

@@ -178,7 +178,7 @@ def _other_constraint(source: TableSchema, name: str) -> bool:
     return any(line.startswith(check) for line in lines) or (index is not None and index.unique)
 
 
-_INDEX_REMEDY: Final = "keep such an index, or drop the foreign key first"
+INDEX_REMEDY: Final = "keep such an index, or drop the foreign key first"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +205,7 @@ def objections(keys: Iterable[ForeignKey], tables: KeyedTables) -> Iterator[Obje
         found = next(_against(key, after, tables), None)
         if found is not None:
             code, why = found
-            remedy = REMEDIES[code] if code else _INDEX_REMEDY
+            remedy = REMEDIES[code] if code else INDEX_REMEDY
             number = f" (error {code})" if code else ""
             cause = f"{key} cannot be kept: {why}{number}" if code else f"{key} {why}"
             yield Objection(cause, remedy)

@@ -166,9 +166,6 @@ def _spellings(
     Args:
         needed: the names without which the trigger cannot be created.
         beside: names of other triggers, which only a clause about the order may hold.
-
-    Raises:
-        Refusal: the character set has no letters for a needed one.
     """
     found = []
     for name in sorted({*needed, *beside}):

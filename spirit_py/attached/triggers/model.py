@@ -62,7 +62,12 @@ class Trigger:
     @property
     def label(self) -> str:
         """The name, with timing and event, for messages."""
-        return f"trigger {self.name} ({self.timing} {self.event})"
+        return self.listed.label
+
+    @property
+    def listed(self) -> Listed:
+        """What the catalogue lists of it."""
+        return Listed(self.name, self.timing, self.event, self.text, self.sql_mode)
 
     @property
     def essence(self) -> tuple[object, ...]:
@@ -169,13 +174,8 @@ def moves_of(triggers: tuple[Trigger, ...], token: str) -> tuple[TriggerMove, ..
     ordered = sorted(triggers, key=lambda one: (one.schema, one.table, one.turn, one.order))
     numbers = itertools.count(1)
     return tuple(
-        TriggerMove(trigger=one, temporary=temporary_name(token, next(numbers))) for one in ordered
+        TriggerMove(trigger=one, temporary=f"_spirit_py_{token}_{next(numbers)}") for one in ordered
     )
-
-
-def temporary_name(token: str, number: int) -> str:
-    """Return the name of a temporary trigger."""
-    return f"_spirit_py_{token}_{number}"
 
 
 _ROWS: Final = frozenset({"NEW", "OLD"})
@@ -257,7 +257,7 @@ def mentions(trigger: Trigger, changed: Mapping[str, str]) -> Iterator[Mention]:
 
 def _tokens(trigger: Trigger) -> tuple[Token, ...]:
     try:
-        return tokenize(trigger.text, SqlMode.of(trigger.sql_mode), executed=True)
+        return trigger.listed.tokens()
     except Refusal as error:
         raise Refusal(
             f"{trigger.label} of {trigger.schema}.{trigger.table}: its body cannot be read:"

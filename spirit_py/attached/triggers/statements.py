@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.triggers.model import Trigger, TriggerNote
 
 Sql: TypeAlias = str | bytes
-"""Bytes where a statement is not in UTF-8."""
+"""Bytes where a statement must be sent in another character set than UTF-8."""
 
 #: ``@spirit_py_sql_mode`` holds the mode of every session of the program.
 OWN_SETTINGS: Final = "SET NAMES utf8mb4, SESSION sql_mode = @spirit_py_sql_mode"
@@ -84,11 +84,7 @@ def placed(noted: Iterable[TriggerNote], existing: Iterable[Trigger]) -> list[Sq
 
 
 def _move_of(note: TriggerNote, there: Mapping[tuple[str, str], Trigger]) -> TriggerMove | None:
-    """Return a move with the definition that the server has; None where it has none.
-
-    Raises:
-        Refusal: the copy is not the one that this program made.
-    """
+    """Return a move with the definition that the server has; None where it has none."""
     found = there.get((note.schema, note.name))
     if found is None and (copy := there.get((note.schema, note.temporary))) is not None:
         found = _ungated(note, copy)

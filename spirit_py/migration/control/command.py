@@ -180,11 +180,7 @@ class Asking:
     # -- before it asks
 
     def _require_rights(self, schema: str, table: str) -> None:
-        """Refuse an account that could not ask.
-
-        Raises:
-            Refusal: with the GRANT that is missing.
-        """
+        """Refuse an account that could not ask."""
         names, grants = AuxiliaryNames.of(table), read_grants(self.session)
         why = "a request to the process is a row of this table"
         grants.require(NEEDED, schema, why, [names.requests], alone=True)
@@ -192,11 +188,7 @@ class Asking:
         grants.require(("SELECT",), schema, why, [names.checkpoint], alone=True)
 
     def _require_process(self) -> None:
-        """Refuse at once where no process could answer.
-
-        Raises:
-            Refusal: with what can be done instead.
-        """
+        """Refuse at once where no process could answer."""
         if named_lock_holder(self.session, self._process_lock) is not None:
             return
         if CheckpointTable(self.database, self.table).is_ours(self.session):
@@ -213,11 +205,7 @@ class Asking:
         )
 
     def _queue(self) -> RequestQueue:
-        """Return the requests of the migration.
-
-        Raises:
-            Refusal: nobody takes requests yet, or what is there is not this program's.
-        """
+        """Return the requests of the migration."""
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
             raise Refusal(
@@ -269,11 +257,7 @@ class Asking:
     # -- afterwards
 
     def _await_end(self) -> None:
-        """Wait until the process has ended, and report what is left.
-
-        Raises:
-            MigrationFailure: it has not ended in time.
-        """
+        """Wait until the process has ended, and report what is left."""
         left = _END_SECONDS
         while named_lock_holder(self.session, self._process_lock) is not None:
             if left <= 0:

@@ -163,11 +163,7 @@ class IndexBuild:
             self._run.show("")
 
     def _is_done(self) -> bool:
-        """Try until a build ends; return False where it has to be repeated without changes.
-
-        Raises:
-            ServerFault: what stayed after the retries.
-        """
+        """Try until a build ends; return False where it has to be repeated without changes."""
         run = self._run
 
         def passing(_: int, fault: BaseException) -> None:

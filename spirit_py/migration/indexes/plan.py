@@ -162,9 +162,6 @@ def _deferred_clauses(
 
     The record has their names. The server says what they are: of the new table, where they are
     built, else of an empty one that the same statement is tried on (R26).
-
-    Raises:
-        Refusal: the statement does not make these indexes.
     """
     if not progress.deferred:
         return ()

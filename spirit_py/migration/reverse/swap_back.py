@@ -13,6 +13,7 @@ from spirit_py.checkpoint.drop import drop_checkpoint
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, OldTableRecord, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.cutover.guard import require_guard
+from spirit_py.cutover.plan import SwapGate
 from spirit_py.cutover.rename import check_names
 from spirit_py.errors import (
     DuplicateForUnique,
@@ -53,6 +54,19 @@ _HINTS: Final[dict[type[SpiritError], str]] = {
     StillDifferent: "run spirit-py revert again; it compares everything once more",
     ValueLost: "make the rows fit into the old table, then run spirit-py revert again",
 }
+
+
+class _PauseGate(SwapGate):
+    """A pause holds the swap back of a revert back, and so does the end of its process."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def held_back(self) -> str:
+        return self._job.pace.reason(Work.SWAP)
+
+    def last_word(self) -> str:
+        return self._job.giving_up or self.held_back()
 
 
 class SwapBack:
@@ -158,7 +172,6 @@ class SwapBack:
     def swap(self) -> None:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
         job, tables = self._job, self._kept.record.tables
-        held_back = partial(job.pace.reason, Work.SWAP)
         check = partial(require_definitions, tables=tables)
         changes = {table.source: table.changes for table in tables}
         swap = PairSwap(
@@ -166,8 +179,7 @@ class SwapBack:
             pairs=self._pairs,
             direction=BACK,
             final_check=check,
-            held_back=held_back,
-            last_word=lambda: job.giving_up or held_back(),
+            gate=_PauseGate(job),
             carried=partial(_carried_back, changes=changes),
         )
         self._cutover = swap.cutover

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import concerned, concerned_now, moves
-from spirit_py.attached.implied_locks import Implied, implied_locks
+from spirit_py.attached.implied_locks import Implied, implied_locks, there
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import renaming, sequence_of
-from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked, there
+from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked
 from spirit_py.attached.triggers.catalogue import (
     keepable,
     read_state,
@@ -28,7 +28,7 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.cutover.plan import TryFailed
+from spirit_py.cutover.plan import AttachedObjects, TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import AttachmentsLeft, CutoverLocksMore
@@ -62,7 +62,7 @@ _AT_ONCE_SECONDS: Final = 10.0
 
 
 @dataclass(kw_only=True)
-class SwapAttachments:
+class SwapAttachments(AttachedObjects):
     """What is attached to the tables of one swap, over all its tries.
 
     Args:
@@ -146,7 +146,7 @@ class SwapAttachments:
 
     def _lock(self, session: SqlSession) -> None:
         """Find what is locked with the tables, and tell the operator when it has changed."""
-        tables = there(session, self._noted.others)
+        tables = there(session, self._noted.note.others) if self._noted else []
         swapped = [(s.schema, name) for s in self.swaps for name in (s.table, s.new)]
         implied = implied_locks(session, [*swapped, *tables])
         also = [*implied.written, *implied.read]
@@ -167,7 +167,7 @@ class SwapAttachments:
             MigrationFailure: the account may no longer see them.
         """
         noted = {key for key in self._keys if key.visible}
-        changed = concerned_now(session, self._names) ^ noted
+        changed = noted.symmetric_difference(concerned_now(session, self._names))
         if changed:
             names = ", ".join(sorted(map(str, changed)))
             raise TryFailed(f"foreign keys were added or dropped meanwhile: {names}")
@@ -332,9 +332,6 @@ def _read(session: SqlSession, table: Name) -> AttachmentsNote | None:
 
     None for nothing: also where the tables do not agree, because no statement is sent before it is
     noted beside all of them.
-
-    Raises:
-        Refusal: it cannot be read.
     """
     noted = _noted_beside(session, table)
     if noted is None or table not in {swap.name for swap in noted.swaps}:
@@ -344,11 +341,7 @@ def _read(session: SqlSession, table: Name) -> AttachmentsNote | None:
 
 
 def _forget_unsent(session: SqlSession, table: Name) -> None:
-    """Forget what is noted beside one table and not beside those that are swapped with it.
-
-    Raises:
-        Refusal: some of it was sent all the same: a checkpoint table was changed.
-    """
+    """Forget what is noted beside one table and not beside those that are swapped with it."""
     noted = _noted_beside(session, table)
     if noted is None:
         return
@@ -364,11 +357,7 @@ def _forget_unsent(session: SqlSession, table: Name) -> None:
 
 
 def _noted_beside(session: SqlSession, table: Name) -> AttachmentsNote | None:
-    """Return what is noted in one checkpoint table; None for nothing.
-
-    Raises:
-        Refusal: it cannot be read.
-    """
+    """Return what is noted in one checkpoint table; None for nothing."""
     checkpoint = CheckpointTable(*table)
     if not checkpoint.is_ours(session):
         return None

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
+from spirit_py.cutover.plan import SwapGate
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.events.swap import CutoverDeferred, CutoverReleased
 from spirit_py.mysql.retry import retrying
@@ -43,7 +44,7 @@ class SentinelDropped(MigrationFailure):
     error_code = ErrorCode.SWAP_HELD_BACK
 
 
-class Deferral:
+class Deferral(SwapGate):
     """The sentinels of a migration's tables: any of them defers the cutover of all.
 
     Args:
@@ -113,7 +114,15 @@ class Deferral:
             return f"the end of the pause ({paused})"
         return f"the hook to agree: {why}" if (why := veto.held_back()) else ""
 
-    def held_now(self) -> str:
+    def try_ended(self) -> None:
+        """Ask the hook again before the next try."""
+        self._run.veto.try_ended()
+
+    def too_old(self) -> str:
+        """Return that the answer of the hook counts no more; empty where it does."""
+        return self._run.veto.too_old()
+
+    def last_word(self) -> str:
         """Return what an operator has asked for since the last look; no I/O.
 
         A load is no reason any more: by now the lock is held, and makes it.
@@ -218,11 +227,7 @@ class Deferral:
                 return
 
     def _check_while_deferred(self, pair: CopiedPair) -> None:
-        """Compare one table, until the sentinel is dropped or the run stops.
-
-        Raises:
-            SentinelDropped: it is.
-        """
+        """Compare one table, until the sentinel is dropped or the run stops."""
         stop = self._run.stop.linked()
 
         def watch(stopping: threading.Event) -> None:

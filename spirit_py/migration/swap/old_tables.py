@@ -240,11 +240,7 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _step(run: Run, work: Callable[[Session], T]) -> T:
-    """Do one step; an error says that the change is done.
-
-    Raises:
-        SpiritError: as of :meth:`Run.step`.
-    """
+    """Do one step; an error says that the change is done."""
     try:
         return run.step("cleanup", work, passing=takes_no_writes)
     except Interrupted as stopped:
@@ -292,12 +288,7 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
-    """Drop the old tables once nothing holds that back; return those that are left.
-
-    Raises:
-        Interrupted: while it waits.
-        MigrationFailure: what may hold it back cannot be looked at; the change is done.
-    """
+    """Drop the old tables once nothing holds that back; return those that are left."""
     try:
         with throttled(run, Work.DROP):
             left = drop_swapped_out(run, tables, FORWARD)

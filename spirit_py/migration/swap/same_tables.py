@@ -206,11 +206,7 @@ class SameTables:
                 self.must_compare = ""
 
     def _changed(self, session: SqlSession) -> set[Name]:
-        """Return the tables that are not as they were noted.
-
-        Raises:
-            SchemaChanged: the source has another definition.
-        """
+        """Return the tables that are not as they were noted."""
         if not self.has_its_shape(session):
             raise SchemaChanged(
                 f"another session changed the definition of {_named([self.source])}, and the"

@@ -17,7 +17,7 @@ from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.model import changed_names
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, SwapGate
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.swap import SwapDone
 from spirit_py.locks.blockers import LockPolicy
@@ -88,8 +88,7 @@ class PairSwap:
         final_check: called under the lock; must be fast, and an error ends the swap.
         counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
             other targets get the sources' counters.
-        held_back: returns what defers the swap, for messages, or an empty string.
-        last_word: as of :class:`CutoverPlan`, as are ``try_ended`` and ``too_old``.
+        gate: what may hold the swap back.
         note_position: note the place after the RENAME.
         along: what is exchanged in the same RENAME.
         carried: returns a foreign key as the swap leaves it; None for one that it drops.
@@ -102,10 +101,7 @@ class PairSwap:
     prepare: Callable[[SqlSession], None] = _nothing
     final_check: Callable[[SqlSession], None] = _nothing
     counters: dict[Name, str] = field(default_factory=dict)
-    held_back: Callable[[], str] = str
-    try_ended: Callable[[], object] = str
-    too_old: Callable[[], str] = str
-    last_word: Callable[[], str] = str
+    gate: SwapGate = field(default_factory=SwapGate)
     note_position: bool = False
     along: SwappedAlong | None = None
     carried: Callable[[ForeignKey], ForeignKey | None]
@@ -136,10 +132,7 @@ class PairSwap:
             tell=self.job.tell,
             show=self.job.show,
             guard=config.snapshot_guard,
-            held_back=self.held_back,
-            try_ended=self.try_ended,
-            too_old=self.too_old,
-            last_word=self.last_word,
+            gate=self.gate,
             attached=self._attached,
             along=along,
             note_position=self.note_position,
@@ -238,14 +231,12 @@ def plan_swap(
     pairs: Sequence[CopiedPair],
     counters: dict[Name, str],
     altered: Mapping[Name, AlterStatement],
-    *,
-    held_back: Callable[[], str],
-    last_word: Callable[[], str],
+    gate: SwapGate,
 ) -> PairSwap:
     """Return the swap of a migration's tables; nothing is done yet.
 
     Args:
-        counters: as of :class:`PairSwap`, as are ``held_back`` and ``last_word``.
+        counters: as of :class:`PairSwap`, as is ``gate``.
         altered: the statement of each table.
     """
 
@@ -264,10 +255,7 @@ def plan_swap(
         prepare=renew_histograms,
         final_check=require_whole,
         counters=counters,
-        held_back=held_back,
-        try_ended=run.veto.try_ended,
-        too_old=run.veto.too_old,
-        last_word=last_word,
+        gate=gate,
         note_position=run.config.keep_old_current > 0,
         along=run.along,
         carried=partial(carried, altered=altered),

@@ -129,12 +129,7 @@ class Veto:
         return self._asked != asked
 
     def _answer_of(self, gate: Gate) -> str:
-        """Ask the hook.
-
-        Raises:
-            _Overruled: an operator decided meanwhile.
-            SpiritError: the reason of a stop request.
-        """
+        """Ask the hook."""
         job, tables = self._job, self._tables()
         self._asked += 1
         ready = CutoverReady(table=job.table, tables=tables, number=self._asked)

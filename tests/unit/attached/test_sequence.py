@@ -109,7 +109,7 @@ def test_a_key_that_somebody_has_dropped_meanwhile_is_not_made_again():
 
 def test_the_tables_beside_those_that_are_swapped_are_known():
     """Parents and children, each once."""
-    assert NOTED.others == (("other", "c"), ("s", "p"))
+    assert NOTED.note.others == (("other", "c"), ("s", "p"))
 
 
 def test_the_row_of_the_checkpoint_table_reads_back():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spirit_py.cutover import cutover
-from spirit_py.cutover.plan import NotProven, TryFailed
+from spirit_py.cutover.plan import NotProven, SwapGate, TryFailed
 from spirit_py.errors import CutoverFailure, HeldBack
 
 
@@ -27,7 +27,7 @@ def made(monkeypatch: pytest.MonkeyPatch, turns: Any, told: list[int]) -> cutove
         stop=SimpleNamespace(check=lambda: None),
         show=None,
         clock=None,
-        try_ended=lambda: None,
+        gate=SwapGate(),
         tell=lambda event: told.append(event.fields["number"]),
     )
     return cutover.Cutover(plan)

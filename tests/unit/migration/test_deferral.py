@@ -125,13 +125,13 @@ def test_an_operator_has_the_last_word() -> None:
     """Who postpones or pauses after the last look is heard right before the RENAME."""
     found = deferral_of([list, list])
     run = found._run
-    assert found.present() == found.held_now() == ""
+    assert found.present() == found.last_word() == ""
     run.state.postponements += 1  # type: ignore[misc]
-    assert "postponement" in found.held_now()
+    assert "postponement" in found.last_word()
     # The look comes after the count: it has seen the sentinel, which was dropped since.
-    assert found.present() == found.held_now() == ""
+    assert found.present() == found.last_word() == ""
     run.settings.current.paused = "paused by me"  # type: ignore[misc]
-    assert found.held_now() == "paused by me"
+    assert found.last_word() == "paused by me"
 
 
 def test_a_postponement_during_the_look_is_not_taken_for_seen() -> None:
@@ -144,7 +144,7 @@ def test_a_postponement_during_the_look_is_not_taken_for_seen() -> None:
     found = deferral_of([answer])
     run = found._run
     assert found.present() == ""
-    assert found.held_now()
+    assert found.last_word()
 
 
 @pytest.mark.parametrize("early", [True, False])

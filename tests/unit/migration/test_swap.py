@@ -64,7 +64,7 @@ def test_a_swap_that_was_held_back_is_the_same_one_that_goes_on(monkeypatch):
 
     monkeypatch.setattr(migration, "plan_swap", plan)
     monkeypatch.setattr(migration, "swap_in_new_tables", swap_in)
-    free = SimpleNamespace(pass_when_free=lambda: None, held_back=None, held_now=None)
+    free = SimpleNamespace(pass_when_free=lambda: None)
     monkeypatch.setattr(migration, "Deferral", lambda *_: free)
     run: Any = SimpleNamespace(
         config=SimpleNamespace(defer_cutover=False),
