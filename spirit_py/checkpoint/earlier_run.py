@@ -93,7 +93,8 @@ class TableFound:
         if not self.keeps_one:
             return ""
         if self.emptied[0]:
-            return being_dropped(*self.emptied, finished=_is_finished(self.old_table))
+            finished = self.old_table is not None and self.old_table.finished
+            return being_dropped(*self.emptied, finished=finished)
         return "" if self.old_table is None else str(self.old_table)
 
     def described(self, progress: TableProgress) -> str:
@@ -116,10 +117,6 @@ class TableFound:
         )
         old = _whose(self.names.old, self.old_shape, "from before the swap", ours=self.old_is_ours)
         return f"{progress} {source}, {new}, {old}"
-
-
-def _is_finished(old_table: OldTableRecord | None) -> bool:
-    return old_table is not None and old_table.finished
 
 
 def being_dropped(emptied: int, partitions: int, *, finished: bool) -> str:

@@ -60,13 +60,7 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
             hint="compare a copy of it in InnoDB",
             error_code=ErrorCode.TABLE_NOT_SUITABLE,
         )
-    return Side(
-        what=what,
-        session=session,
-        facts=facts,
-        grants=read_grants(session),
-        table=found,
-    )
+    return Side(what=what, session=session, facts=facts, grants=read_grants(session), table=found)
 
 
 def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal:
@@ -118,18 +112,14 @@ def require_comparable(source: Side, target: Side, matching: Matching, *, lock: 
             " server with --target-host",
             error_code=ErrorCode.NOT_COMPARABLE,
         )
-    findings = [*_session_findings(source, matching)]
+    staged = ComparisonPlan(mapping=matching.mapping).staged
+    findings = [*_lacking(source, "CREATE TEMPORARY TABLES")] if staged else []
     for side in (source, target):
         findings += _lacking(side, "SELECT", side.table.name)
         if lock:
             findings += _lacking(side, "LOCK TABLES", note="; or compare with --no-lock")
     if findings:
         raise refusal_of(list(dict.fromkeys(findings)), "the comparison")
-
-
-def _session_findings(source: Side, matching: Matching) -> Iterator[Finding]:
-    if ComparisonPlan(mapping=matching.mapping).staged:
-        yield from _lacking(source, "CREATE TEMPORARY TABLES")
 
 
 def require_repairable(
@@ -194,7 +184,9 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
     mapping = matching.mapping
     paired = {pair.new.name.lower() for pair in mapping.pairs}
     reset = [
-        c.name for c in mapping.target.columns if _kept(c.name.lower(), paired, mapping.target)
+        each.name
+        for each in mapping.target.columns
+        if each.name.lower() not in paired and not each.generated
     ]
     if reset:
         yield refuse(
@@ -217,16 +209,9 @@ def _column_findings(matching: Matching, *, two_servers: bool) -> Iterator[Findi
         )
 
 
-def _kept(name: str, paired: set[str], target: TableSchema) -> bool:
-    return name not in paired and not target.column(name).generated
-
-
-def _lacking(
-    side: Side, privilege: str, table: str = "*", *, schema: str = "", note: str = ""
-) -> Iterator[Finding]:
-    where = schema or side.table.schema
-    if not side.grants.has(privilege, where, table):
-        yield _grant(side, privilege, where, note)
+def _lacking(side: Side, privilege: str, table: str = "*", note: str = "") -> Iterator[Finding]:
+    if not side.grants.has(privilege, side.table.schema, table):
+        yield _grant(side, privilege, side.table.schema, note)
 
 
 def _grant(side: Side, privilege: str, schema: str = "", note: str = "") -> Finding:

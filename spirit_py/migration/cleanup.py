@@ -24,8 +24,8 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.mysql.tables.identity import Identity, emptied_partitions
-from spirit_py.mysql.tables.new_table import drop_table, is_own_sentinel
+from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
+from spirit_py.mysql.tables.new_table import is_own_sentinel
 from spirit_py.sql import quote_table
 from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, is_building_name
@@ -189,7 +189,7 @@ def _drop(
         if proof := left.proofs.get((schema, name)):
             _drop_old(options, (schema, name), proof)
         else:
-            drop_table(session, schema, name)
+            drop_unreferenced(session, schema, name)
         say(f"dropped {schema}.{name}")
 
 

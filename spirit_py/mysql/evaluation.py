@@ -68,9 +68,9 @@ _VARIABLES: Final = (
     "lc_time_names",
 )
 _MODES: Final = (_SUBTRACTION, "TIME_TRUNCATE_FRACTIONAL")
-_ANY_DATE: Final = "ALLOW_INVALID_DATES"
-_ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")
-_STRICT: Final = frozenset({"STRICT_ALL_TABLES", "STRICT_TRANS_TABLES"})
+ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")
+STRICT_MODES: Final = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
+ANY_DATE: Final = "ALLOW_INVALID_DATES"
 _ROW_CHECKS: Final = "innodb_strict_mode"
 """Whether a definition is refused whose rows may become too long for a page."""
 _DIVISION: Final = "ERROR_FOR_DIVISION_BY_ZERO"
@@ -93,7 +93,7 @@ def evaluating_mode(sql_mode: str) -> str:
     Division by zero is an error where a native ALTER makes it one; NULL otherwise, as there.
     """
     own = set(sql_mode.upper().split(","))
-    wanted = (*_MODES, _DIVISION) if own & _STRICT else _MODES
+    wanted = (*_MODES, _DIVISION) if not own.isdisjoint(STRICT_MODES) else _MODES
     return ",".join((STRICT_SQL_MODE, *(mode for mode in wanted if mode in own)))
 
 
@@ -104,8 +104,8 @@ def date_mode(sql_mode: str) -> str:
     """
     own = set(sql_mode.upper().split(","))
     modes = evaluating_mode(sql_mode).split(",")
-    kept = (mode for mode in modes if mode != _ANY_DATE or mode in own)
-    return ",".join((*kept, *(mode for mode in _ZERO_MODES if mode in own)))
+    kept = (mode for mode in modes if mode != ANY_DATE or mode in own)
+    return ",".join((*kept, *(mode for mode in ZERO_MODES if mode in own)))
 
 
 class Evaluated(Protocol):
@@ -166,11 +166,6 @@ def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator
             session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
         raise
     session.execute(f"SET SESSION {quote_identifier(name)}={usual}")
-
-
-ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")
-STRICT_MODES: Final = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "TRADITIONAL")
-ANY_DATE: Final = "ALLOW_INVALID_DATES"
 
 
 def under_modes(session: SqlSession, facts: ServerFacts, modes: SessionModes) -> ServerFacts:

@@ -21,7 +21,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, NO_SUCH_THREAD
-from spirit_py.mysql.own_sessions import of_run, ours, sessions_of_run, sessions_on, token_of
+from spirit_py.mysql.own_sessions import of_run, ours, sessions_of_run, slot_holders, token_of
 from spirit_py.mysql.processlist import whose
 
 if TYPE_CHECKING:
@@ -116,9 +116,12 @@ _PATIENCE: Final = 60.0
 
 
 def earlier_sessions(session: SqlSession, label: str) -> list[int]:
-    """Find the sessions of other runs on one of the label's tables, by the names of the tables."""
+    """Find the sessions of other runs on one of the label's tables, by the names of the tables.
+
+    Anybody may take these names, and an honest session may have found no slot.
+    """
     token, *digests = label.split()
-    found = sessions_on(session, digests)
+    found = {number for digest in digests for number in slot_holders(session, digest)}
     return sorted(found - of_run(session, token, found))
 
 

@@ -124,11 +124,6 @@ def sessions_of_run(session: SqlSession, token: str) -> set[int]:
     return of_run(session, token, slot_holders(session, token))
 
 
-def sessions_on(session: SqlSession, digests: Iterable[str]) -> set[int]:
-    """Return the sessions that say that they work on one of these tables, as anybody may."""
-    return {found for digest in digests for found in slot_holders(session, digest)}
-
-
 def of_run(session: SqlSession, token: str, numbers: Iterable[int]) -> set[int]:
     """Return those of the sessions that belong to a run."""
     return _holding(session, token, numbers)

@@ -238,12 +238,15 @@ def channels(session: SqlSession) -> list[Channel]:
     for receiver, error, applier, uuid, delay in session.query(_CHANNELS):
         trouble = ""
         if receiver != "ON":
-            trouble = f"its receiver is {receiver}" + (f": {error}" if error else "")
+            trouble = _stopped(f"receiver is {receiver}", error)
         elif applier != "ON":
-            said = session.query(_APPLIER_ERROR)
-            trouble = "its applier is OFF" + (f": {said[0][0]}" if said else "")
+            trouble = _stopped("applier is OFF", *next(iter(session.query(_APPLIER_ERROR)), ("",)))
         found.append(Channel(source_uuid=str(uuid), trouble=trouble, delay=int(delay)))
     return found
+
+
+def _stopped(what: str, error: Any) -> str:
+    return f"its {what}" + (f": {error}" if error else "")
 
 
 def _channel_of(row: tuple[Any, ...]) -> Channel:
@@ -251,13 +254,9 @@ def _channel_of(row: tuple[Any, ...]) -> Channel:
     receives, applies = str(row[RECEIVES]).upper(), str(row[APPLIES]).upper()
     trouble = ""
     if receives == "NO":
-        trouble = "its receiver is OFF" + (
-            f": {row[_RECEIVER_ERROR]}" if row[_RECEIVER_ERROR] else ""
-        )
+        trouble = _stopped("receiver is OFF", row[_RECEIVER_ERROR])
     elif applies != "YES":
-        trouble = "its applier is OFF" + (
-            f": {row[_APPLIER_ERROR_TEXT]}" if row[_APPLIER_ERROR_TEXT] else ""
-        )
+        trouble = _stopped("applier is OFF", row[_APPLIER_ERROR_TEXT])
     return Channel(source_uuid=str(row[_SOURCE_UUID]), trouble=trouble, delay=int(row[_DELAY]))
 
 

@@ -176,7 +176,6 @@ def waiting_for(options: ConnectionOptions, fault: BaseException) -> str:
     return f"the server at {options.address} to answer ({text})"
 
 
-_T = TypeVar("_T")
 #: The pause after the first refused login, and the longest one: seconds.
 _FIRST_REFUSAL: Final = 2.0
 _LONGEST_REFUSAL: Final = 300.0
@@ -236,7 +235,7 @@ class RenewedSession:
         self._refused, self._refusals = None, 0
         return session
 
-    def ask(self, work: Callable[[Session], _T]) -> _T:
+    def ask(self, work: Callable[[Session], T]) -> T:
         """Do something with the session; it is closed after a fault of server or network."""
         try:
             return work(self.session())

@@ -122,7 +122,8 @@ class Session:
         for packet in _packets(statements):
             try:
                 with self._several_statements(len(packet)), self._translated() as cursor:
-                    cursor.execute(_END_OF_STATEMENT.join(map(_encoded, packet)))
+                    encoded = (s if isinstance(s, bytes) else s.encode() for s in packet)
+                    cursor.execute(_END_OF_STATEMENT.join(encoded))
                     done += 1
                     while cursor.nextset():
                         done += 1
@@ -255,10 +256,6 @@ def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
             packet = []
     if packet:
         yield packet
-
-
-def _encoded(sql: str | bytes) -> bytes:
-    return sql if isinstance(sql, bytes) else sql.encode()
 
 
 #: A peer that answers no probe is lost after IDLE + COUNT * INTERVAL, 45 seconds.

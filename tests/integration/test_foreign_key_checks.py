@@ -11,7 +11,8 @@ from spirit_py.config import FeedOptions
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import ServerFacts
-from spirit_py.mysql.tables.new_table import create_new_table, drop_table
+from spirit_py.mysql.tables.identity import drop_unreferenced
+from spirit_py.mysql.tables.new_table import create_new_table
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.table.names import AuxiliaryNames
 from tests.kits.connection import account, granted
@@ -55,7 +56,7 @@ def findings(desk, alter: str, session: Any = None, **changed: str) -> list[str]
         try:
             warnings += check_after_create(context, target)[1]
         finally:
-            drop_table(desk.session, desk.schema, AuxiliaryNames.of("t").new)
+            drop_unreferenced(desk.session, desk.schema, AuxiliaryNames.of("t").new)
     except Refusal as error:
         return [error.message, error.hint, *error.details]
     return [warning.cause for warning in warnings if warning.check.startswith("foreign")]

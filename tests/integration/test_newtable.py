@@ -14,11 +14,10 @@ from spirit_py.checkpoint.record import Pointer
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.identity import NOTHING, identity
+from spirit_py.mysql.tables.identity import NOTHING, drop_unreferenced, identity
 from spirit_py.mysql.tables.new_table import (
     align_auto_increment,
     create_sentinel,
-    drop_table,
     set_auto_increment,
 )
 from spirit_py.statement import alter_of
@@ -170,7 +169,7 @@ def test_own_names_of_checks(db, desk):
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT CONSTRAINT positive CHECK (v > 0))")
     created = desk.create("ADD c INT")
     assert "CONSTRAINT `_positive` CHECK ((`v` > 0))" in created.create_sql
-    drop_table(desk.session, db.name, "_t_new")
+    drop_unreferenced(desk.session, db.name, "_t_new")
     created = desk.create("DROP CHECK positive, ADD CONSTRAINT positive CHECK (v > 5)")
     assert "CONSTRAINT `_positive` CHECK ((`v` > 5))" in created.create_sql
     assert "`v` > 0" not in created.create_sql
@@ -271,7 +270,7 @@ def test_counter_is_never_lowered(db, desk):
     """A counter that is higher than the source's stays."""
     db.execute(PLAIN + " AUTO_INCREMENT=100")
     assert aligned(desk, "AUTO_INCREMENT=5000") == 5000
-    drop_table(desk.session, db.name, "_t_new")
+    drop_unreferenced(desk.session, db.name, "_t_new")
     assert aligned(desk, "AUTO_INCREMENT=50") == 100
 
 
@@ -301,7 +300,7 @@ def test_a_counter_that_is_dropped_or_new_is_left_alone(db, desk):
     """A counter that is dropped, or belongs to a new column, is left alone."""
     db.execute(PLAIN + " AUTO_INCREMENT=100")
     assert aligned(desk, "MODIFY id INT") is None
-    drop_table(desk.session, db.name, "_t_new")
+    drop_unreferenced(desk.session, db.name, "_t_new")
     assert aligned(desk, "MODIFY id INT, ADD n INT AUTO_INCREMENT UNIQUE") is None
 
 

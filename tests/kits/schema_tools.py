@@ -11,7 +11,8 @@ from spirit_py.config import MigrationConfig
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.mysql.tables.new_table import create_new_table, drop_table
+from spirit_py.mysql.tables.identity import drop_unreferenced
+from spirit_py.mysql.tables.new_table import create_new_table
 from spirit_py.plan import make_plan
 from spirit_py.preflight.preflight import check_after_create, check_before_create, prepare
 from spirit_py.statement import alter_of
@@ -75,7 +76,7 @@ class SchemaTools:
         try:
             return check_after_create(context, target)
         finally:
-            drop_table(self.session, self.schema, AuxiliaryNames.of("t").new)
+            drop_unreferenced(self.session, self.schema, AuxiliaryNames.of("t").new)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.mysql.tables.new_table import drop_table
+from spirit_py.mysql.tables.identity import drop_unreferenced
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.units import human_percent
@@ -85,7 +85,7 @@ def why_not_deferred(
         return f"the server cannot drop and add them online: {fault.text}"
     finally:
         with contextlib.suppress(ServerFault):
-            drop_table(session, *tried)
+            drop_unreferenced(session, *tried)
 
 
 def _tried(session: SqlSession, table: Name, tried: Name, clauses: Mapping[str, str]) -> str:

@@ -218,7 +218,7 @@ def _give_name(session: SqlSession, schema: str, building: str, new: str) -> Non
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
     """Drop a copy after a fault, which is the one that is raised."""
     with contextlib.suppress(ServerFault):
-        drop_table(session, schema, new)
+        drop_unreferenced(session, schema, new)
 
 
 def _complete_copy(
@@ -330,11 +330,6 @@ def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | No
     return source
 
 
-def drop_table(session: SqlSession, schema: str, name: str) -> None:
-    """Drop an auxiliary table if it is there; not one that a foreign key refers to."""
-    drop_unreferenced(session, schema, name)
-
-
 def drop_tables(session: SqlSession, schema: str, names: Sequence[str]) -> None:
     """Drop auxiliary tables that may refer to each other, in one statement."""
     if names:
@@ -346,7 +341,7 @@ def drop_building(session: SqlSession, schema: str, table: str, building: str) -
     """Drop what a killed run had begun to build or to try; its random name is the proof."""
     if not is_building_name(table, building):
         return
-    drop_table(session, schema, building)
+    drop_unreferenced(session, schema, building)
     found = session.query(_BESIDE, (schema, building, building))
     drop_tables(session, schema, [n for (n,) in found if is_trial_name(building, str(n))])
 
