@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
-.PHONY: help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
+.PHONY: simulate help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
 
@@ -21,6 +21,9 @@ aims: ## print the aims of the shape of the package: what each is now, and what 
 
 lint: ## ruff, mypy and the import contracts
 	@ci/lint
+
+simulate: ## whole migrations on a model server, every schedule from a seed: RUNS=10000 SEED=0, or PLANT=name
+	@ci/simulate
 
 swaps: ## swap a table 100 times under 16 writers (SWAPS, WRITERS)
 	@ci/swaps

@@ -1,0 +1,164 @@
+"""The model server's binlog as bytes, and the dump that sends them."""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+from spirit_py.binlog import wire
+from spirit_py.binlog.connection import StreamLost
+from tests.simulation.server import UUID, numbers, offset_after
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.simulation.server import Row, RowChange, Server, Transaction
+
+_FILE: Final = b"b.000001"
+_SERVER: Final = 1
+_INT: Final = 3
+_ROWS_FLAGS: Final = b"\1\0\2\0"
+
+
+def event(kind: int, body: bytes, *, end: int, time: int = 1_700_000_000) -> bytes:
+    """Return one event with its header and checksum."""
+    size = wire.HEADER_SIZE + len(body) + 4
+    head = wire.HEADER.pack(time, kind, _SERVER, size, end & 0xFFFFFFFF, 0) + body
+    return head + zlib.crc32(head).to_bytes(4, "little")
+
+
+def beginning() -> list[bytes]:
+    """Return what every dump begins with."""
+    rotate = (4).to_bytes(8, "little") + _FILE
+    head = (
+        wire.HEADER.pack(0, wire.ROTATE, _SERVER, wire.HEADER_SIZE + len(rotate) + 4, 0, 0) + rotate
+    )
+    return [
+        head + zlib.crc32(head).to_bytes(4, "little"),
+        event(wire.FORMAT_DESCRIPTION, b"\0" * 76 + b"\1", end=126),
+    ]
+
+
+def _table_map(number: int, name: tuple[str, str], columns: tuple[str, ...]) -> bytes:
+    count = len(columns)
+    return (
+        number.to_bytes(6, "little")
+        + b"\1\0"
+        + wire.name_key(*name)
+        + bytes([count])
+        + bytes([_INT] * count)
+        + b"\0"
+        # All but the key may be NULL.
+        + (((1 << count) - 1) & ~1).to_bytes((count + 7) // 8, "little")
+        # Optional metadata: every numeric column is signed.
+        + bytes([1, (count + 7) // 8])
+        + b"\0" * ((count + 7) // 8)
+    )
+
+
+def _image(row: Row) -> bytes:
+    nulls = sum(1 << i for i, value in enumerate(row) if value is None)
+    values = b"".join(int(v).to_bytes(4, "little", signed=True) for v in row if v is not None)
+    return nulls.to_bytes((len(row) + 7) // 8, "little") + values
+
+
+def _rows(change: RowChange) -> tuple[int, bytes]:
+    width = len(change.after if change.after is not None else change.before or ())
+    present = ((1 << width) - 1).to_bytes((width + 7) // 8, "little")
+    head = change.number.to_bytes(6, "little") + _ROWS_FLAGS + bytes([width]) + present
+    if change.before is None:
+        assert change.after is not None
+        return wire.WRITE_ROWS, head + _image(change.after)
+    if change.after is None:
+        return wire.DELETE_ROWS, head + _image(change.before)
+    return wire.UPDATE_ROWS, head + present + _image(change.before) + _image(change.after)
+
+
+def _query(sql: str, schema: str, session: int) -> bytes:
+    name = schema.encode()
+    head = session.to_bytes(4, "little") + bytes(4) + bytes([len(name)]) + bytes(4)
+    return head + name + b"\0" + sql.encode()
+
+
+def events_of(transaction: Transaction) -> list[bytes]:
+    """Return the events of one transaction, each with its end in the file."""
+    gtid = b"\0" + uuid.UUID(UUID).bytes + transaction.number.to_bytes(8, "little") + b"\2"
+    found: list[tuple[int, bytes]] = [(wire.GTID, gtid)]
+    if transaction.statement:
+        body = _query(transaction.statement, transaction.schema, transaction.session)
+        found.append((wire.QUERY, body))
+    else:
+        found.append((wire.QUERY, _query("BEGIN", "", transaction.session)))
+        for change in transaction.changes:
+            columns = transaction.columns[change.table]
+            found.append((wire.TABLE_MAP, _table_map(change.number, change.table, columns)))
+            found.append(_rows(change))
+        found.append((wire.XID, bytes(8)))
+    first = offset_after(transaction.number - 1)
+    last = offset_after(transaction.number)
+    ends = [first + at for at in range(1, len(found))] + [last]
+    return [event(kind, body, end=end) for (kind, body), end in zip(found, ends, strict=True)]
+
+
+class Dump:
+    """Stands in the place of :class:`spirit_py.binlog.connection.BinlogConnection`."""
+
+    def __init__(self, server: Server, *, gtids: Any, silence: float) -> None:
+        server.scheduler.step()
+        self._server = server
+        self._silence = silence
+        self._session = server.connect("dump")
+        self._session.role = "feed"
+        self._skip = numbers(gtids.text() if hasattr(gtids, "text") else str(gtids))
+        self._next = 0
+        self._first = True
+
+    @property
+    def id(self) -> int:
+        """The session's number."""
+        return self._session.number
+
+    def read(self) -> Sequence[memoryview]:
+        """Return the events that are there; wait for the next ones."""
+        server = self._server
+        server.scheduler.step()
+        if self._first:
+            self._first = False
+            return [memoryview(one) for one in beginning()]
+        deadline = server.scheduler.now + self._silence
+        while True:
+            if not self._session.alive or self._session.cut or self._session.killed:
+                server.end(self._session)
+                raise StreamLost("the connection was lost")
+            found: list[bytes] = []
+            while self._next < len(server.binlog):
+                transaction = server.binlog[self._next]
+                self._next += 1
+                if transaction.number not in self._skip:
+                    found.extend(events_of(transaction))
+                    break
+            if found:
+                if seconds := server.latency():
+                    server.scheduler.tell(f"transaction {self._next} is under way for {seconds} s")
+                    server.scheduler.sleep(seconds)
+                return [memoryview(one) for one in found]
+            if server.scheduler.now >= deadline:
+                raise StreamLost("silence")
+            task = server.scheduler.current
+            assert task is not None
+            server.dumps.append(task)
+            if not server.scheduler.wait("the binlog", 5.0) and self._session.alive:
+                # A heartbeat.
+                place = offset_after(len(server.binlog))
+                return [memoryview(event(wire.HEARTBEAT, _FILE, end=place))]
+
+    def interrupt(self) -> None:
+        """End a read that waits."""
+        self._session.cut = True
+        self._server.wake_dumps()
+
+    def close(self) -> None:
+        """End the session."""
+        self._server.end(self._session)
+        self._server.wake_dumps()

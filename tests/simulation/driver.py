@@ -1,0 +1,101 @@
+"""What stands in MySQLdb's place: connections and cursors to the model server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.statements import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.simulation.server import Server, Session
+
+
+class Wire:
+    """A handle on a connection's socket."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def shutdown(self, _how: int) -> None:
+        """Break the connection, whoever waits on it."""
+        self._session.cut = True
+        if self._session.waits is not None:
+            self._session.server.scheduler.wake(self._session.waits)
+        self._session.server.changed()
+
+    def close(self) -> None:
+        """Do nothing: the handle is only a second one."""
+
+
+class Cursor:
+    """A cursor of MySQLdb."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._rows: list[tuple[Any, ...]] = []
+        self._rest: list[str] = []
+
+    def execute(self, sql: bytes, parameters: Sequence[Any] | None = None) -> int:
+        """Send one statement, or a packet of several."""
+        first, *self._rest = sql.decode().split("\n;\n")
+        return self._execute(first, parameters)
+
+    def _execute(self, sql: str, parameters: Sequence[Any] | None = None) -> int:
+        self._rows, affected = execute(self._connection.session, sql, tuple(parameters or ()))
+        return affected
+
+    def nextset(self) -> int | None:
+        """Execute the next statement of a packet."""
+        if not self._rest:
+            return None
+        self._execute(self._rest.pop(0))
+        return 1
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return the rows."""
+        return self._rows
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Connection:
+    """A connection of MySQLdb."""
+
+    def __init__(self, server: Server) -> None:
+        server.scheduler.step()
+        self.session = server.connect()
+
+    def thread_id(self) -> int:
+        """Return the session's number."""
+        return self.session.number
+
+    def cursor(self) -> Cursor:
+        """Return a cursor."""
+        return Cursor(self)
+
+    def fileno(self) -> int:
+        """Return no socket of the operating system."""
+        return -1
+
+    def info(self) -> str:
+        """Return the summary of the last statement."""
+        return self.session.info
+
+    def warning_count(self) -> int:
+        """Return how many warnings the last statement gave."""
+        return len(self.session.warnings)
+
+    def set_server_option(self, _option: int) -> None:
+        """Do nothing: packets of several statements are known by their separator."""
+
+    def ping(self) -> None:
+        """Ask whether the session lives."""
+        self.session.server.scheduler.step()
+        self.session.require_life()
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.server.end(self.session)

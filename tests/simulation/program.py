@@ -1,0 +1,279 @@
+"""The program under test: its own feed, applier, copier, comparison and cutover, put together.
+
+They are imported while the simulated clock and threads stand in the place of the real ones, so
+import this module in a process of its own (``python -m tests.simulation``).
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import MySQLdb
+
+# Loaded before: libraries keep the real clock and threads.
+import pymysqlreplication  # noqa: F401
+import rich.console  # noqa: F401
+import tenacity  # noqa: F401
+
+from tests.simulation.primitives import stand_in
+
+with stand_in():
+    import spirit_py.mysql.connect
+    import spirit_py.mysql.session
+    from spirit_py.applier.applier import SqlApplier
+    from spirit_py.binlog import source as binlog_source
+    from spirit_py.checksum.checker import Checker
+    from spirit_py.checksum.result import ChecksumOptions
+    from spirit_py.checksum.worker import Comparison
+    from spirit_py.chunk.lanes import LaneChunker
+    from spirit_py.chunk.watermark import CopiedSoFar, Rest
+    from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.copier.boundary import BoundaryReader, last_copied_key
+    from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
+    from spirit_py.copier.fence import end_earlier_chunks
+    from spirit_py.cutover.cutover import Cutover
+    from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
+    from spirit_py.errors import SpiritError
+    from spirit_py.feed.feed import ChangeFeed
+    from spirit_py.locks.blockers import KillPolicy, LockPolicy
+    from spirit_py.locks.named import AdvisoryLock
+    from spirit_py.mysql import own_sessions
+    from spirit_py.mysql.connect import connect
+    from spirit_py.mysql.kill import end_earlier_sessions
+    from spirit_py.mysql.own_sessions import run_label, token_of
+    from spirit_py.mysql.retry import retrying
+    from spirit_py.pace import Unhindered
+    from spirit_py.spark.driver import DriverEngine
+    from spirit_py.stop import StopSwitch
+    from spirit_py.table.names import Swap, lock_name
+    from spirit_py.threads import Background, every
+    from tests.kits.definitions import ID, column, mapping
+    from tests.simulation.binlog import Dump
+    from tests.simulation.driver import Connection, Wire
+
+if TYPE_CHECKING:
+    from spirit_py.feed.subscription import TableSubscription
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.mapping import TableMapping
+    from tests.simulation.server import Server
+
+CLIENT_ERRORS = MySQLdb.Error
+_SERVER: list[Server] = []
+
+
+class _Driver:
+    """What ``load_driver`` returns."""
+
+    Error = MySQLdb.Error
+
+    @staticmethod
+    def connect(**_: Any) -> Connection:
+        """Connect to the model server, whatever address is given."""
+        return Connection(_SERVER[-1])
+
+
+def _dump(_options: Any, *, gtids: Any, silence: float, **_: Any) -> Dump:
+    return Dump(_SERVER[-1], gtids=gtids, silence=silence)
+
+
+def _wire(session: Any) -> Wire:
+    return Wire(session._connection.session)
+
+
+setattr(spirit_py.mysql.connect, "load_driver", lambda: _Driver)  # noqa: B010 (its type is another one)
+setattr(spirit_py.mysql.session, "duplicate", _wire)  # noqa: B010
+setattr(binlog_source, "BinlogConnection", _dump)  # noqa: B010
+
+_RANDOM = random.Random(0)
+
+
+def repeatable(seed: int) -> None:
+    """Have the program's random numbers follow from the seed."""
+    _RANDOM.seed(seed)
+    random.seed(seed)
+
+
+def _hex(size: int | None = None) -> str:
+    return f"{_RANDOM.getrandbits(8 * (size or 32)):0{2 * (size or 32)}x}"
+
+
+setattr(secrets, "token_hex", _hex)  # noqa: B010
+setattr(secrets, "randbelow", _RANDOM.randrange)  # noqa: B010
+setattr(uuid, "uuid4", lambda: uuid.UUID(int=_RANDOM.getrandbits(128)))  # noqa: B010
+
+
+def _mapping() -> TableMapping:
+    more = [column(name, nullable=True, ordinal=at) for at, name in ((2, "v"), (3, "w"))]
+    return mapping((ID, ID), *((one, one) for one in more))
+
+
+MAPPING = _mapping()
+POLICY = LockPolicy(kills=KillPolicy(mode="never", after=30.0), longest_pause=0.5, old=float("inf"))
+T: Final = ("s", "t")
+NEW: Final = ("s", "_t_new")
+OLD: Final = ("s", "_t_old")
+own_sessions.SLOTS = 16  # type: ignore[misc] # all of them are looked at, at every start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What a run leaves for the next one, as the checkpoint table has it."""
+
+    position: str
+    uncopied: tuple[Any, ...]
+    rows: int
+    token: str
+
+
+class Run:
+    """One process that migrates the table: from the beginning, or where an earlier one stopped.
+
+    Attributes:
+        done: the table is swapped.
+        error: why it ended otherwise.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.done = False
+        self.error = ""
+        self.stop = StopSwitch()
+        _SERVER[:] = [server]
+
+    def main(self) -> None:
+        """Lock out others, end what an earlier run left, migrate, clean up."""
+        connection = ConnectionOptions(
+            host="sim", user="u", password="p", ssl_mode="DISABLED", label=run_label([T])
+        )
+        lock = lock_name("migration", *T)
+        try:
+            with (
+                AdvisoryLock(connection, lock, stop=self.stop, purpose="migration of s.t"),
+                connect(connection, role="driver") as session,
+            ):
+                self._begin(connection, session)
+        except SpiritError as error:
+            self.error = f"{type(error).__name__}: {error.message}"
+        else:
+            self.done = True
+
+    def _begin(self, connection: ConnectionOptions, session: Session) -> None:
+        saved: Saved | None = self.server.notes.get("checkpoint")
+        tokens = [saved.token] if saved else []
+        end_earlier_sessions(session, connection.label, tokens=tokens)
+        if OLD in self.server.tables:
+            return
+        if saved is None:
+            session.execute("world create s._t_new id,v,w,n")
+        options = FeedOptions(flush_interval=0.5, wait_timeout=10)
+        applier = SqlApplier(connection, sessions=2, batch_rows=3, stop=self.stop)
+        source = binlog_source.BinlogSource(connection, options)
+        feed = ChangeFeed(source, applier, options=options, stop=self.stop)
+        try:
+            self._migrate(connection, session, applier, feed, saved)
+        except SpiritError as error:
+            raise self.stop.cause_of(error) from error
+        finally:
+            feed.close()
+            applier.close()
+
+    def _migrate(
+        self,
+        connection: ConnectionOptions,
+        session: Session,
+        applier: SqlApplier,
+        feed: ChangeFeed,
+        saved: Saved | None,
+    ) -> None:
+        stop, before = self.stop, CopiedSoFar()
+        if saved is None:
+            subscription = feed.add_subscription(MAPPING)
+            feed.start()
+        else:
+            before = CopiedSoFar(uncopied=saved.uncopied, rows=saved.rows)
+            retrying(stop)(end_earlier_chunks, connection, MAPPING)
+            rests = [
+                Rest(
+                    lower=one.lower,
+                    upper=one.upper,
+                    keep_up_to=last_copied_key(session, MAPPING, one),
+                )
+                for one in saved.uncopied
+            ]
+            subscription = feed.add_subscription(MAPPING, rests=rests)
+            feed.start_from_position(saved.position)
+
+        def save() -> None:
+            # The position first: what is received after it, a later run receives again.
+            position, copied = feed.position(), subscription.copied()
+            if position:
+                found = Saved(
+                    position=position,
+                    uncopied=copied.uncopied,
+                    rows=before.rows + copied.rows,
+                    token=token_of(connection.label),
+                )
+                with connect(connection, role="checkpoint") as writing:
+                    writing.execute("world note checkpoint", (found,))
+
+        with Background("checkpoint", every(0.3, save), failed=lambda _: None):
+            save()
+            if not before.finished:
+                self._copy(connection, subscription, before)
+            feed.set_watermark_optimization(enabled=False)
+            feed.catch_up(lambda _: None)
+            self._compare(connection, applier, feed)
+            Cutover(
+                CutoverPlan(
+                    connection=connection,
+                    swaps=[Swap.of(MAPPING)],
+                    source=feed,
+                    limits=CutoverLimits(lock=POLICY, lock_hold=10.0),
+                    stop=stop,
+                )
+            ).run()
+
+    def _copy(
+        self, connection: ConnectionOptions, subscription: TableSubscription, before: CopiedSoFar
+    ) -> None:
+        reader = BoundaryReader(connection, stop=self.stop)
+        chunker = LaneChunker(MAPPING, reader.query, ranges=before.uncopied, workers=2, part_rows=2)
+        copier = Copier(
+            TableCopy(
+                mapping=MAPPING,
+                connection=connection,
+                chunker=chunker,
+                query=reader.query,
+                subscription=subscription,
+                before=before,
+            ),
+            driver=DriverEngine(2),
+            spark=None,
+            pace=Unhindered(),
+            stop=self.stop,
+            options=CopyOptions(),
+        )
+        copier._meter._sizer._rows = 2  # a table of a few rows is several chunks
+        try:
+            copier.run()
+        finally:
+            reader.close()
+
+    def _compare(
+        self, connection: ConnectionOptions, applier: SqlApplier, feed: ChangeFeed
+    ) -> None:
+        """Compare; there must be nothing to repair, so that one pass is all it gets."""
+        comparison = Comparison(
+            mapping=MAPPING,
+            source=connection,
+            engine=DriverEngine(2),
+            stop=self.stop,
+            feed=feed,
+            pace=Unhindered(),
+            options=ChecksumOptions(locking=POLICY, first_rows=2, max_passes=1),
+        )
+        Checker(comparison, applier=applier).run()

@@ -1,0 +1,588 @@
+"""The model server: tables, transactions, table locks, named locks, sessions and a binlog.
+
+It knows what the program relies on, and says so (:class:`Unknown`) when it meets a statement that
+it does not know (:mod:`tests.simulation.statements`). What is modelled:
+
+- A commit goes in two steps: it is in the binlog, and readers of the binlog get it; then it is
+  visible, and in ``gtid_executed``. Between the two the commit may stall, with its row locks.
+- READ COMMITTED reads what is visible when the statement begins; a consistent snapshot what was
+  visible when it began.
+- Row locks of one table each, exclusive, until the commit is visible; a wait ends with 1205.
+- Metadata locks with a queue: whoever comes behind a waiting exclusive request waits too.
+- Named locks; sessions with numbers that begin again after a restart; KILL.
+- A crash ends all sessions; what was in the binlog is there afterwards, and visible.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import MySQLdb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.simulation.scheduler import Scheduler, Task
+
+Key = tuple[Any, ...]
+Row = tuple[Any, ...]
+Name = tuple[str, str]
+
+UUID: Final = "11111111-1111-1111-1111-111111111111"
+#: Locks on a table that go together: a holder's, and those that others may have meanwhile.
+READ, WRITE, LOCKED_READ, LOCKED_WRITE, EXCLUSIVE = "SR", "SW", "SRO", "SNRW", "X"
+_TOGETHER: Final = {
+    READ: {READ, WRITE, LOCKED_READ},
+    WRITE: {READ, WRITE},
+    LOCKED_READ: {READ, LOCKED_READ},
+    LOCKED_WRITE: set(),
+    EXCLUSIVE: set(),
+}
+_STRONG: Final = {LOCKED_READ, LOCKED_WRITE, EXCLUSIVE}
+
+
+class Unknown(AssertionError):
+    """A statement that the model does not know."""
+
+
+def fault(code: int, text: str) -> Exception:
+    """Return the driver's error for one of the server's."""
+    if code in {1205, 1213, 1317, 2003, 2006, 2013, 3024}:
+        return MySQLdb.OperationalError(code, text)
+    return MySQLdb.DatabaseError(code, text)
+
+
+@dataclass(eq=False)
+class Table:
+    """One table: its columns, whose first one is the primary key, and its visible rows.
+
+    Attributes:
+        number: InnoDB's, which a rename keeps.
+        unique: positions of columns that are unique by themselves.
+    """
+
+    columns: tuple[str, ...]
+    number: int
+    unique: tuple[int, ...] = ()
+    rows: dict[Any, Row] = field(default_factory=dict)
+    #: Who holds the row locks.
+    locked: dict[Any, Session] = field(default_factory=dict)
+    granted: dict[Session, list[str]] = field(default_factory=dict)
+    queue: deque[tuple[Session, str, Task | None]] = field(default_factory=deque)
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One row of a transaction: images before and after; None where there is none."""
+
+    table: Name
+    number: int
+    before: Row | None
+    after: Row | None
+
+
+@dataclass
+class Transaction:
+    """A transaction in the binlog.
+
+    Attributes:
+        statement: the text of DDL; such a transaction has no rows.
+        visible: readers see it.
+    """
+
+    number: int
+    changes: tuple[RowChange, ...] = ()
+    statement: str = ""
+    schema: str = ""
+    session: int = 0
+    visible: bool = False
+    columns: dict[Name, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Session:
+    """One session of the server."""
+
+    def __init__(self, server: Server, number: int, *, client: str = "") -> None:
+        self.server = server
+        self.number = number
+        self.client = client
+        self.alive = True
+        self.cut = False
+        self.killed = False
+        self.role = ""
+        self.autocommit = True
+        self.lock_wait = 50.0
+        self.row_wait = 3.0
+        self.warnings: list[tuple[str, int, str]] = []
+        self.info = ""
+        #: Rows written in the open transaction, by table and key, and the changes in order.
+        self.changes: list[RowChange] = []
+        self.open = False
+        self.snapshot: dict[int, dict[Any, Row]] | None = None
+        self.lock_tables: dict[Name, str] | None = None
+        self.waits: Task | None = None
+        task = server.scheduler.current
+        #: The process that opened it.
+        self.process = task.process if task is not None else None
+        self.idle_since = server.scheduler.now
+
+    def require_life(self) -> None:
+        """End the statement of a session that is gone."""
+        if self.killed or not self.alive:
+            self.server.end(self)
+            raise fault(2013, "Lost connection to MySQL server during query")
+        if self.cut:
+            raise fault(2013, "Lost connection to MySQL server during query")
+
+
+class Server:
+    """One server. Every method that waits takes a turn of the scheduler."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.tables: dict[Name, Table] = {}
+        self.sessions: dict[int, Session] = {}
+        self.named: dict[str, tuple[Session, int]] = {}
+        #: What the world keeps here, such as the checkpoint of its table.
+        self.notes: dict[str, Any] = {}
+        self.binlog: list[Transaction] = []
+        self.started = 1_600_000_000
+        self.up = True
+        #: Seconds for which the next commits stall between binlog and visibility.
+        self.stall: Callable[[], float] = lambda: 0.0
+        #: Seconds for which a packet of the binlog is under way.
+        self.latency: Callable[[], float] = lambda: 0.0
+        self.history: list[tuple[int, RowChange]] = []
+        self._next_session = 10
+        self._next_table = 1000
+        self._waiting: list[Task] = []
+        #: Dumps that wait for a transaction.
+        self.dumps: list[Task] = []
+
+    # -- waiting
+
+    def changed(self) -> None:
+        """Let everybody who waits for something of the server look again."""
+        waiting, self._waiting = self._waiting, []
+        for task in waiting:
+            self.scheduler.wake(task)
+
+    def wait_until(
+        self, session: Session, what: str, holds: Callable[[], Any], seconds: float | None
+    ) -> bool:
+        """Wait until a condition holds; return whether it did within so many seconds."""
+        deadline = None if seconds is None else self.scheduler.now + seconds
+        while not holds():
+            session.require_life()
+            left = None if deadline is None else deadline - self.scheduler.now
+            if left is not None and left <= 0:
+                return False
+            task = self.scheduler.current
+            assert task is not None
+            self._waiting.append(task)
+            self.scheduler.wait(what, left)
+        session.require_life()
+        return True
+
+    # -- sessions
+
+    def connect(self, client: str = "") -> Session:
+        """Open a session."""
+        if not self.up:
+            raise fault(2003, "Can't connect to MySQL server")
+        session = Session(self, self._next_session, client=client)
+        self._next_session += 1
+        self.sessions[session.number] = session
+        return session
+
+    def end(self, session: Session) -> None:
+        """End a session: roll back, and give up all that it holds."""
+        if not session.alive:
+            return
+        session.alive = False
+        self.sessions.pop(session.number, None)
+        self.rollback(session)
+        self._give_up_tables(session, everything=True)
+        for name, (holder, _) in list(self.named.items()):
+            if holder is session:
+                del self.named[name]
+        self.changed()
+
+    def kill(self, number: int) -> None:
+        """KILL CONNECTION."""
+        session = self.sessions.get(number)
+        if session is None:
+            raise fault(1094, f"Unknown thread id: {number}")
+        session.killed = True
+        self.scheduler.tell(f"session {number} ({session.role}) is killed")
+        if session.waits is None:
+            self.end(session)
+        self.changed()
+
+    def lose(self, process: object) -> None:
+        """Notice, later, that the client of idle sessions is gone."""
+        for session in list(self.sessions.values()):
+            if session.process is process and session.waits is None:
+                self.end(session)
+        self.wake_dumps()
+
+    def crash(self) -> None:
+        """Lose all sessions; what is in the binlog is visible when the server is back."""
+        self.scheduler.tell("the server crashes")
+        for session in list(self.sessions.values()):
+            session.alive = False
+            session.changes = []
+        self.sessions.clear()
+        self.named.clear()
+        for transaction in self.binlog:
+            self._make_visible(transaction)
+        for table in self.tables.values():
+            table.locked.clear()
+            table.granted.clear()
+            table.queue.clear()
+        self._next_session = 10
+        self.started = 1_600_000_000 + int(self.scheduler.now)
+        self.changed()
+        self.wake_dumps()
+
+    # -- tables
+
+    def create(
+        self, name: Name, columns: tuple[str, ...], *, unique: tuple[int, ...] = ()
+    ) -> Table:
+        """Make an empty table."""
+        self._next_table += 1
+        table = self.tables[name] = Table(columns, self._next_table, unique)
+        return table
+
+    def table(self, name: Name) -> Table:
+        """Return a table.
+
+        Raises:
+            MySQLdb.Error: 1146, there is none.
+        """
+        found = self.tables.get(name)
+        if found is None:
+            raise fault(1146, f"Table '{name[0]}.{name[1]}' doesn't exist")
+        return found
+
+    def lock_table(
+        self, session: Session, name: Name, mode: str, seconds: float | None = None
+    ) -> None:
+        """Take a metadata lock, behind those who wait for one that excludes it.
+
+        Raises:
+            MySQLdb.Error: 1205 after ``lock_wait_timeout``, 1146 without the table.
+        """
+        table = self.table(name)
+        if mode in table.granted.get(session, ()):  # nothing stronger is asked for twice
+            return None
+        place = (session, mode, self.scheduler.current)
+        table.queue.append(place)
+        try:
+            waited = self.wait_until(
+                session,
+                f"the table lock {mode} on {name[1]}",
+                lambda: self._grantable(table, place),
+                session.lock_wait if seconds is None else seconds,
+            )
+            if not waited:
+                raise fault(1205, "Lock wait timeout exceeded; try restarting transaction")
+            if self.tables.get(name) is not table:
+                # Renamed away while it was waited for.
+                table.queue.remove(place)
+                self.changed()
+                return self.lock_table(session, name, mode, seconds)
+            table.granted.setdefault(session, []).append(mode)
+        finally:
+            if place in table.queue:
+                table.queue.remove(place)
+                self.changed()
+
+    def _grantable(self, table: Table, place: tuple[Session, str, Any]) -> bool:
+        session, mode, _ = place
+        for holder, modes in table.granted.items():
+            if holder is not session and any(mode not in _TOGETHER[held] for held in modes):
+                return False
+        for other in table.queue:
+            if other is place:
+                return True
+            if other[0] is not session and other[1] in _STRONG and mode not in _TOGETHER[other[1]]:
+                return False
+        return True
+
+    def _give_up_tables(self, session: Session, *, everything: bool) -> None:
+        """Release the metadata locks of a transaction, or of LOCK TABLES too."""
+        for table in self.tables.values():
+            held = table.granted.get(session)
+            if held is None:
+                continue
+            kept = (
+                [] if everything else [mode for mode in held if mode in {LOCKED_READ, LOCKED_WRITE}]
+            )
+            if kept:
+                table.granted[session] = kept
+            else:
+                del table.granted[session]
+        if everything:
+            session.lock_tables = None
+        self.changed()
+
+    def unlock_tables(self, session: Session) -> None:
+        """UNLOCK TABLES."""
+        self._give_up_tables(session, everything=True)
+
+    # -- reading and writing
+
+    def read(self, session: Session, name: Name) -> dict[Any, Row]:
+        """Return the rows that a statement reads; the metadata lock stays to the transaction's end.
+
+        The table's own dictionary, which no reader changes, or the snapshot's.
+        """
+        self._use(session, name, READ)
+        table = self.table(name)
+        if session.snapshot is not None:
+            found = session.snapshot.get(table.number)
+            if found is None:
+                raise fault(1412, "Table definition has changed, please retry transaction")
+            return found
+        if not session.changes:
+            return table.rows
+        rows = dict(table.rows)
+        for change in session.changes:
+            if change.number == table.number:
+                _apply(rows, change)
+        return rows
+
+    def _use(self, session: Session, name: Name, mode: str) -> None:
+        if session.lock_tables is not None:
+            allowed = session.lock_tables.get(name)
+            if allowed is None:
+                raise fault(1100, f"Table '{name[1]}' was not locked with LOCK TABLES")
+            if mode == WRITE and allowed == LOCKED_READ:
+                raise fault(1099, f"Table '{name[1]}' was locked with a READ lock")
+            return
+        self.lock_table(session, name, mode)
+
+    def write(
+        self,
+        session: Session,
+        name: Name,
+        changing: Callable[[dict[Any, Row]], Iterable[tuple[Any, Row | None]]],
+    ) -> int:
+        """Change rows, each after its lock; return how many changed.
+
+        Args:
+            changing: yields the new row of each key, None to delete it, from the rows that the
+                transaction sees.
+        """
+        self._use(session, name, WRITE)
+        table = self.table(name)
+        number = 0
+        pending = list(changing(self._current(session, table)))
+        for key, after in pending:
+            self._lock_row(session, table, key)
+            before = self._current(session, table).get(key)
+            if before == after:
+                continue
+            if after is not None:
+                for at in table.unique:
+                    for other, row in list(self._current(session, table).items()):
+                        if other != key and row[at] == after[at] and after[at] is not None:
+                            # REPLACE removes the row in its way.
+                            self._lock_row(session, table, other)
+                            session.changes.append(RowChange(name, table.number, row, None))
+            session.changes.append(RowChange(name, table.number, before, after))
+            number += 1
+        return number
+
+    def _current(self, session: Session, table: Table) -> dict[Any, Row]:
+        mine = [change for change in session.changes if change.number == table.number]
+        if not mine:
+            return table.rows
+        rows = dict(table.rows)
+        for change in mine:
+            _apply(rows, change)
+        return rows
+
+    def _lock_row(self, session: Session, table: Table, key: Any) -> None:
+        def free() -> bool:
+            return table.locked.get(key) in {None, session}
+
+        if not free() and not self.wait_until(
+            session, f"a row lock on {key}", free, session.row_wait
+        ):
+            self.rollback(session)
+            raise fault(1205, "Lock wait timeout exceeded; try restarting transaction")
+        table.locked[key] = session
+
+    def rollback(self, session: Session) -> None:
+        """Undo the open transaction."""
+        session.changes = []
+        session.open = False
+        session.snapshot = None
+        self._release_rows(session)
+        self._give_up_tables(session, everything=False)
+
+    def _release_rows(self, session: Session) -> None:
+        for table in self.tables.values():
+            for key in [key for key, holder in table.locked.items() if holder is session]:
+                del table.locked[key]
+        self.changed()
+
+    def end_statement(self, session: Session) -> None:
+        """Commit in autocommit mode."""
+        if not session.open:
+            self.commit(session)
+
+    def commit(self, session: Session) -> None:
+        """Commit: into the binlog, then, perhaps later, visible."""
+        changes, session.changes = tuple(session.changes), []
+        session.snapshot = None
+        session.open = False
+        if changes:
+            columns = {name: self.tables[name].columns for name in {one.table for one in changes}}
+            transaction = self._log(
+                Transaction(0, changes, session=session.number, columns=columns)
+            )
+            seconds = self.stall()
+            self.scheduler.step()
+            if seconds:
+                self.scheduler.tell(f"the commit of {transaction.number} stalls")
+                self.scheduler.sleep(seconds)
+            self._make_visible(transaction)
+        if session.alive:
+            self._release_rows(session)
+            self._give_up_tables(session, everything=False)
+
+    def ddl(self, session: Session, statement: str, schema: str) -> None:
+        """Note DDL that was executed."""
+        self._make_visible(
+            self._log(Transaction(0, statement=statement, schema=schema, session=session.number))
+        )
+
+    def _log(self, transaction: Transaction) -> Transaction:
+        transaction.number = len(self.binlog) + 1
+        self.binlog.append(transaction)
+        self.wake_dumps()
+        return transaction
+
+    def wake_dumps(self) -> None:
+        """Let the dumps send what is new."""
+        dumps, self.dumps = self.dumps, []
+        for task in dumps:
+            self.scheduler.wake(task)
+
+    def _make_visible(self, transaction: Transaction) -> None:
+        if transaction.visible:
+            return
+        transaction.visible = True
+        by_number = {table.number: table for table in self.tables.values()}
+        for change in transaction.changes:
+            table = by_number.get(change.number)
+            if table is not None:
+                # Snapshots keep the old dictionary.
+                if table.rows is not None:
+                    table.rows = dict(table.rows)
+                _apply(table.rows, change)
+                self.history.append((transaction.number, change))
+        self.changed()
+
+    def executed(self) -> list[int]:
+        """Return the numbers in ``gtid_executed``."""
+        return [one.number for one in self.binlog if one.visible]
+
+    def begin_snapshot(self, session: Session) -> None:
+        """START TRANSACTION WITH CONSISTENT SNAPSHOT."""
+        session.open = True
+        session.snapshot = {table.number: table.rows for table in self.tables.values()}
+
+    # -- named locks
+
+    def take_named(self, session: Session, name: str, seconds: float) -> int:
+        """GET_LOCK."""
+
+        def free() -> bool:
+            holder = self.named.get(name)
+            return holder is None or holder[0] is session
+
+        if not free() and (
+            seconds <= 0 or not self.wait_until(session, f"the lock {name}", free, seconds)
+        ):
+            return 0
+        self.named[name] = (session, self.named.get(name, (session, 0))[1] + 1)
+        return 1
+
+    def release_named(self, session: Session, name: str) -> int | None:
+        """RELEASE_LOCK."""
+        holder = self.named.get(name)
+        if holder is None:
+            return None
+        if holder[0] is not session:
+            return 0
+        if holder[1] > 1:
+            self.named[name] = (session, holder[1] - 1)
+        else:
+            del self.named[name]
+        self.changed()
+        return 1
+
+    def holder(self, name: str) -> int | None:
+        """IS_USED_LOCK."""
+        found = self.named.get(name)
+        return found[0].number if found else None
+
+    def rename(self, session: Session, pairs: list[tuple[Name, Name]]) -> None:
+        """RENAME TABLE, under locks that the session has or takes; all or nothing."""
+        for old, _ in pairs:
+            self.table(old)
+            if session.lock_tables is None:
+                self.lock_table(session, old, EXCLUSIVE)
+            elif session.lock_tables.get(old) != LOCKED_WRITE:
+                raise fault(1100, f"Table '{old[1]}' was not locked with LOCK TABLES")
+        tables = dict(self.tables)
+        for old, new in pairs:
+            if new in tables:
+                raise fault(1050, f"Table '{new[1]}' already exists")
+            tables[new] = tables.pop(old)
+        self.tables = tables
+
+
+def _apply(rows: dict[Any, Row], change: RowChange) -> None:
+    if change.before is not None and (change.after is None or change.after[0] != change.before[0]):
+        rows.pop(change.before[0], None)
+    if change.after is not None:
+        rows[change.after[0]] = change.after
+
+
+def interval(numbers: Iterable[int]) -> str:
+    """Return a GTID set of this server."""
+    parts: list[list[int]] = []
+    for number in sorted(numbers):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    if not parts:
+        return ""
+    text = ":".join(f"{a}-{b}" if b > a else f"{a}" for a, b in parts)
+    return f"{UUID}:{text}"
+
+
+def numbers(gtids: str) -> set[int]:
+    """Return the numbers of a GTID set of this server."""
+    found: set[int] = set()
+    for part in gtids.replace("\n", "").split(","):
+        _, _, spans = part.strip().partition(":")
+        for span in filter(None, spans.split(":")):
+            first, _, last = span.partition("-")
+            found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def offset_after(number: int) -> int:
+    """Return where the binlog's file is after so many transactions; see ``binlog.py``."""
+    return 1_000 * (number + 1)

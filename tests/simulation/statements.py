@@ -1,0 +1,575 @@
+"""The statements that the program sends, and what the model server does with each.
+
+A statement that is not here is an error of the simulation, ``Unknown``, never a silent success:
+whoever changes the program's SQL says here what it means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+from tests.simulation.server import (
+    EXCLUSIVE,
+    LOCKED_READ,
+    LOCKED_WRITE,
+    UUID,
+    Name,
+    Row,
+    Server,
+    Session,
+    Unknown,
+    fault,
+    interval,
+    numbers,
+    offset_after,
+)
+
+Rows = list[tuple[Any, ...]]
+Handler = Callable[[Session, "re.Match[str]", Sequence[Any]], "Rows | int | None"]
+
+_HANDLERS: list[tuple[re.Pattern[str], Handler]] = []
+_ID: Final = r"`(\w+)`\.`(\w+)`"
+_TEXT: Final = re.compile(r"_utf8mb4 X'([0-9a-fA-F]*)'")
+_CALL: Final = re.compile(
+    r"(GET_LOCK|IS_USED_LOCK|RELEASE_LOCK)\(_utf8mb4 X'([0-9a-f]*)'(?:, (\d+))?\)"
+)
+
+
+def statement(pattern: str) -> Callable[[Handler], Handler]:
+    """Register what a statement does; the first pattern that matches whole counts."""
+
+    def register(handler: Handler) -> Handler:
+        _HANDLERS.append((re.compile(pattern, re.DOTALL), handler))
+        return handler
+
+    return register
+
+
+@cache
+def _find(sql: str) -> tuple[Handler, re.Match[str]]:
+    text = " ".join(sql.split())
+    for pattern, handler in _HANDLERS:
+        found = pattern.fullmatch(text)
+        if found:
+            return handler, found
+    raise Unknown(f"the model server does not know: {text[:600]}")
+
+
+def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows, int]:
+    """Execute one statement; return its rows and the number of affected ones."""
+    session.require_life()
+    handler, found = _find(sql)
+    server = session.server
+    server.scheduler.step()
+    session.require_life()
+    task = session.waits = server.scheduler.current
+    if task is not None:
+        task.served = True
+    try:
+        answer = handler(session, found, parameters)
+    finally:
+        session.waits = None
+        session.idle_since = server.scheduler.now
+        if session.killed or (task is not None and task.doomed):
+            server.end(session)
+        if task is not None:
+            task.served = False
+            server.scheduler.end_if_doomed(task)
+    session.require_life()
+    if isinstance(answer, int):
+        return [], answer
+    return answer or [], 0
+
+
+def _nothing(_session: Session, _found: re.Match[str], _given: Sequence[Any]) -> None:
+    return None
+
+
+# -- a session's settings
+
+for _pattern in (
+    r"SET SESSION max_error_count=\d+",
+    r"SET SESSION `sql_notes`=[01]",
+    r"SET SESSION character_set_results = (?:binary|utf8mb4)",
+    r"SET SESSION `sql_mode`=.*",
+    r"SET SESSION information_schema_stats_expiry = 0",
+    r"SET SESSION wait_timeout = \d+, SESSION net_read_timeout = \d+, SESSION net_\w+ = \d+",
+    r"SET SESSION transaction_isolation = 'REPEATABLE-READ'",
+    r"DO 0",
+):
+    statement(_pattern)(_nothing)
+
+
+@statement(r"SET NAMES .*")
+def _prepare(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    text = found[0]
+    session.row_wait = float(re.search(r"innodb_lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
+    session.lock_wait = float(re.search(r"SESSION lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
+    role = re.search(r"@spirit_py_role=_utf8mb4 X'(\w+)'", text)
+    session.role = bytes.fromhex(role[1]).decode() if role else ""
+
+
+@statement(r"SET SESSION lock_wait_timeout = (\d+)")
+def _lock_wait(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.lock_wait = float(found[1])
+
+
+_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "SELECT @@GLOBAL.server_uuid": (UUID,),
+    "SELECT @@server_uuid": (UUID,),
+    "SELECT @@SESSION.binlog_row_image, @@SESSION.innodb_strict_mode": ("FULL", 1),
+    "SELECT @@SESSION.max_allowed_packet": (67_108_864,),
+    "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names": ("ON", 0),
+    "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode": (UUID, "ON"),
+    "SELECT @@version": ("9.7.4",),
+    "SELECT VERSION()": ("9.7.4",),
+    "SELECT @@GLOBAL.performance_schema": (1,),
+    "SELECT @@SESSION.sql_mode": ("",),
+}
+
+
+@statement("|".join(re.escape(text) for text in _VALUES))
+def _value(_: Session, found: re.Match[str], __: Sequence[Any]) -> Rows:
+    return [_VALUES[found[0]]]
+
+
+@statement(r"SHOW WARNINGS")
+def _warnings(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
+    return list(session.warnings)
+
+
+@statement(r"SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema\.COLLATIONS")
+def _collations(*_: Any) -> Rows:
+    return [(63, "binary", "binary"), (255, "utf8mb4", "utf8mb4_0900_ai_ci")]
+
+
+@statement(r"SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+def _foreign_keys(*_: Any) -> Rows:
+    return [("innodb_native_foreign_keys", "OFF")]
+
+
+@statement(r"XA RECOVER(?: CONVERT XID)?")
+def _recover(*_: Any) -> Rows:
+    return []
+
+
+# -- named locks and other sessions
+
+
+@statement(r"SELECT (?:(?:GET_LOCK|IS_USED_LOCK|RELEASE_LOCK)\([^()]*\)(?:, )?)+")
+def _locks(session: Session, found: re.Match[str], given: Sequence[Any]) -> Rows:
+    server = session.server
+    calls = _CALL.findall(found[0])
+    if not calls:
+        return [(_call(server, session, found[0].split()[1].partition("(")[0], given),)]
+    answers: list[Any] = []
+    for function, name, seconds in calls:
+        more = (seconds,) if seconds else ()
+        answers.append(_call(server, session, function, (bytes.fromhex(name).decode(), *more)))
+    return [tuple(answers)]
+
+
+def _call(server: Server, session: Session, function: str, given: Sequence[Any]) -> int | None:
+    if function == "GET_LOCK":
+        return server.take_named(session, str(given[0]), float(given[1]))
+    if function == "IS_USED_LOCK":
+        return server.holder(str(given[0]))
+    return server.release_named(session, str(given[0]))
+
+
+@statement(r"SELECT IF\(GET_LOCK\(%s, %s\), IF\(IS_USED_LOCK\(%s\) IS NULL, -1, 1\), 0\)")
+def _chunk_lock(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    lock, seconds, licence = given
+    if not session.server.take_named(session, lock, float(seconds)):
+        return [(0,)]
+    return [(-1 if session.server.holder(licence) is None else 1,)]
+
+
+@statement(r"SELECT RELEASE_LOCK\(%s\) IS NOT NULL AND IS_USED_LOCK\(%s\) = CONNECTION_ID\(\)")
+def _release(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    released = session.server.release_named(session, given[0])
+    return [(int(released is not None and session.server.holder(given[1]) == session.number),)]
+
+
+@statement(r"KILL (?:CONNECTION|QUERY) (\d+)")
+def _kill(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.server.kill(int(found[1]))
+
+
+# -- the binlog
+
+
+@statement(r"SELECT WAIT_FOR_EXECUTED_GTID_SET\(%s, %s\)")
+def _wait_for(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    server = session.server
+    wanted = numbers(str(given[0]))
+    arrived = server.wait_until(
+        session,
+        f"the transactions {given[0]}",
+        lambda: wanted.issubset(server.executed()),
+        float(given[1]),
+    )
+    return [(0 if arrived else 1,)]
+
+
+@statement(r"SELECT GTID_SUBTRACT\(%s, @@GLOBAL\.gtid_executed\)")
+def _missing(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    return [(interval(numbers(str(given[0])) - set(session.server.executed())),)]
+
+
+@statement(
+    r"SELECT @@GLOBAL\.server_uuid, @@GLOBAL\.gtid_executed,"
+    r" CAST\(UNIX_TIMESTAMP\(\) - VARIABLE_VALUE AS SIGNED\), .* WHERE VARIABLE_NAME = 'Uptime'"
+)
+def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
+    server = session.server
+    return [(UUID, interval(server.executed()), server.started, 1, 1, "ABORT_SERVER")]
+
+
+@statement(r"SELECT @@GLOBAL\.gtid_executed, @@GLOBAL\.gtid_purged")
+def _purged(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
+    return [(interval(session.server.executed()), "")]
+
+
+@statement(r"SHOW (?:BINARY LOG|MASTER) STATUS")
+def _status(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
+    server = session.server
+    return [("b.000001", offset_after(len(server.binlog)), "", "", interval(server.executed()))]
+
+
+# -- rows
+
+
+@cache
+def _predicate(text: str, columns: tuple[str, ...]) -> Callable[[Row], bool]:
+    """Compile a WHERE clause of comparisons of columns with whole numbers."""
+    source = re.sub(r"`r`\.", "", text)
+    source = re.sub(r"`(\w+)`", lambda found: f"row[{columns.index(found[1])}]", source)
+    source = re.sub(r"(?<![<>!])=", "==", source)
+    source = source.replace(" AND ", " and ").replace(" OR ", " or ").replace("TRUE", "True")
+    if re.search(r"[A-Za-z_]{2,}", re.sub(r"\b(row|and|or|not|True)\b", "", source)):
+        raise Unknown(f"the model server does not know the condition: {text}")
+    code: Callable[[Row], bool] = eval(f"lambda row: {source}")  # noqa: S307
+    return code
+
+
+def _selected(session: Session, name: Name, where: str) -> Iterator[Row]:
+    rows = session.server.read(session, name)
+    holds = _predicate(where, session.server.table(name).columns)
+    return (rows[key] for key in sorted(rows) if holds(rows[key]))
+
+
+@statement(
+    rf"REPLACE INTO {_ID} \(([^()]*)\) SELECT ([^()]*) FROM {_ID}"
+    r" FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
+)
+def _copy(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server = session.server
+    into, source = (found[1], found[2]), (found[5], found[6])
+    old = [server.table(source).columns.index(one) for one in re.findall(r"`(\w+)`", found[4])]
+    copied = [tuple(row[at] for at in old) for row in _selected(session, source, found[7])]
+    number = _replace(session, into, re.findall(r"`(\w+)`", found[3]), copied)
+    session.info = f"Records: {len(copied)}  Duplicates: 0  Warnings: 0"
+    server.end_statement(session)
+    return number
+
+
+@statement(rf"REPLACE INTO {_ID} \(([^()]*)\) VALUES (.*)")
+def _write(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    names = re.findall(r"`(\w+)`", found[3])
+    number = _replace(session, (found[1], found[2]), names, _tuples(found[4]))
+    session.server.end_statement(session)
+    return number
+
+
+@cache
+def _tuples(text: str) -> tuple[Row, ...]:
+    return tuple(
+        tuple(None if value.strip() == "NULL" else int(value) for value in one.split(","))
+        for one in re.findall(r"\(([^()]*)\)", text)
+    )
+
+
+def _replace(session: Session, name: Name, names: list[str], rows: Iterable[Row]) -> int:
+    """REPLACE rows; columns that are not named are NULL."""
+    columns = session.server.table(name).columns
+    at = [names.index(column) if column in names else -1 for column in columns]
+    new = [tuple(row[i] if i >= 0 else None for i in at) for row in rows]
+    return session.server.write(session, name, lambda _: ((row[0], row) for row in new))
+
+
+@statement(rf"DELETE FROM {_ID} WHERE \(`(\w+)`\) IN \((.*)\)")
+def _delete(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    keys = [row[0] for row in _tuples(found[4])]
+    name = (found[1], found[2])
+    number = session.server.write(
+        session, name, lambda rows: ((key, None) for key in keys if key in rows)
+    )
+    session.server.end_statement(session)
+    return number
+
+
+@statement(
+    rf"SELECT `(\w+)` FROM {_ID} FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
+    r" ORDER BY `\w+`( DESC)? LIMIT 1(?: OFFSET (\d+))?"
+)
+def _boundary(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[2], found[3])
+    at = session.server.table(name).columns.index(found[1])
+    keys = [row[at] for row in _selected(session, name, found[4])]
+    if found[5]:
+        keys.reverse()
+    session.server.end_statement(session)
+    offset = int(found[6] or 0)
+    return [(key,) for key in keys[offset : offset + 1]]
+
+
+@statement(
+    rf"SELECT COUNT\(\*\), HEX\(BIT_XOR\(UNHEX\(SHA2\(CONCAT\((.*)\), 256\)\)\)\) FROM {_ID} AS `r`"
+    r" FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
+)
+def _hash(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[2], found[3])
+    columns = session.server.table(name).columns
+    at = [columns.index(column) for column in re.findall(r"`r`\.`(\w+)`", found[1])]
+    number = digest = 0
+    for row in _selected(session, name, found[4]):
+        number += 1
+        digest ^= _digest(tuple(row[i] for i in at))
+    session.server.end_statement(session)
+    return [(number, f"{digest:064X}")]
+
+
+@cache
+def _digest(values: Row) -> int:
+    return int.from_bytes(hashlib.sha256(repr(values).encode()).digest(), "big")
+
+
+@statement(rf"SELECT `r`\.`(\w+)`, (?:IFNULL\(.*\)|`r`\.`\w+`)(?:, .*)? FROM {_ID} AS `r` .*")
+def _values_of_rows(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    """The columns of rows that differ: only examples for a report."""
+    return []
+
+
+@statement(
+    rf"SELECT `r`\.`(\w+)`, SHA2\(CONCAT\((.*)\), 256\), `r`\.`\w+` FROM {_ID} AS `r`"
+    r" FORCE INDEX \(`PRIMARY`\) WHERE (.*?)(?: ORDER BY .*)?"
+)
+def _hashes(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[3], found[4])
+    columns = session.server.table(name).columns
+    at = [columns.index(column) for column in re.findall(r"`r`\.`(\w+)`", found[2])]
+    rows = list(_selected(session, name, found[5]))
+    session.server.end_statement(session)
+    return [(row[0], f"{_digest(tuple(row[i] for i in at)):064x}", row[0]) for row in rows]
+
+
+@statement(rf"SELECT COUNT\(\*\) FROM {_ID}(?: AS `r` FORCE INDEX \(`PRIMARY`\) WHERE (.*))?")
+def _count(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    number = sum(1 for _ in _selected(session, (found[1], found[2]), found[3] or "TRUE"))
+    session.server.end_statement(session)
+    return [(number,)]
+
+
+@statement(r"(?:BEGIN|START TRANSACTION)")
+def _begin(session: Session, *_: Any) -> None:
+    session.open = True
+
+
+@statement(r"START TRANSACTION WITH CONSISTENT SNAPSHOT(?:, READ ONLY)?")
+def _snapshot(session: Session, *_: Any) -> None:
+    session.server.begin_snapshot(session)
+
+
+@statement(r"COMMIT")
+def _commit(session: Session, *_: Any) -> None:
+    session.server.commit(session)
+
+
+@statement(r"ROLLBACK")
+def _rollback(session: Session, *_: Any) -> None:
+    session.server.rollback(session)
+
+
+# -- locks and names of tables
+
+
+@statement(rf"LOCK TABLES ((?:{_ID} (?:READ|WRITE)(?:, )?)+)")
+def _lock_tables(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    server = session.server
+    server.unlock_tables(session)
+    wanted = {
+        (schema, name): LOCKED_WRITE if kind == "WRITE" else LOCKED_READ
+        for schema, name, kind in re.findall(rf"{_ID} (READ|WRITE)", found[1])
+    }
+    try:
+        # In the order of their names, as the server takes them.
+        for name in sorted(wanted):
+            server.lock_table(session, name, wanted[name])
+    except BaseException:
+        server.unlock_tables(session)
+        raise
+    session.lock_tables = wanted
+
+
+@statement(r"UNLOCK TABLES")
+def _unlock_tables(session: Session, *_: Any) -> None:
+    session.server.unlock_tables(session)
+
+
+@statement(rf"SELECT 1 FROM {_ID} AS spirit_py_probe LIMIT 0")
+def _probe(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    if session.lock_tables is not None:
+        raise fault(1100, "Table 'spirit_py_probe' was not locked with LOCK TABLES")
+    session.server.table((found[1], found[2]))
+    return []
+
+
+@statement(rf"RENAME TABLE ((?:{_ID} TO {_ID}(?:, )?)+)")
+def _rename(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    server = session.server
+    pairs = [((a, b), (c, d)) for a, b, c, d in re.findall(rf"{_ID} TO {_ID}", found[1])]
+    server.rename(session, pairs)
+    server.ddl(session, found[0], pairs[0][0][0])
+    if session.lock_tables is not None:
+        renamed = dict(pairs)
+        session.lock_tables = {
+            renamed.get(name, name): mode for name, mode in session.lock_tables.items()
+        }
+    else:
+        server.end_statement(session)
+
+
+@statement(rf"ALTER TABLE {_ID} (ADD|DROP) COLUMN `_spirit_py_guard`.*, ALGORITHM=INSTANT")
+def _guard(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    """Older snapshots cannot read the table any more."""
+    server = session.server
+    name = (found[1], found[2])
+    if session.lock_tables is None:
+        server.lock_table(session, name, EXCLUSIVE)
+    table = server.table(name)
+    for other in server.sessions.values():
+        if other.snapshot is not None:
+            other.snapshot.pop(table.number, None)
+    server.ddl(session, found[0], name[0])
+    server.end_statement(session)
+
+
+@statement(
+    r"SELECT TABLE_NAME FROM information_schema\.TABLES"
+    r" WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN \([%s, ]+\)"
+)
+def _names(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    schema, *wanted = given
+    return [(name,) for name in wanted if (schema, name) in session.server.tables]
+
+
+@statement(
+    r"SELECT COLUMN_NAME, COLUMN_COMMENT FROM information_schema\.COLUMNS"
+    r" WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
+def _columns(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    return [(name, "") for name in session.server.table(tuple(given)).columns]
+
+
+@statement(r"SELECT MAX\(TOTAL_ROW_VERSIONS\) FROM information_schema\.INNODB_TABLES .*")
+def _versions(*_: Any) -> Rows:
+    return [(0,)]
+
+
+@statement(r"SELECT trx_mysql_thread_id, age FROM \( .*")
+def _old_transactions(*_: Any) -> Rows:
+    return []
+
+
+@statement(r"SELECT ENABLED FROM performance_schema\.setup_instruments .*")
+def _instruments(*_: Any) -> Rows:
+    return [("YES",)]
+
+
+@statement(r"SELECT 1 FROM performance_schema\.threads WHERE PROCESSLIST_ID = CONNECTION_ID\(\)")
+def _sees_threads(*_: Any) -> Rows:
+    return [(1,)]
+
+
+@statement(r"SHOW GLOBAL STATUS LIKE 'Performance_schema_thread_instances_lost'")
+def _lost_threads(*_: Any) -> Rows:
+    return [("Performance_schema_thread_instances_lost", "0")]
+
+
+@statement(
+    r"SELECT (COUNT\(\*\)|PROCESSLIST_ID) FROM performance_schema\.threads"
+    r" WHERE PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME >= %s"
+    r" AND PROCESSLIST_ID IN \(([0-9, ]*)\)"
+)
+def _idle(session: Session, found: re.Match[str], given: Sequence[Any]) -> Rows:
+    server = session.server
+    asked = {int(number) for number in found[2].split(",")}
+    idle = [
+        one.number
+        for one in server.sessions.values()
+        if one.number in asked
+        and one.waits is None
+        and server.scheduler.now - one.idle_since >= float(given[0])
+    ]
+    return [(len(idle),)] if found[1].startswith("COUNT") else [(number,) for number in idle]
+
+
+@statement(r"SHOW (?:FULL )?PROCESSLIST")
+def _processlist(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
+    return [
+        (one.number, "u", "sim:1", None, "Query" if one.waits else "Sleep", 0, "", None)
+        for one in session.server.sessions.values()
+    ]
+
+
+for _pattern in (
+    # Nobody is seen in front of a lock; a request that waits ends by its time.
+    r"SELECT g\.OWNER_THREAD_ID, .*",
+    # No table has a foreign key, a trigger or a histogram.
+    r"SELECT r\.CONSTRAINT_SCHEMA, .*",
+    r"SELECT f\.ID, .*",
+    r"SELECT (?:TRIGGER_NAME|EVENT_OBJECT_SCHEMA), .*",
+    r"SELECT COLUMN_NAME, HISTOGRAM .*",
+):
+    statement(_pattern)(_nothing)
+
+
+#: Clients of the model, and the world itself, send these shorter forms.
+
+
+@statement(r"world note (\w+)")
+def _note(session: Session, found: re.Match[str], given: Sequence[Any]) -> None:
+    session.server.notes[found[1]] = given[0]
+
+
+@statement(r"world create (\w+)\.(\w+) (.*)")
+def _create(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    server, name = session.server, (found[1], found[2])
+    if name in server.tables:
+        server.lock_table(session, name, EXCLUSIVE)
+    server.create(name, tuple(found[3].split(",")))
+    server.end_statement(session)
+
+
+@statement(r"client (insert|update|delete) (\w+)\.(\w+) (.*)")
+def _client(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[2], found[3])
+    values = tuple(int(value) for value in found[4].split(","))
+
+    def changing(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        if found[1] == "insert" and values[0] not in rows:
+            yield values[0], values + (None,) * (len(server.table(name).columns) - len(values))
+        elif found[1] == "update" and values[0] in rows:
+            old = rows[values[0]]
+            yield values[0], (values[0], *values[1:], *old[len(values) :])
+        elif found[1] == "delete" and values[0] in rows:
+            yield values[0], None
+
+    number = server.write(session, name, changing)
+    server.end_statement(session)
+    return number

@@ -1,0 +1,256 @@
+"""A small world: one table, a migration of it, clients that write, and what goes wrong.
+
+A world is made of a seed, or of a list of choices; :func:`play` runs it to its end and judges it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.simulation import program
+from tests.simulation.primitives import simulated
+from tests.simulation.program import OLD, T
+from tests.simulation.scheduler import Choices, Hang, Scheduler
+from tests.simulation.server import Server, Unknown
+from tests.simulation.statements import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.simulation.server import Row
+
+#: How often the operator runs a command again that failed while nothing went wrong.
+_PATIENCE: Final = 3
+COLUMNS: Final = ("id", "v", "w")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a world is made of.
+
+    Attributes:
+        rows: in the table at the beginning.
+        clients: sessions that write.
+        writes: transactions of each client.
+        stalls: the share of commits that stall.
+        late: the share of the binlog's packets that are under way for long.
+        kills: the process is killed, and started again.
+        crashes: the server crashes.
+        cuts: connections are cut.
+    """
+
+    rows: int = 6
+    clients: int = 2
+    writes: int = 4
+    stalls: float = 0.2
+    late: float = 0.2
+    kills: int = 0
+    crashes: int = 0
+    cuts: int = 0
+
+    @property
+    def faults(self) -> int:
+        """How many things happen that may end a run with an error."""
+        return self.kills + self.crashes + self.cuts
+
+
+def drawn(seed: int) -> Plan:
+    """Return what the world of a seed is made of."""
+    dice = random.Random(seed)
+    return Plan(
+        rows=dice.randrange(1, 9),
+        clients=dice.randrange(1, 4),
+        writes=dice.randrange(1, 7),
+        stalls=dice.choice((0.0, 0.2, 0.5)),
+        late=dice.choice((0.0, 0.2, 0.5)),
+        kills=dice.choice((0, 0, 0, 1, 2)),
+    )
+
+
+@dataclass
+class Outcome:
+    """How a world ended.
+
+    Attributes:
+        wrong: what is not as it must be; empty where all is well.
+        choices: repeat it exactly.
+        story: what happened, where it was asked for.
+    """
+
+    wrong: str = ""
+    choices: dict[int, int] = field(default_factory=dict)
+    story: Sequence[str] = ()
+    steps: int = 0
+    swapped: bool = False
+    error: str = ""
+
+
+def play(
+    seed: int | None,
+    plan: Plan = Plan(),
+    *,
+    given: Mapping[int, int] | None = None,
+    telling: bool = False,
+) -> Outcome:
+    """Run a world to its end, and judge it."""
+    choices = Choices(seed, given)
+    scheduler = Scheduler(choices, telling=telling)
+    program.repeatable(seed or 0)
+    with simulated(scheduler):
+        world = World(scheduler, plan, random.Random(seed or 0))
+        try:
+            outcome = world.run()
+        except (Hang, Unknown) as error:
+            outcome = Outcome(wrong=f"{type(error).__name__}: {error}")
+        finally:
+            scheduler.close()
+    outcome.choices = choices.made
+    outcome.story = scheduler.story
+    outcome.steps = scheduler.steps
+    return outcome
+
+
+@dataclass
+class World:
+    """The server, its clients and the program."""
+
+    scheduler: Scheduler
+    plan: Plan
+    random: random.Random
+    server: Server = field(init=False)
+    last: program.Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        server = self.server = Server(self.scheduler)
+        table = server.create(T, COLUMNS)
+        table.rows = {key: (key, 0, 0) for key in range(1, 2 * self.plan.rows, 2)}
+        self._first = dict(table.rows)
+        server.stall = self._stall
+        server.latency = self._latency
+
+    def _stall(self) -> float:
+        if self.random.random() < self.plan.stalls:
+            return self.random.choice((0.01, 0.3, 2.0))
+        return 0.0
+
+    def _latency(self) -> float:
+        """Return how long a packet of the binlog is under way."""
+        if self.random.random() < self.plan.late:
+            return self.random.choice((0.002, 0.1, 1.0, 4.0))
+        return 0.0
+
+    def run(self) -> Outcome:
+        """Play to the end."""
+        scheduler = self.scheduler
+        operator = scheduler.spawn("operator", self._operate, process="operator")
+        everyone = [operator]
+        for number in range(self.plan.clients):
+            body = partial(self._client, number)
+            everyone.append(scheduler.spawn(f"client{number}", body, process="clients"))
+        scheduler.run(lambda: all(one.ended for one in everyone))
+        for one in everyone:
+            if one.failure is not None:
+                text = "".join(traceback.format_exception(one.failure))
+                return Outcome(wrong=f"{one.name} failed: {text}")
+        # What the server still executes for those who are gone.
+        scheduler.run_out(60.0)
+        return self._judge()
+
+    def _operate(self) -> None:
+        """Run the command, and run it again when it has ended without a swap."""
+        plan, scheduler = self.plan, self.scheduler
+        for number in itertools.count():
+            run = self.last = program.Run(self.server)
+            task = scheduler.spawn(f"run{number}", run.main, process=run)
+            if number < plan.kills:
+                seconds = self.random.choice((0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0))
+                scheduler.join(task, seconds * self.random.random())
+                if not task.ended:
+                    self._kill(run)
+                    continue
+            scheduler.join(task)
+            if task.failure is not None:
+                raise task.failure
+            if run.done or number >= plan.faults + _PATIENCE:
+                return
+            # Such as an advisory lock whose owner's end the server has not noticed yet.
+            scheduler.tell(f"the command ended: {run.error}")
+            scheduler.sleep(5.0)
+
+    def _kill(self, run: program.Run) -> None:
+        """End the process with SIGKILL; the server notices after a while."""
+        self.scheduler.tell("the process is killed")
+        self.scheduler.kill(run)
+        delay = self.random.choice((0.0, 0.0, 0.01, 1.0, 10.0))
+
+        def notice() -> None:
+            self.scheduler.sleep(delay)
+            self.server.lose(run)
+
+        self.scheduler.spawn("the server", notice, process="server")
+
+    def _client(self, number: int) -> None:
+        session = self.server.connect(f"client{number}")
+        session.row_wait, session.lock_wait = 5.0, 60.0
+        keys = 2 * self.plan.rows + 1
+        for turn in range(self.plan.writes):
+            self.scheduler.sleep(self.random.choice((0.0, 0.001, 0.02, 0.2, 1.0)))
+            several = self.random.random() < 0.3
+            with contextlib.suppress(program.CLIENT_ERRORS):
+                if several:
+                    execute(session, "BEGIN", ())
+                for _ in range(2 if several else 1):
+                    key = self.random.randrange(1, keys)
+                    kind = self.random.choice(("insert", "update", "update", "delete"))
+                    values = f"{key}" if kind == "delete" else f"{key},{100 * number + turn + 1}"
+                    execute(session, f"client {kind} s.t {values}", ())
+                    self.scheduler.tell(f"{kind} {values}")
+                if several:
+                    if self.random.random() < 0.2:
+                        execute(session, "ROLLBACK", ())
+                    else:
+                        execute(session, "COMMIT", ())
+            session.open = False
+        self.server.end(session)
+
+    def _judge(self) -> Outcome:
+        """Compare the table with what the binlog's transactions make of its first rows."""
+        server, run = self.server, self.last
+        outcome = Outcome(swapped=OLD in server.tables, error=run.error)
+        expected: dict[Any, Row] = {key: row[:3] for key, row in self._first.items()}
+        current = server.tables[T].number
+        numbers = (
+            {server.tables[T].number, server.tables[OLD].number} if outcome.swapped else {current}
+        )
+        # Transactions of clients write the table that is called so then.
+        for transaction in server.binlog:
+            for change in transaction.changes:
+                if change.table == T and change.number in numbers:
+                    if change.before is not None:
+                        expected.pop(change.before[0], None)
+                    if change.after is not None:
+                        expected[change.after[0]] = change.after[:3]
+        found = {key: row[:3] for key, row in server.tables[T].rows.items()}
+        if found != expected:
+            wrong = {
+                k: (expected.get(k), found.get(k))
+                for k in expected.keys() | found.keys()
+                if expected.get(k) != found.get(k)
+            }
+            outcome.wrong = f"rows differ, (expected, found) by key: {wrong}"
+        elif run.error:
+            outcome.wrong = f"the last run failed, and nothing went wrong in it: {run.error}"
+        elif not outcome.swapped and not run.error:
+            outcome.wrong = "not swapped, without an error"
+        left = [s for s in server.sessions.values() if s.alive]
+        if left and not outcome.wrong:
+            outcome.wrong = f"sessions are left: {[(s.number, s.role) for s in left]}"
+        if server.named and not outcome.wrong:
+            outcome.wrong = f"named locks are left: {server.named}"
+        return outcome
