@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def columns_of(mapping: TableMapping) -> tuple[ColumnPlan, ...]:
-    """Return every column: those of the new table in its order, then those that are dropped."""
+    """Return the columns of the new table in its order, then those that are dropped."""
     return (*_new(mapping), *_dropped(mapping))
 
 
@@ -136,7 +136,6 @@ def _shown_default(column: Column) -> str:
 
 
 def _type(column: Column) -> str:
-    """Return the type, with NULL and the collation."""
     collation = f" {column.collation}" if column.collation else ""
     return f"{column.column_type}{collation}{'' if column.nullable else ' NOT NULL'}"
 
@@ -150,7 +149,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
 
     Args:
         target: the new definition; None where it is not known.
-        tables: how many are changed by the statement.
+        tables: how many are changed together.
     """
     if reason := why_copied([context], tables):
         return Method(algorithm="copy", certain=True, why=reason)
@@ -183,7 +182,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
 def _referenced(context: PreflightContext) -> frozenset[str]:
     """Return the columns that foreign keys of other tables refer to, in lower case.
 
-    None is known to an account that may not read them, which the plan refuses for that.
+    None for an account that may not read them, which the plan refuses for that.
     """
     table = (context.schema, context.table)
     try:
@@ -200,11 +199,7 @@ def _referenced(context: PreflightContext) -> frozenset[str]:
 def indexes_of(
     session: SqlSession, config: MigrationConfig, facts: ServerFacts, mapping: TableMapping
 ) -> IndexesPlan:
-    """Return which they are, and why.
-
-    Raises:
-        ServerFault: the server could not be asked.
-    """
+    """Return which indexes are deferred, and why."""
     mode = config.defer_indexes
     if mode == "off":
         return IndexesPlan(why="--defer-indexes off")

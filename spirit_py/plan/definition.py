@@ -1,11 +1,8 @@
 """What a statement makes of a definition: the server's own answer, on temporary tables.
 
-Two sessions make one each, of which nobody else sees anything: one with the server's modes, under
-the table's own name, runs the statement; the other, with the program's settings, gets an empty
-table of the result under the new table's name, on which the checks of preflight run as they do in a
-migration, and into which a sample of rows is copied.
-
-With the foreign keys that the server will surely refuse between the new definitions.
+A session with the server's modes runs the statement on one under the table's own name. A session
+with the program's settings gets an empty table of the result under the new table's name, on which
+the checks of preflight run and into which a sample is copied.
 """
 
 from __future__ import annotations
@@ -79,9 +76,6 @@ def try_definition(
     Args:
         session: with the program's settings; has the empty new table afterwards.
         native: with the modes under which the statement is meant.
-
-    Raises:
-        ServerFault: the connection is lost.
     """
     made = _made_of(native, source, statement)
     if not made.text:
@@ -110,9 +104,6 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
     Args:
         native: with the modes under which the statement is meant; none that changes the table
             itself, which the temporary table hides.
-
-    Raises:
-        ServerFault: the connection is lost.
     """
     show_generated_key(native)
     before = _made_of(native, source, replace(statement, clauses="", parsed=()))
@@ -128,7 +119,7 @@ class _Made:
 
     Attributes:
         text: ``SHOW CREATE TABLE`` of it; empty where there is none.
-        whole: the same with what a temporary table cannot have, as of an ordinary table.
+        whole: the same with what a temporary table cannot have.
     """
 
     text: str = ""
@@ -138,11 +129,6 @@ class _Made:
 
 
 def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement) -> _Made:
-    """Try a statement.
-
-    Raises:
-        ServerFault: the connection is lost.
-    """
     form = TemporaryForm.of(shape_of(source), source.name)
     if form is None:
         return _Made(unknown=("the definition: it is not of the form that is known",))
@@ -177,10 +163,7 @@ def _is_text(body: str) -> bool:
 
 
 def _has_unshown(source: TableSchema) -> bool:
-    """Return whether SHOW CREATE TABLE shows members of an ENUM or SET otherwise than they are.
-
-    Measured on 9.7: letters above U+FFFF are question marks there.
-    """
+    """Return whether members hold letters above U+FFFF, shown as ``?`` (measured on 9.7)."""
     return any(
         ord(letter) > _SHOWN
         for column in source.columns
@@ -190,12 +173,7 @@ def _has_unshown(source: TableSchema) -> bool:
 
 
 def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, clauses: str) -> str:
-    """Return SHOW CREATE TABLE of the altered temporary table, which is dropped again.
-
-    Raises:
-        Refusal: the server refuses the statement.
-        ServerFault: no temporary table of the definition can be made.
-    """
+    """Return SHOW CREATE TABLE of the altered temporary table, which is dropped again."""
     table = quote_table(source.schema, source.name)
     with _lenient(native):
         try:
@@ -254,9 +232,6 @@ def refused_keys(
     Args:
         session: without temporary tables of the names of real ones.
         targets: the new definitions that are known, by schema and name of their sources.
-
-    Raises:
-        ServerFault: the server could not be asked.
     """
     known = [one for one in contexts if (one.schema, one.table) in targets]
     around = dict.fromkeys(

@@ -45,11 +45,7 @@ def statement_of(contexts: Iterable[PreflightContext]) -> str:
 def examine_and_decide(
     session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
 ) -> tuple[Found, Decision]:
-    """Examine what an earlier run left, and decide what is done with it. Nothing is written.
-
-    Raises:
-        ServerFault: what is there could not be examined.
-    """
+    """Examine what an earlier run left, and decide what is done with it. Nothing is written."""
     found = look(session, config.connection, [(one.schema, one.table) for one in contexts])
     wanted = Wanted(
         statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
@@ -101,11 +97,7 @@ def _rows(record: CheckpointRecord | None) -> int | None:
 
 
 def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> EarlierRun | None:
-    """Return the run that works on one of the tables now; None where none does.
-
-    Raises:
-        ServerFault: the server could not be asked.
-    """
+    """Return the run that works on one of the tables now; None where none does."""
     for context in contexts:
         name = (context.schema, context.table)
         holder = named_lock_holder(session, lock_name("migration", *name))
@@ -123,7 +115,7 @@ def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> Ea
 
 
 def note_of(running: EarlierRun) -> Note:
-    """Return why a migration would be refused beside it."""
+    """Return why a migration would be refused meanwhile."""
     table = running.running.table if running.running is not None else ""
     cause = f"another run works on {table} now: {running.reason}"
     return Note(cause=cause, remedy=running.remedy, table=table, code=ErrorCode.ALREADY_RUNNING)
@@ -200,11 +192,7 @@ def described(seen: RunningRun) -> str:
 
 
 def kept_by_others(session: SqlSession, table: Name) -> Sequence[Note]:
-    """Return who keeps a table for itself, as one warning; none where that cannot be seen.
-
-    Raises:
-        ServerFault: the server could not be asked.
-    """
+    """Return who keeps a table for itself, as one warning; none where that cannot be seen."""
     if why_locks_are_unseen(session):
         return ()
     try:

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 def space_of(
     source: TableSchema, facts: ServerFacts, indexes: IndexesPlan | None, *, search: int
 ) -> SpacePlan:
-    """Return what a copy writes, by the sizes of the source.
-
-    Args:
-        search: bytes that the search for duplicates takes.
-    """
+    """Return what a copy writes, by the sizes of the source; a search for duplicates is given."""
     deferred = indexes is not None and indexes.deferred
     return SpacePlan(
         table_bytes=source.total_bytes,
@@ -148,11 +144,7 @@ def _attached(
 def locks_of(
     context: PreflightContext, *, copied: bool, known: bool, deferred: bool
 ) -> tuple[Lock, ...]:
-    """Return the locks that a migration takes, in their order.
-
-    Args:
-        copied: the rows are copied; ``known``: that is certain.
-    """
+    """Return the locks that a migration takes, in their order; ``known``: how is certain."""
     config, table = context.config, f"{context.schema}.{context.table}"
     wait = human_seconds(config.lock_wait_timeout)
     tries = (

@@ -1,9 +1,8 @@
 """Times from a sample (pure).
 
-A real copy does more than one into a temporary table: it writes redo and binlog, commits, and pages
-are flushed. That is a share of the same work, on the same processors, so it is given as a factor
-of the sample (measured on idle servers, see docs/benchmarks.md), and the rest as the time in which
-this server has written its logs up to now, which differs from machine to machine.
+A real copy also writes redo and binlog, and commits. What grows with the processor is a factor of
+the sample (measured on idle servers, docs/benchmarks.md); the rest is the time in which this server
+has written its logs up to now.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _FEW_ROWS: Final = 20_000
 def time_of(
     mapping: TableMapping, indexes: IndexesPlan | None, sample: Sample, *, before: int = 0
 ) -> TimePlan:
-    """Return the time of a copy.
-
-    Args:
-        before: rows that an earlier run has copied.
-    """
+    """Return the time of a copy; ``before``: rows that an earlier run has copied."""
     if not sample.rows:
         return TimePlan(how=f"no sample was taken: {sample.trouble}")
     source = mapping.source
@@ -73,10 +68,7 @@ def time_of(
 
 
 def comparison_time(mapping: TableMapping, sample: Sample) -> float | None:
-    """Return the seconds of comparing every row, from a sample of rows hashed as they are.
-
-    None where nothing was measured.
-    """
+    """Return the seconds of comparing every row, from rows hashed as they are; None without any."""
     if not sample.rows:
         return None
     staged = COMPARED_STAGED / COMPARED if ComparisonPlan(mapping=mapping).staged else 1.0

@@ -48,10 +48,7 @@ class Remarks:
     named: bool = False
 
     def refused(self) -> tuple[Note, ...]:
-        """Return the refusals, each once; a check that was denied its look only where it must be.
-
-        What it lacks is among the GRANTs that are missing, where these are named.
-        """
+        """Return the refusals, each once; those of denied looks only where no GRANTs are named."""
         return tuple(dict.fromkeys([*self.refusals, *([] if self.named else self.denied)]))
 
     def add(self, findings: Sequence[Finding], table: str = "") -> None:
@@ -112,7 +109,6 @@ class Remarks:
 
 
 def _locked(table: str) -> Note:
-    """Return what is said of a table that could not be read."""
     return Note(
         cause=f"{table or 'a table'} is locked by another session: its rows were not looked at, so"
         " that duplicates or values that do not fit may be found only later",

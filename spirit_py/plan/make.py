@@ -74,7 +74,6 @@ def make_plan(
 
     Raises:
         Refusal: the server cannot be reached, or is not one that can be used at all.
-        ServerFault: the connection was lost.
     """
     stop = stop or StopSwitch()
     with connect_first(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
@@ -104,9 +103,6 @@ def brief_plan(
 
     Args:
         warnings: those of preflight, which has refused nothing.
-
-    Raises:
-        SpiritError: the server could not be asked.
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
     with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
@@ -116,7 +112,6 @@ def brief_plan(
 def _decided(
     session: Session, config: MigrationConfig, contexts: Contexts, noted: Remarks
 ) -> Decision:
-    """Return what a migration would do with what an earlier one left."""
     decision: Decision = Afresh()
     there = [context for context in contexts if context.found is not None]
     with noted.refusing():
@@ -129,7 +124,6 @@ class _Maker:
     """Fills one plan.
 
     Args:
-        session: with the program's settings.
         brief: refuse nothing, and leave out what reads rows: the migration does it next.
     """
 
@@ -155,11 +149,7 @@ class _Maker:
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
     def plan(self, sampling: StopSwitch | None) -> Plan:
-        """Return the plan.
-
-        Args:
-            sampling: stops the sample; None for no sample.
-        """
+        """Return the plan; ``sampling`` stops the sample, None for no sample."""
         if not self._brief:
             self._running = running_run(self._session, self._contexts)
             for one in self._contexts:
@@ -188,7 +178,7 @@ class _Maker:
         )
 
     def _look_for_spark(self) -> None:
-        """Note what keeps Spark from being started, as the migration would meet it."""
+        """Warn of what keeps Spark from being started, as the migration would meet it."""
         with self._noted.refusing():
             spark = engine_of(self._config, SparkEngine)
             trouble = spark if isinstance(spark, str) else unprotected(self._config)
@@ -196,7 +186,7 @@ class _Maker:
                 self._noted.warnings.append(Note(cause=trouble))
 
     def _look_for_replicas(self) -> None:
-        """Note each replica that the migration would not wait for."""
+        """Warn of each replica that the migration would not wait for."""
         with self._noted.refusing():
             self._noted.warnings += [
                 Note(cause=cause, remedy=remedy, check="replicas")
@@ -325,7 +315,6 @@ class _Maker:
         sampling: StopSwitch | None,
         tried: Tried | None,
     ) -> TimePlan:
-        """Return how long the change takes."""
         if plain.method.algorithm in {"instant", "inplace"}:
             return TimePlan(
                 seconds=1.0, least=0.0, most=3.0, how="the server changes metadata alone"

@@ -16,15 +16,12 @@ Action = Literal["none", "resume", "clean_up", "afresh", "ask", "give_up", "refu
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A warning or a refusal.
+    """A warning or a refusal; cause and remedy are a line each.
 
     Attributes:
         table: schema and name of the table that it is about; empty where it is about all.
         check: the name of the check that found it; empty for none.
         code: of the page that says what to do (``spirit-py explain``); empty for none.
-        cause: one line.
-        remedy: one line; empty where there is nothing to do.
-        details: further lines, such as examples.
     """
 
     cause: str
@@ -37,13 +34,12 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """How a table is changed.
+    """How a table is changed, and why.
 
     Attributes:
         algorithm: ``cleanup`` where an earlier run has swapped it already; ``unknown`` where the
             server's answer would be needed to say more.
         certain: False where only the server can say it; then it is what is expected.
-        why: the reason.
     """
 
     algorithm: Algorithm
@@ -53,11 +49,10 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """The definition before and after.
+    """The definition before and after, as ``SHOW CREATE TABLE`` without the counter.
 
     Attributes:
-        old: ``SHOW CREATE TABLE`` without the counter.
-        new: the same after the change; empty where it is not known.
+        new: empty where it is not known.
         unknown: what is not known of it, and why; a line each.
     """
 
@@ -75,7 +70,6 @@ class ColumnPlan:
             something else of the definition changes.
         old: its name before; empty for one that is added.
         new: its name after; empty for one that is dropped.
-        old_type: with the character set where that changes.
         note: what happens to the values, where that is not plain.
     """
 
@@ -94,7 +88,6 @@ class KeyPlan:
     Attributes:
         deduplicates: several changes of one row are applied as one; otherwise all changes are
             applied in the order of the binlog.
-        why: why they are, or are not.
     """
 
     name: str
@@ -114,12 +107,10 @@ class SizePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexesPlan:
-    """The secondary indexes that are built after the copy.
+    """The secondary indexes that are built after the copy, by name.
 
     Attributes:
-        deferred: their names.
         may_fall: those that are built later only if the copy becomes much slower.
-        why: why they are deferred, or are not.
     """
 
     deferred: tuple[str, ...] = ()
@@ -138,14 +129,7 @@ class Attached:
 
 @dataclass(frozen=True, kw_only=True)
 class Lock:
-    """A lock that is taken.
-
-    Attributes:
-        name: when it is taken.
-        on: on what.
-        held: for how long, in words.
-        waits: how long one request for it waits at most, and what then; in words.
-    """
+    """A lock that is taken: when, on what, for how long, and how long a request waits; in words."""
 
     name: str
     on: str
@@ -163,15 +147,12 @@ class PhaseTime:
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """The time that a change takes, if nothing holds it back.
+    """The time that a change takes, if nothing holds it back; None where it was not measured.
 
     Attributes:
-        seconds: in all; None where it was not measured.
         least: the lower end of the range, ``most`` the upper one.
         phases: those that take time.
         how: how it was measured.
-        sample_rows: rows that were copied as a sample.
-        sample_seconds: how long the sample took.
     """
 
     seconds: float | None = None
@@ -188,10 +169,9 @@ class SpacePlan:
     """What is written.
 
     Attributes:
-        table_bytes: of the new table with its indexes, beside the old one until that is dropped.
+        table_bytes: of the new table with its indexes, as long as the old one is there.
         sort_bytes: of the files in which deferred indexes are sorted, for the time of the build.
-        search_bytes: of the temporary table in which duplicates of a new unique key are searched,
-            before the copy.
+        search_bytes: of the temporary table in which duplicates are searched before the copy.
         binlog_bytes: of the binary log; 0 where the server writes none.
         free_bytes: free on the server's disk; None where that cannot be seen from here.
     """
@@ -243,7 +223,6 @@ class EarlierRun:
         running: the run that works on the tables now; None where none does.
         reason: why; of a running one who, since when, and how far.
         rows_copied: by it; None where nothing says it.
-        remedy: what to do where the command would not go on by itself.
     """
 
     action: Action
@@ -280,11 +259,7 @@ class TablePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """Sums over all tables.
-
-    Attributes:
-        seconds: one after the other; None where one of them is not known.
-    """
+    """Sums over all tables; seconds one after the other, None where one is not known."""
 
     tables: int
     rows: int
@@ -302,11 +277,8 @@ class Plan:
     """The plan of one command.
 
     Attributes:
-        server: address of the server.
-        version: of the server.
         together: the tables are swapped at one moment.
         tables: in the order of the statements; those that are not there are missing.
-        earlier: what an earlier run left.
         replicas: what replicates from the server, and what it will meet; a line each.
         pace: what the work goes by, and what it waits for; a line each.
         batch: what is to be said of a batch as a whole; a line each.

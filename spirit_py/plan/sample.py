@@ -1,12 +1,8 @@
 """Measure how fast this table is copied and compared on this server, for a second or two.
 
-A revert measures the comparison alone, and needs no temporary table.
-
-As many sessions as the copy would use copy chunks of several places of the key into temporary
-tables of their own, by the copy's own statement, and hash the same rows by the checksum's own
-expression. Temporary tables are neither logged nor seen by anybody; what a real copy costs more is
-the business of :mod:`spirit_py.plan.estimate`, for which the time of the server's log files is read
-from its performance schema.
+As many sessions as the copy would use copy chunks into temporary tables of their own, which are
+neither logged nor seen by others, by the copy's own statement, and hash the same rows by the
+checksum's own expression. A revert measures the comparison alone, and needs no temporary table.
 """
 
 from __future__ import annotations
@@ -61,12 +57,9 @@ class Sample:
     """What a sample has measured.
 
     Attributes:
-        rows: that were copied.
-        seconds: how long it took.
         row_copied: seconds for a row with all sessions together.
         row_hashed: the same for hashing a row of one table.
         spread: difference of the slowest and the quickest piece, as a share of the mean.
-        sessions: how many there were.
         log_byte: seconds that the server spends on writing a byte to its logs; None if unknown.
         trouble: why it was cut short; empty where it was not.
     """
@@ -92,18 +85,13 @@ def take_sample(
 ) -> Sample:
     """Measure.
 
-    A value that the new definition does not take is an error here as it is in the copy, whatever
-    was measured before it was met.
-
     Args:
         create: statement that makes the temporary table; empty to copy nothing, and to hash the
             rows of the source as they are.
-        sessions: how many copy at the same time.
         limits: status variables above which it ends.
 
     Raises:
-        ValueLost: a row does not fit (R10), with its key.
-        SpiritError: the server could not be asked.
+        ValueLost: a row does not fit (R10), with its key, whatever was measured before.
     """
     began = time.monotonic()
     load = dict(limits)
@@ -129,7 +117,6 @@ def take_sample(
 
 
 def _above_load(session: Session, limits: Mapping[str, float]) -> str:
-    """Return which limit of the load is exceeded; empty for none."""
     found = read_status(session, limits) if limits else {}
     for name, value in limits.items():
         if found.get(name.lower(), 0.0) > value:
@@ -180,7 +167,6 @@ class _Sampler:
         self._trouble = ""
 
     def body(self, number: int) -> Callable[[threading.Event], None]:
-        """Return what a thread does."""
 
         def run(_: threading.Event) -> None:
             try:
@@ -191,22 +177,15 @@ class _Sampler:
         return run
 
     def fail(self, error: BaseException) -> None:
-        """Note why a thread ended."""
         if self._error is None or isinstance(error, ValueLost):
             self._error = error
 
     def wait(self) -> None:
-        """Wait until all threads have ended."""
         for _ in range(self._sessions):
             self._ended.acquire()
 
     def result(self, seconds: float, log_byte: float | None) -> Sample:
-        """Return what was measured.
-
-        Raises:
-            ValueLost: a row does not fit.
-            SpiritError: nothing could be.
-        """
+        """Return what was measured; raise a lost value, and what kept all from being measured."""
         if isinstance(self._error, ValueLost):
             raise self._error
         pieces = [piece for each in self._pieces.values() for piece in each]
@@ -230,7 +209,6 @@ class _Sampler:
 
     @staticmethod
     def _rates(pieces: list[tuple[int, float, float]]) -> tuple[float, float]:
-        """Return the rows a second of one session, copied and hashed."""
         rows = sum(rows for rows, _, _ in pieces)
         return (
             rows / max(1e-9, sum(copied for _, copied, _ in pieces)),
@@ -260,7 +238,6 @@ class _Sampler:
             return self._chunker.next_chunk(self._part, number)
 
     def _measure(self, number: int, session: Session, chunk: Chunk) -> None:
-        """Copy a chunk, then hash it."""
         rows = 0
         began = time.monotonic()
         if self._create:
@@ -279,11 +256,7 @@ class _Sampler:
             self._pieces[number].append((rows, copied - began, hashed))
 
     def _copied(self, session: Session, chunk: Chunk) -> int:
-        """Copy a chunk; return its rows.
-
-        Raises:
-            ValueLost: one of them does not fit.
-        """
+        """Copy a chunk; return its rows; raise ``ValueLost`` where one does not fit."""
         mapping = self._mapping
         complaint: tuple[int, str] | None = None
         try:

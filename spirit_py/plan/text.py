@@ -68,7 +68,6 @@ def brief_text(plan: Plan) -> str:
 
 
 def _brief(table: TablePlan) -> Iterator[str]:
-    """Yield what matters most of one table."""
     yield headline(table)
     yield size_line(table)
     counts = Counter(one.kind for one in table.attached)
@@ -345,7 +344,6 @@ def _screen_table(table: TablePlan) -> Iterator[PlanLine]:
 
 
 def _shortened(lines: list[PlanLine]) -> list[PlanLine]:
-    """Return a diff of a bounded length."""
     if len(lines) <= _MOST_LINES:
         return lines
     more = len(lines) - _MOST_LINES + 1

@@ -27,18 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PreflightContext:
-    """One migration before it has begun.
+    """One migration before it has begun; checks only read through ``session``.
 
     Attributes:
-        session: a session with the program's settings; checks only read through it.
         found: the table; None when there is no such base table.
         altered: the statement of each table of the run, by schema and name.
         made: source to new table; None before the new table was created.
-        moment: when the migration began, ISO 8601 in UTC: defaults of new columns are evaluated
-            for that time; empty where nothing is to be written.
-        tell: reports how far a check that takes long has come.
-        check_stop: returns when the next statement of such a check may begin; raises when a stop
-            was asked for.
+        moment: when the migration began, ISO 8601 in UTC, for which defaults of new columns are
+            evaluated; empty where nothing is to be written.
+        check_stop: returns when the next statement of a long check may begin; raises on a stop.
     """
 
     session: SqlSession
@@ -98,13 +95,9 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One finding of a check.
+    """One finding of a check; cause and remedy are a line each.
 
     Attributes:
-        check: the check's name.
-        cause: one line: the object and what is wrong with it.
-        remedy: one line: what to do about it.
-        details: further lines, such as examples.
         code: the page that says what to do; that of the check where it is None.
         locked: the check could not look, because another session has locked the table.
         denied: it could not, because the account may not.
@@ -167,7 +160,7 @@ def first_row(
     """Return these columns of some row that meets the condition; None when there is none.
 
     Args:
-        seconds: limit of the search; 0 for the usual one.
+        seconds: limit of the search; 0 for :data:`SECONDS`.
 
     Raises:
         ServerFault: also where none was found in time.

@@ -61,8 +61,8 @@ def _metadata_only(source: TableSchema, clause: Clause) -> bool:
 def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     """Return whether a definition only lengthens a VARCHAR or VARBINARY.
 
-    The server itself refuses INPLACE when the length needs another byte. But it changes NULL to
-    NOT NULL or back INPLACE by a rebuild, so that is excluded here.
+    The server refuses INPLACE when the length needs another byte, but changes NULL to NOT NULL or
+    back INPLACE by a rebuild.
     """
     found = _VARIABLE.match(clause.body)
     if found is None or not source.has_column(clause.name):
@@ -88,7 +88,7 @@ _NEVER_IN_PLACE: Final = frozenset(
 
 
 def copy_is_certain(contexts: Sequence[PreflightContext]) -> bool:
-    """Return whether the rows will be copied, as far as that shows without asking the server."""
+    """Return whether rows are copied, as far as that shows without asking the server."""
     if why_copied(contexts):
         return True
     return bool(certainly_copied(contexts[0].statement))
@@ -100,10 +100,10 @@ def certainly_copied(statement: AlterStatement) -> str:
 
 
 def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
-    """Return why the options have the rows copied; an empty string where they do not.
+    """Return why the options have the rows copied; empty where they do not.
 
     Args:
-        tables: how many tables change together; 0 for as many as there are contexts.
+        tables: how many change together; 0 for as many as there are contexts.
     """
     config, tables = contexts[0].config, tables or len(contexts)
     if config.no_shortcut:
@@ -123,10 +123,7 @@ def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
 
 
 def _lost_in_place(context: PreflightContext) -> str:
-    """Return a column whose values go in place, and are in no other column; empty without one.
-
-    Nothing else that is changed in place loses a value: what shortens or converts is copied.
-    """
+    """Return a column whose values go in place, which only a drop does; empty without one."""
     if context.found is None:
         return ""
     dropped = (

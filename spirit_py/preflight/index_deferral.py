@@ -1,19 +1,11 @@
 """When the secondary indexes of a new table are built after the copy: ``--defer-indexes auto``.
 
-``auto`` defers
-
-- where the indexes are together larger than :data:`POOL_SHARE` of the buffer pool, which the rows
-  that are read and written, and the application, need too: a row that is inserted then reads and
-  writes a page of most of them;
-- where the table is so small that the build takes a few seconds (:data:`BRIEF_BYTES`): sorting
-  costs the server less than single inserts even where everything is in memory.
-
-Indexes of up to :data:`_WORTH_BYTES` stay in place.
-
-Where the indexes are smaller than that share of the pool and the table is large, they may still be
-dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.drop_when_slow`). Never where
-another server replicates from this one: it would apply the whole build as one statement, and fall
-behind as long as that takes.
+They are where they are together larger than :data:`POOL_SHARE` of the buffer pool, because a row
+that is inserted then reads and writes a page of most of them; and where the table is so small that
+the build takes a few seconds (:data:`BRIEF_BYTES`): sorting costs less than single inserts. Up to
+:data:`_WORTH_BYTES` they stay. Indexes of a large table below that share may still be dropped in
+the middle of the copy (:mod:`spirit_py.migration.indexes.drop_when_slow`). Never where another
+server replicates from this one: it would apply the build as one statement, and fall behind.
 """
 
 from __future__ import annotations
@@ -65,11 +57,8 @@ def automatic(
 ) -> tuple[bool, bool, str]:
     """Return whether to defer at once, whether to be ready for it, and why, as the module says.
 
-    Args:
-        indexes: bytes of the deferrable indexes.
-        data: bytes of the table's rows.
-        pool: bytes of the buffer pool.
-        who_replicates: returns what may replicate from the server; called only if that decides.
+    Sizes are bytes: of the deferrable indexes, of the table's rows, and of the buffer pool.
+    ``who_replicates`` is called only if that decides.
     """
     sizes = f"about {human_bytes(indexes)}, of {human_bytes(pool)} of buffer pool"
     brief = data + indexes <= BRIEF_BYTES

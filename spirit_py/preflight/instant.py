@@ -72,7 +72,6 @@ class Altered:
 
     Attributes:
         target: the new definition, apart from FULLTEXT indexes and foreign keys.
-        version: of the server.
         row_versions: used by the table; None where it cannot be read.
         referenced: columns that foreign keys of other tables refer to, in lower case.
     """
@@ -191,7 +190,6 @@ def _unenforced(body: str) -> bool:
 
 
 def _of_column(old: Column, new: Column) -> Iterator[str]:
-    """Yield why the definition of one column cannot change instantly."""
     name = new.name
     if old.generated != new.generated or (
         old.generated and old.generation_expression != new.generation_expression
@@ -219,7 +217,6 @@ def _more_members(old: Column, new: Column) -> bool:
 
 
 def _member_bytes(column: Column) -> int:
-    """Return the bytes of a value (manual 13.7)."""
     count = len(column.members)
     if column.data_type == "enum":
         return 1 if count <= _ONE_BYTE else 2
@@ -228,7 +225,7 @@ def _member_bytes(column: Column) -> int:
 
 
 def _length_bytes(column: Column) -> int:
-    """Return the bytes in which the length of a VARCHAR's value is kept; 0 for another type."""
+    """Return the bytes that keep the length of a VARCHAR's value; 0 for another type."""
     if column.data_type not in {"varchar", "varbinary"}:
         return 0
     longest = (column.length or 0) * _WIDEST.get(column.charset or "", 1)
@@ -236,7 +233,6 @@ def _length_bytes(column: Column) -> int:
 
 
 def _same_indexes(altered: Altered) -> bool:
-    """Return whether all indexes stay, but for the names of their columns."""
     names = {old.name.lower(): new.name.lower() for old, new in altered.pairs}
     before = [one for one in altered.source.indexes if one.kind.upper() != "FULLTEXT"]
     return {_index(one, names) for one in before} == {
@@ -267,7 +263,6 @@ def _of_renames(altered: Altered) -> Iterator[str]:
 
 
 def _of_new_and_gone(altered: Altered) -> Iterator[str]:
-    """Yield why columns cannot be added or dropped instantly."""
     added, dropped = altered.added, altered.dropped
     for column in added:
         if column.generated == "STORED":
@@ -290,7 +285,6 @@ def _of_new_and_gone(altered: Altered) -> Iterator[str]:
 def _of_versions(
     altered: Altered, added: Sequence[Column], dropped: Sequence[Column]
 ) -> Iterator[str]:
-    """Yield why the table takes no further row version."""
     source, version = altered.source, version_numbers(altered.version)
     if "ROW_FORMAT=COMPRESSED" in source.create_sql.rpartition("\n)")[2].upper():
         yield "ROW_FORMAT=COMPRESSED"
@@ -310,6 +304,5 @@ def _of_versions(
 
 
 def _at_end(altered: Altered, added: Sequence[Column]) -> bool:
-    """Return whether all new columns are behind those that stay."""
     last = max((new.ordinal for _, new in altered.pairs), default=0)
     return all(column.ordinal > last for column in added)

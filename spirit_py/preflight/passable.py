@@ -1,7 +1,6 @@
-"""Check the tables that ``--pass-statement-writes`` names: none may lead to a migrated one (R13).
+"""The tables that ``--pass-statement-writes`` names: none may lead to a migrated one (R13).
 
-The operator answers for what the catalogue does not show, such as a trigger that calls a procedure,
-and for what the account may not see.
+What the catalogue does not show, such as a trigger that calls a procedure, is the operator's.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _SHOWN_BY_VIEW: Final = (
 
 
 def require_passable(session: SqlSession, passable: Names, tables: Names) -> None:
-    """Refuse a table that the option may not name.
-
-    Args:
-        passable: schema and name of each table that the option names.
-        tables: schema and name of each migrated table.
+    """Refuse a table that the option may not name; all names are schema and table.
 
     Raises:
         Refusal: a write to one of ``passable`` is one to a migrated table or one of its auxiliary
@@ -84,7 +79,6 @@ def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str
 
 
 def _keys_to(session: SqlSession, table: tuple[str, str]) -> tuple[ForeignKey, ...]:
-    """Return the foreign keys to a table, as far as the account may see them."""
     try:
         return keys_to(session, *table)
     except ServerFault as fault:

@@ -58,7 +58,7 @@ def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> Ta
     """Return the mapping with a constant for each new column with such a default.
 
     Args:
-        moment: ISO 8601, with its offset; to the microsecond, as the server's own clock.
+        moment: ISO 8601 with its offset, to the microsecond as the server's clock.
     """
     columns = of_the_moment(mapping)
     if not columns:
@@ -95,10 +95,7 @@ def _literal(value: Any) -> str:
 
 
 def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightContext, ...]:
-    """Read the server, the statements and their tables; write nothing.
-
-    Returns:
-        One context for each table, in the order of the statements; at least one.
+    """Read the server, the statements and their tables; return a context for each, in their order.
 
     Raises:
         Refusal: for another server than MySQL, and for a statement that cannot be honoured.
@@ -204,11 +201,7 @@ def check_keys(
 
 
 def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
-    """Make the mapping alone, for a new table that was checked when an earlier run made it.
-
-    Raises:
-        Refusal: when there is no mapping.
-    """
+    """Make the mapping alone, for a new table that was checked when an earlier run made it."""
     made = build_mapping(
         context.source,
         target,
@@ -225,9 +218,6 @@ def require_free_relatives(session: SqlSession, tables: Sequence[Name]) -> None:
     """Require that no other run works on a child or a parent: the swap of one alters the other.
 
     Each run has taken its own locks before, so of two that begin together one sees the other.
-
-    Raises:
-        Refusal: naming the table and the key.
     """
     for table in tables:
         for key in keys_around(session, *table):

@@ -111,7 +111,6 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
 
     Raises:
         Refusal: with all refusals together, when there is any.
-        ServerFault: as :func:`findings_of`.
     """
     findings = findings_of(contexts, *scopes)
     refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
@@ -121,10 +120,9 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
 
 
 def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes for all tables; equal findings are returned once.
+    """Run all checks of these scopes for all tables; return equal findings once.
 
-    Where the privileges that are missing are refused, with their GRANTs, the checks that could not
-    look without them are left out.
+    Without those that could not look for a lack of privileges, where these are refused by name.
 
     Raises:
         ServerFault: when the server was lost on the way, or the statement was ended.
@@ -165,7 +163,6 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
 
 
 def _code(error: Refusal) -> ErrorCode | None:
-    """Return the refusal's own code; None where it says no more than that it is one."""
     return None if error.error_code is Refusal.error_code else error.error_code
 
 

@@ -93,7 +93,7 @@ class ShortcutResult:
 
     Attributes:
         algorithm: how the table was changed; None when it was not.
-        reason: why, for the report: the server's message where there is one.
+        reason: for the report: the server's message where there is one.
         attempts: statements sent, waits for the lock included.
     """
 
@@ -175,11 +175,7 @@ def probe_shortcut(
     *,
     building: str,
 ) -> ShortcutResult:
-    """Return which shortcut the server would take, by trying it on an empty copy of the table.
-
-    Raises:
-        Refusal: when the server refuses the statement for another reason than the algorithm.
-    """
+    """Return which shortcut the server would take, by trying it on an empty copy of the table."""
 
     def refused(algorithm: Algorithm) -> str:
         used_up = algorithm == "instant" and _versions_used_up(session, source)
@@ -257,11 +253,7 @@ class _Runner:
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
-        """Send the ALTER; return as :meth:`run`, or None where it is to be sent again.
-
-        Raises:
-            _NotGranted: the metadata lock was not granted.
-        """
+        """Send the ALTER; return as :meth:`run`, or None where it is to be sent again."""
         table = quote_table(self.source.schema, self.source.name)
         self.sent += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
@@ -282,7 +274,7 @@ class _Runner:
     def _fence(self, fence: str) -> None:
         """Take a named lock by which the statement of this try is known, whatever becomes of it.
 
-        The session's number would not do: a server that was restarted begins to number again.
+        A server that was restarted numbers its sessions again.
         """
         if self._fenced:
             release_named_lock(self.native, self._fenced)
@@ -290,11 +282,6 @@ class _Runner:
         self._fenced = fence
 
     def _await_free(self) -> None:
-        """Wait until the ALTER may be sent.
-
-        Raises:
-            MigrationFailure: the time is over.
-        """
         # A look's session that is lost has changed nothing.
         if not retrying(self.turns.stop)(self.turns.await_free):
             raise self._no_lock(None)
@@ -317,11 +304,7 @@ class _Runner:
         )
 
     def _judge(self, error: ServerFault, fence: str) -> str:
-        """Return the reason when only the algorithm is impossible; raise for everything else.
-
-        Args:
-            fence: as of :meth:`_changed`.
-        """
+        """Return the reason when only the algorithm is impossible; raise for everything else."""
         fate = disposition(error, committing=True)
         if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
             return error.text
@@ -336,10 +319,7 @@ class _Runner:
         raise error
 
     def _is_unchanged(self) -> bool:
-        """Look right before the ALTER is sent whether it would change what was judged.
-
-        Returns:
-            False where the server was away meanwhile.
+        """Return whether the table is the one that was judged; False where the server was away.
 
         Raises:
             SchemaChanged: another session has changed or replaced the table.
@@ -359,7 +339,7 @@ class _Runner:
         )
 
     def _require_made(self) -> None:
-        """Look whether what the server has answered is true of the table now.
+        """Require that what the server has answered is true of the table now.
 
         Raises:
             OutcomeUnknown: another session has changed or replaced it, before the ALTER or since.
@@ -375,11 +355,9 @@ class _Runner:
     def _changed(self, error: ServerFault, fence: str) -> bool:
         """Return whether an ALTER that was not answered with success has taken effect.
 
-        Args:
-            fence: the named lock of the session that sent it; `native` may be another by now.
-
-        DDL is atomic: once the lost session is gone, the definition is the old one or the new.
-        The server releases that session's named locks when its statement has ended.
+        DDL is atomic: once the lost session is gone, the definition is the old one or the new. The
+        server releases the named lock ``fence`` of that session when its statement has ended;
+        ``native`` may be another session by now.
 
         Raises:
             OutcomeUnknown: the table is neither as before nor as the ALTER makes it.
@@ -398,7 +376,6 @@ class _Runner:
         ) from error
 
     def _has_changed(self, error: ServerFault) -> bool:
-        """Return whether the table of before has the definition that the ALTER makes of it."""
         shape, same = self._look()
         if same and shape == shape_of(self.source):
             return False
@@ -417,7 +394,6 @@ class _Runner:
         return ("", False) if found is None else (shape_of(found), same)
 
     def _other_table(self, what: str, *, same: bool) -> OutcomeUnknown:
-        """Return that the table is neither as before nor as the ALTER makes it."""
         name = f"{self.source.schema}.{self.source.name}"
         now = "it has another definition than the ALTER makes of the one that was read"
         if same and not self.made:

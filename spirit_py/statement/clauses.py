@@ -52,11 +52,7 @@ _RULES = (
 
 
 def refuse_clause(cursor: Cursor) -> None:
-    """Raise for a clause whose head is one of the rules; the cursor does not move.
-
-    Raises:
-        Refusal: with the clause, the reason and what to do.
-    """
+    """Raise for a clause whose head is one of the rules; the cursor does not move."""
     for words, reason, hint in _RULES:
         if cursor.starts_with(*words):
             raise Refusal(
@@ -70,7 +66,7 @@ def foreign_key(cursor: Cursor) -> Refusal:
     """Refuse a new foreign key, in each of its forms.
 
     Only while both tables are locked can rows be compared with a parent that changes, which takes
-    as long as the table is large; without the comparison, rows without a parent would be let in.
+    as long as the table is large; without it, rows without a parent would be let in.
     """
     return Refusal(
         f"a foreign key cannot be added: {cursor.excerpt()!r}; the rows would have to be compared"
@@ -138,11 +134,7 @@ def is_option(cursor: Cursor) -> bool:
 
 
 def read_options(cursor: Cursor) -> Iterator[Clause]:
-    """Read options until the end of the clause.
-
-    Raises:
-        Refusal: for an option that is not known, or an engine that is not InnoDB.
-    """
+    """Read options until the end of the clause."""
     while not cursor.done:
         start = cursor.at
         name = _head(cursor)
@@ -184,11 +176,7 @@ _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 
 
 def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
-    """Read all clauses after the table's name.
-
-    Raises:
-        Refusal: for a clause that is not understood or cannot be honoured.
-    """
+    """Read all clauses after the table's name."""
     if Cursor(sql, tokens).starts_with("REORGANIZE", "PARTITION"):
         # It stands alone, and its commas separate the names of partitions.
         return tuple(_read_clause(Cursor(sql, tokens)))

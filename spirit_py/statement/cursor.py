@@ -1,8 +1,8 @@
 """Walk over tokens: look ahead, take a keyword, read a name.
 
-The words that are names only in quotes (manual 11.3, Keywords and Reserved Words) are those of
-``information_schema.KEYWORDS`` of MySQL 9.7, and those that earlier versions reserved. A
-superfluous word does no harm: a quoted name then differs from the unquoted one.
+The words that are names only in quotes (manual 11.3) are those of ``information_schema.KEYWORDS``
+of MySQL 9.7, and those that earlier versions reserved. A superfluous word does no harm: a quoted
+name then differs from the unquoted one.
 """
 
 from __future__ import annotations
@@ -106,11 +106,7 @@ class Cursor:
         return True
 
     def name(self, what: str) -> str:
-        """Read a name.
-
-        Raises:
-            Refusal: when the next token is no name.
-        """
+        """Read a name; raise where the next token is none."""
         if self.done or not self.tokens[self.at].is_identifier:
             raise Refusal(
                 f"{what} is missing in {self.excerpt()!r}",

@@ -1,14 +1,12 @@
 """Which indexes of a new table may be built after the copy, and their definitions (pure).
 
 A **deferred index** is left out of the new table while its rows are copied, and added afterwards.
-It must come back exactly as it was, so its definition is the text of ``SHOW CREATE TABLE``, with
-length, direction, visibility, comment and all that later servers may add.
-
-Only a BTREE index that is not unique may be deferred, over columns that are stored in the rows:
+It must come back exactly as it was, so its definition is the text of ``SHOW CREATE TABLE``. Only a
+BTREE index that is not unique may be deferred, over columns that are stored in the rows:
 
 - UNIQUE indexes guard the copy (R11), and the chunk key is one of them;
-- the server adds an index over an expression, such as a multi-valued one, only under a lock that
-  keeps writes out (measured: error 1846), and FULLTEXT and SPATIAL indexes too;
+- the server adds an index over an expression only under a lock that keeps writes out (measured:
+  error 1846), and FULLTEXT and SPATIAL indexes too;
 - changed rows may be found by a plain index (:mod:`spirit_py.table.row_key`);
 - an AUTO_INCREMENT column must be the first one of some index at any time (error 1075).
 
@@ -38,8 +36,7 @@ class DeferrableIndexes:
 
     Attributes:
         clauses: by name, in the table's order: what follows ADD in an ALTER TABLE that creates it.
-        kept: by name: why the index stays in place while rows are copied; unique ones are left
-            out.
+        kept: by name: why the index stays in place while rows are copied; without unique ones.
     """
 
     clauses: dict[str, str]
@@ -47,14 +44,7 @@ class DeferrableIndexes:
 
 
 def deferrable_indexes(table: TableSchema, finder: str = "") -> DeferrableIndexes:
-    """Return which indexes of a complete definition may be deferred.
-
-    Args:
-        finder: the index by which changed rows are found.
-
-    Raises:
-        Refusal: when ``SHOW CREATE TABLE`` cannot be read.
-    """
+    """Return which indexes may be deferred; changed rows are found by ``finder``."""
     clauses: dict[str, str] = {}
     kept: dict[str, str] = {}
     for name, clause in _secondary(table.create_sql):
@@ -73,20 +63,12 @@ def deferrable_indexes(table: TableSchema, finder: str = "") -> DeferrableIndexe
 
 
 def index_clauses(table: TableSchema) -> dict[str, str]:
-    """Return what follows ADD for each index that is not unique, by name, in the table's order.
-
-    Raises:
-        Refusal: when ``SHOW CREATE TABLE`` cannot be read.
-    """
+    """Return what follows ADD for each index that is not unique, by name, in the table's order."""
     return dict(_secondary(table.create_sql))
 
 
 def without_indexes(create_sql: str, clauses: Mapping[str, str]) -> str:
-    """Return ``SHOW CREATE TABLE`` as the server shows it without some of its indexes.
-
-    Args:
-        clauses: definitions by name, as of :class:`DeferrableIndexes`.
-    """
+    """Return ``SHOW CREATE TABLE`` as the server shows it without these indexes, by name."""
     for clause in clauses.values():
         create_sql = create_sql.replace(f",\n  {clause}", "", 1)
     return create_sql
@@ -105,12 +87,10 @@ def _why_kept(table: TableSchema, index: Index) -> str:
 
 
 def _is_plain(table: TableSchema, index: Index) -> bool:
-    """Return whether an index is listed among those that may be deferred."""
     return index.kind.upper() != "FULLTEXT" and _is_stored(table, index)
 
 
 def _is_stored(table: TableSchema, index: Index) -> bool:
-    """Return whether every part of an index is a column that is stored in the rows."""
     return all(
         part.column is not None and table.column(part.column).generated != "VIRTUAL"
         for part in index.parts
@@ -118,7 +98,6 @@ def _is_stored(table: TableSchema, index: Index) -> bool:
 
 
 def _begins_unique(table: TableSchema, column: str) -> bool:
-    """Return whether a unique index begins with a column."""
     return any(other.unique and other.parts[0].column == column for other in table.indexes)
 
 

@@ -1,9 +1,8 @@
 """Cut MySQL text into tokens as the server's own lexer does (manual 11, Language Structure).
 
-Written here rather than borrowed: where a comment begins (``--`` needs a blank after it), what
-a double quote means and whether a backslash escapes depend on MySQL and on ``sql_mode``, and a
-lexer that is wrong about any of these would split the clauses at the wrong comma. It reads the
-operator's statements and those of a binlog.
+Where a comment begins (``--`` needs a blank after it), what a double quote means and whether a
+backslash escapes depend on MySQL and on ``sql_mode``: a lexer that is wrong about any of these
+would split the clauses at the wrong comma. It reads the operator's statements and a binlog's.
 """
 
 from __future__ import annotations
@@ -44,14 +43,12 @@ _INSIDE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token and its place in the text.
+    """One token and its offsets in the text.
 
     Attributes:
         kind: ``word`` (keyword, bare name or number), ``name`` (quoted identifier),
             ``string`` or ``symbol`` (one character).
         value: the text without its quotes and escapes.
-        start: offset of the first character.
-        end: offset after the last character.
     """
 
     kind: TokenKind
@@ -85,7 +82,7 @@ class SqlMode:
 
     @classmethod
     def of(cls, sql_mode: str) -> SqlMode:
-        """Read the server's ``sql_mode`` text."""
+        """Read the server's ``sql_mode``."""
         modes = {mode.strip().upper() for mode in sql_mode.split(",")}
         return cls(bool(modes & {"ANSI_QUOTES", "ANSI"}), "NO_BACKSLASH_ESCAPES" in modes)
 
@@ -97,8 +94,8 @@ def tokenize(sql: str, mode: SqlMode, *, executed: bool = False) -> tuple[Token,
     """Return all tokens of a text; comments and blanks are left out.
 
     Args:
-        executed: the text is a statement of a binlog, which a server has accepted: the content of
-            version comments counts.
+        executed: the text is a statement that a server has accepted: the content of version
+            comments counts.
 
     Raises:
         Refusal: for an unclosed quote or comment, and for a comment that only some servers
@@ -132,11 +129,7 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
 
 
 def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
-    """Return the offset after a comment that every server ignores.
-
-    Args:
-        hints: optimizer hints are comments: they name and change nothing.
-    """
+    """Return the offset after a comment that every server ignores, with ``hints`` these too."""
     if sql.startswith(("/*!", "/*M!") if hints else ("/*!", "/*M!", "/*+"), at):
         raise Refusal(
             f"the statement holds a comment that some servers execute: {sql[at : at + 24]!r}",
@@ -154,11 +147,7 @@ def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
 
 
 def after_blanks(sql: str, at: int) -> int:
-    """Return the offset after blanks and comments, or ``at`` where there are none.
-
-    Raises:
-        Refusal: as :func:`tokenize`.
-    """
+    """Return the offset after blanks and comments, or ``at`` where there are none."""
     while at < len(sql):
         if found := _SPACE.match(sql, at) or _LINE_COMMENT.match(sql, at):
             at = found.end()
@@ -170,11 +159,7 @@ def after_blanks(sql: str, at: int) -> int:
 
 
 def read_token(sql: str, at: int, mode: SqlMode) -> Token:
-    """Return the token that begins at an offset, where neither a blank nor a comment is.
-
-    Raises:
-        Refusal: for an unclosed quote.
-    """
+    """Return the token that begins at an offset, where neither a blank nor a comment is."""
     first = sql[at]
     if first == "`" or (first == '"' and mode.ansi_quotes):
         return _quoted(sql, at, "name", escapes=False)

@@ -49,11 +49,9 @@ class Clause:
     Attributes:
         name: the column, index, constraint or option that the clause is about; for CHANGE and
             RENAME the old name; empty where there is none.
-        new_name: the new name of CHANGE and RENAME.
         body: what follows the names, in a normal form: one blank between tokens, words in
             lower case, strings in single quotes.
         text: the clause as it was written.
-        has_default: a column definition that says what the default is.
     """
 
     kind: ClauseKind
@@ -94,7 +92,6 @@ class AlterStatement:
     Attributes:
         clauses: the text after ``ALTER TABLE t``, as written (comments included), which can follow
             another table's name; never empty.
-        parsed: the clauses one by one.
     """
 
     schema: str
@@ -138,10 +135,7 @@ class AlterStatement:
 
     @property
     def auto_increment(self) -> str:
-        """The table's counter that the statement sets, as SQL; empty when it sets none.
-
-        The last one counts, as on the server.
-        """
+        """The counter that the statement sets, as SQL; the last one counts, empty for none."""
         given = [c.body for c in self.of_kind(ClauseKind.OPTION) if c.name == "auto_increment"]
         return given[-1] if given else ""
 

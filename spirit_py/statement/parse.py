@@ -1,9 +1,8 @@
 """Read statements: ALTER TABLE, CREATE INDEX and DROP INDEX, one or a file of them (pure).
 
-Statements end at the delimiter, which a line ``DELIMITER //`` changes; the last one may go without.
-``USE schema`` names the schema of the tables that follow without one, and ``SET NAMES`` of UTF-8 is
-passed over, because a file is read as UTF-8. Delimiters in quotes and in
-comments count for nothing.
+Statements of a file end at the delimiter outside quotes and comments, which a line ``DELIMITER //``
+changes; the last one may go without. ``USE schema`` names the schema of the tables that follow
+without one, and ``SET NAMES`` of UTF-8 is passed over, because a file is read as UTF-8.
 """
 
 from __future__ import annotations
@@ -31,11 +30,7 @@ _TABLE = "the table's name"
 def parse_statement(
     sql: str, default_schema: str, *, sql_mode: str = ""
 ) -> tuple[AlterStatement, ...]:
-    """Read one or several statements, separated by semicolons.
-
-    Args:
-        default_schema: The schema of a table that is named without one.
-        sql_mode: The server's; ANSI_QUOTES and NO_BACKSLASH_ESCAPES change the reading.
+    """Read one or several statements, separated by semicolons, under the server's ``sql_mode``.
 
     Raises:
         Refusal: for anything but ALTER TABLE, CREATE INDEX and DROP INDEX, and for a clause that is
@@ -53,10 +48,10 @@ def parse_statement(
 
 
 def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
-    """Return the schema and the name of the table that a statement changes.
+    """Return the schema and the name of the table that a statement changes; clauses are not read.
 
     None for anything but ALTER TABLE, CREATE INDEX and DROP INDEX, and for a mere rename of a
-    table. The clauses are not read.
+    table.
     """
     try:
         cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
@@ -94,12 +89,7 @@ def defined_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple
 
 
 def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> AlterStatement:
-    """Read the clauses that follow ``ALTER TABLE t``.
-
-    Raises:
-        UsageFault: a whole statement was given.
-        Refusal: as :func:`parse_statement`.
-    """
+    """Read the clauses that follow ``ALTER TABLE t``; a whole statement is a ``UsageFault``."""
     tokens = tokenize(clauses, SqlMode.of(sql_mode))
     cursor = Cursor(clauses, tokens)
     if cursor.starts_with("ALTER", "TABLE") or cursor.keyword() == "CREATE":
@@ -159,7 +149,6 @@ def _statement(schema: str, table: str, sql: str, tokens: tuple[Token, ...]) -> 
 
 
 def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode) -> AlterStatement:
-    """Rewrite CREATE INDEX as the equivalent ADD INDEX."""
     name = cursor.name("the index's name")
     using = ""
     if cursor.take("USING"):
@@ -174,7 +163,6 @@ def _create_index(cursor: Cursor, kind: str, default_schema: str, mode: SqlMode)
 
 
 def _drop_index(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStatement:
-    """Rewrite DROP INDEX as the equivalent clause."""
     name = cursor.name("the index's name")
     if not cursor.take("ON"):
         raise unknown_clause(cursor)
@@ -204,11 +192,9 @@ _DELIMITER: Final = re.compile(r"DELIMITER(?![0-9A-Za-z_$])[ \t]*([^\s]*)[^\n]*"
 
 @dataclass(frozen=True)
 class ScriptStatement:
-    """One statement of a file.
+    """One statement of a file, from its first token, in ``line``, to its last.
 
     Attributes:
-        text: from its first token to its last.
-        line: where its first token is, from 1.
         schema: that a ``USE`` before it names; empty without one.
     """
 
@@ -245,7 +231,6 @@ def _sets_utf8(text: str, mode: SqlMode) -> bool:
 
 
 def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
-    """Yield all statements, ``USE`` too."""
     lines = _Lines(text)
     # ``begin`` is below 0 between two statements.
     delimiter, at, begin, end = ";", 0, -1, 0

@@ -1,17 +1,14 @@
 """Rewrite a definition and an ALTER: for another table name, or for a temporary table (pure).
 
 The new table has no foreign keys, so FORCE, which changes no definition, takes the place of a
-clause that drops one.
+clause that drops one. A CHECK constraint's name is unique in its schema, so the new table cannot
+use the source's. RENAME TABLE renames every constraint whose name begins with ``<table>_chk_``
+(manual 15.1.20.6; measured: case-sensitive), so those get the new table's prefix, and RENAME
+restores them. Any other name gets an underscore in front or, if it has one, loses it.
 
-A CHECK constraint's name is unique in its schema, so the new table cannot use the source's.
-RENAME TABLE renames every constraint whose name begins with ``<table>_chk_`` (manual 15.1.20.6;
-measured: case-sensitive), so those get the new table's prefix, and RENAME restores them. Any other
-name gets an underscore in front or, if it has one, loses it; one of 64 letters is cut.
-
-A session's temporary table of the same definition shows what the server makes of a statement, and
-nothing of it reaches the binlog or another session. It has no foreign keys, partitions, FULLTEXT
-indexes, nor options about files (measured on 9.7: errors 1215, 1562, 1796, 3500, 3833, 4026). Those
-are taken out before, and put back into the text of the result where that is certain.
+A temporary table has no foreign keys, partitions, FULLTEXT indexes, nor options about files
+(measured on 9.7: errors 1215, 1562, 1796, 3500, 3833, 4026). Those are taken out before, and put
+back into the text of the result where that is certain.
 """
 
 from __future__ import annotations
@@ -43,11 +40,7 @@ _Change: TypeAlias = tuple[int, int, str]
 def check_names(
     source: str, new: str, names: Collection[str], taken: Collection[str]
 ) -> dict[str, str]:
-    """Return the name that each CHECK constraint of the source gets in the new table.
-
-    Args:
-        taken: All CHECK constraints of the schema.
-    """
+    """Return the name that each CHECK constraint gets in the new table; the schema's are taken."""
     used = {name.lower() for name in taken}
     found: dict[str, str] = {}
     for name in names:
@@ -62,8 +55,8 @@ def check_names(
 def _toggled(name: str, used: Collection[str]) -> str:
     """Return a free name: ``name`` with an underscore in front, or without the one it has.
 
-    A name that becomes too long loses its last letters: the server renames no constraint, so that
-    a shorter name would take a native copy of the whole table.
+    One that becomes too long loses its last letters: the server renames no constraint, so that a
+    shorter name would take a native copy of the whole table.
     """
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
     choices.append(f"_{name}"[:MAX_IDENTIFIER])
@@ -81,11 +74,7 @@ def _toggled(name: str, used: Collection[str]) -> str:
 def rewrite_create(
     create_sql: str, schema: str, source: str, new: str, checks: Mapping[str, str]
 ) -> str:
-    """Turn ``SHOW CREATE TABLE`` of the source into the new table's, named with its schema.
-
-    Raises:
-        Refusal: when the text is not of the form that this program knows.
-    """
+    """Turn ``SHOW CREATE TABLE`` of the source into the new table's, named with its schema."""
     head = f"CREATE TABLE {quote_identifier(source)} ("
     if not create_sql.startswith(head):
         raise Refusal(
@@ -171,7 +160,6 @@ def _renamed_checks(
 
 
 def _without_keys(tokens: tuple[Token, ...], keys: Collection[str]) -> Iterator[_Change]:
-    """Yield what stands in the place of each clause that drops a foreign key."""
     for index, token in enumerate(tokens[:-2]):
         words = tuple(each.upper for each in tokens[index : index + 3])
         if words == ("DROP", "FOREIGN", "KEY") and index + 3 < len(tokens):
@@ -223,7 +211,6 @@ class TemporaryForm:
         fulltext: the lines of FULLTEXT indexes, each with the comma before it.
         keys: those of foreign keys.
         options: those about files, each with the blank before it.
-        partitions: the text of the partitions; empty without any.
     """
 
     body: str
@@ -254,11 +241,7 @@ class TemporaryForm:
         )
 
     def complete(self, create_sql: str, statement: AlterStatement) -> str:
-        """Return the definition of the altered temporary table with what was taken out.
-
-        Args:
-            create_sql: of the altered temporary table, under the source's name.
-        """
+        """Return the definition of the altered temporary table, of the source's name, completed."""
         dropped = {
             clause.name.lower()
             for clause in statement.of_kind(
@@ -292,9 +275,7 @@ def clauses_for_temporary(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the clauses that a temporary table takes, and those that are left out.
 
-    Args:
-        keys: names of the source's foreign keys, in lower case.
-        fulltext: names of its FULLTEXT indexes, in lower case.
+    ``keys`` and ``fulltext`` are names of the source's foreign keys and indexes, in lower case.
     """
     if not unlike(statement, keys, fulltext):
         return statement.clauses, ()
@@ -338,7 +319,6 @@ def _written(clause: Clause) -> str:
 
 
 def _name(line: str) -> str:
-    """Return the first name of a line of a definition."""
     found = _NAME.search(line)
     return found[1].replace("``", "`") if found else ""
 

@@ -1,17 +1,12 @@
 """Build the mapping from two definitions and the statement's renames, and its reverse (pure).
 
-**Values that the old table cannot hold.** The values of a column that only the new table has are
-lost in a revert, which is reported before. A value that does not fit the old column (BIGINT back to
-INT), or a row that violates an old UNIQUE key, CHECK or partition, ends reverse replication and
-never fails the application: the new table stays as it is.
-
-**Columns that only the old table has.** A column that the ALTER dropped keeps its values in
-existing rows, and gets its default in new ones. REPLACE would reset it, so rows are written with
-``INSERT ... ON DUPLICATE KEY UPDATE`` of the mapped columns. That updates the right row only if no
-other unique index can have a duplicate. So a dropped column is refused together with a second
-unique key of the old table, or with a key whose old type may merge two rows of the new table. A row
-whose key changes counts as deleted and new. A row that is missing in the old table cannot be copied
-again, because its values in dropped columns are not known.
+The values of a column that only the new table has are lost in a revert. One that does not fit the
+old column, or a row that violates an old UNIQUE key, CHECK or partition, ends reverse replication
+and never fails the application. A column that the ALTER dropped keeps its values in existing rows:
+REPLACE would reset it, so rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, which
+updates the right row only if no other unique index can have a duplicate. So a dropped column is
+refused together with a second unique key of the old table, or with a key whose old type may merge
+two rows. A row whose key changes counts as deleted and new.
 """
 
 from __future__ import annotations
@@ -152,7 +147,6 @@ def _pairs(
 
 
 def _pair(old: Column, new: Column) -> ColumnPair:
-    """Pair two columns; refuse a conversion that cannot be made as ALTER TABLE makes it."""
     how = conversion(old, new)
     if how is Conversion.REFUSED:
         raise Refusal(
@@ -166,7 +160,6 @@ def _pair(old: Column, new: Column) -> ColumnPair:
 
 
 def _refuse_unexplained(source: TableSchema, fresh: list[Column], changes: ColumnChanges) -> None:
-    """Refuse a column of the new table that neither the source nor an ADD explains."""
     for column in fresh:
         if not column.generated and column.name.lower() not in changes.added:
             raise Refusal(
@@ -200,13 +193,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseChanges:
-    """What the reversed mapping does to columns, in lower case but for the new names of renames.
-
-    Attributes:
-        renames: name in the new table to name in the old one.
-        added: columns that only the old table has.
-        dropped: columns that only the new table has.
-    """
+    """What the reversed mapping does to columns, in lower case but for the new names of renames."""
 
     renames: dict[str, str] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
@@ -228,12 +215,7 @@ class ReverseChanges:
 
 
 def losses_of(mapping: TableMapping, table: str) -> list[str]:
-    """Describe what a revert would lose, a line for each kind, for the operator.
-
-    Args:
-        mapping: from the table as it is now to the old one.
-        table: its name for messages.
-    """
+    """Describe what a revert would lose, a line for each kind; ``mapping`` leads back."""
     carried = {pair.old.name for pair in mapping.pairs}
     lost = [
         column.name

@@ -1,9 +1,8 @@
 """Values that both tables compute alike: for the checksum (R22) and unique keys (R11; pure).
 
 Stored values of the source were computed by the sessions that wrote them, those of the new table by
-this program. They are equal when the expression is the same, the columns that it reads have not
-changed their types, and the sessions evaluated it as the server does now. VIRTUAL columns are left
-out: both tables compute them from compared columns when they are read.
+this program. They are equal when the expression and the types that it reads are the same, and the
+sessions evaluated it as the server does now. VIRTUAL columns are computed when they are read.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ def computed_pairs(
 ) -> tuple[ColumnPair, ...]:
     """Return the stored generated columns that must hold the same values in both tables.
 
-    Args:
-        dropped: names in lower case of columns that the statement drops; one of the same name
-            that it adds is another column.
+    A column of the same name as one that the statement drops is another column.
     """
     alike = Alike(source, target, pairs)
     return tuple(
@@ -55,8 +52,7 @@ def steady_pairs(
 ) -> tuple[ColumnPair, ...]:
     """Return those of the computed pairs whose values are the same in every session.
 
-    By these, rows may be found in the new table: a value that some session computed otherwise would
-    find none.
+    By these, rows may be found in the new table.
     """
     alike = Alike(source, target, pairs)
     return tuple(pair for pair in computed if alike.steady(quote_identifier(pair.old.name)))
@@ -72,8 +68,7 @@ def without_computed(mapping: TableMapping) -> TableMapping:
 class Alike:
     """Which columns and expressions have the same value in both tables, for the same row.
 
-    Args:
-        pairs: the carried columns; one that is renamed counts as changed.
+    A carried column that is renamed counts as changed.
     """
 
     def __init__(

@@ -102,8 +102,8 @@ def narrowed(old: Column, new: Column) -> bool:
     """Return whether the new column cannot hold every value that a literal carries into it.
 
     Strict mode makes such a value an error, in the copy, in a literal and in a native ALTER alike,
-    never another value (measured on 9.7 for each kind of type, with the values around the limits).
-    The one exception is :func:`cuts_blanks`.
+    never another value (measured on 9.7 for each kind of type, around the limits), but for
+    :func:`cuts_blanks`.
     """
     if not literal_safe(old, new):
         return False
@@ -124,9 +124,9 @@ def cuts_blanks(old: Column, new: Column) -> bool:
 def equality_kept(old: Column, new: Column) -> bool:
     """Return whether values that are equal in the new column were equal in the old one.
 
-    Where this holds, a range of the old column is the same range of the new one, by the same
-    literals: a BINARY that becomes wider adds zeros, and no literal of the old value is equal. A
-    value that a narrowed column cannot hold is in no row of it, and no row compares equal to it.
+    Then a range of the old column is the same range of the new one, by the same literals: a BINARY
+    that becomes wider adds zeros, and no literal of the old value is equal. A value that a narrowed
+    column cannot hold is in no row of it.
     """
     if not literal_safe(old, new) or old.collation != new.collation:
         return False
@@ -142,9 +142,9 @@ def equality_kept(old: Column, new: Column) -> bool:
 def values_stay_apart(old: Column, new: Column) -> bool:
     """Return whether two different values, as far as the new column takes them, stay different.
 
-    Where this holds, a unique key of the old table still guarantees one of the new (R11). Wider
-    than :func:`equality_kept`: a BINARY that becomes wider adds zeros to every value, and what is
-    too long for a CHAR is an error, but for blanks.
+    Then a unique key of the old table still guarantees one of the new (R11). Wider than
+    :func:`equality_kept`: a BINARY that becomes wider adds zeros to every value, and what is too
+    long for a CHAR is an error, but for blanks.
     """
     if old.data_type == new.data_type == "binary":
         return True
@@ -158,21 +158,13 @@ def key_usable(old: Column, new: Column) -> bool:
 
 
 def value_in_new_column(old: Column, new: Column) -> str:
-    """Return the old column's value as the new column compares it.
-
-    Used to search for duplicates of a new unique key before the copy (R11). It need not be the
-    exact value, but must compare as the new column's values do.
-    """
+    """Return the old column's value as the new column compares it, if not exactly (R11)."""
     name = quote_identifier(old.name)
     return name if equality_kept(old, new) else cast_to(name, old, new)
 
 
 def cast_to(sql: str, old: Column | None, new: Column) -> str:
-    """Convert an expression to a column's type and collation.
-
-    Args:
-        old: The column that the expression reads; None for any other expression.
-    """
+    """Convert an expression to a column's type and collation; it may read the column ``old``."""
     if is_text(new) or new.data_type in _MEMBERS:
         return as_text(sql, old, new)
     if new.data_type in _INTEGERS:

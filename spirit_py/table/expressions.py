@@ -1,14 +1,13 @@
 """Expressions of a definition: their columns, and whether sessions differ in them (pure; R22).
 
 A generated column or an index over an expression holds the value computed by the session that wrote
-the row, in its own time zone, SQL mode and precision of division. The new table computes it again,
-under the server's settings. So a whitelist: any other expression may have another value there.
+the row, in its time zone, SQL mode and precision of division. The new table computes it again under
+the server's settings. So a whitelist: any other expression may have another value there.
 
 Measured on 9.7 in a zone that repeats an hour: a TIMESTAMP literal with an offset stores its very
 instant; ``INSERT ... SELECT`` of a TIMESTAMP, a comparison of one with any literal and a join over
 one go through local time, and take one of the two instants for the other. So values that are
-written carry the offset, a SELECT for a write renders them (:func:`instant_text`), and rows are
-not looked up by a TIMESTAMP in such a session.
+written carry the offset (:func:`instant_text`), and no row is looked up by a TIMESTAMP there.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ def steady_expression(text: str) -> bool:
 
 
 def steady_column(column: Column) -> bool:
-    """Return whether a column has the same value in every session, read or computed.
-
-    A CHAR has its padding blanks in one SQL mode and none in the others.
-    """
+    """Return whether a column has the same value in every session; a CHAR may be padded."""
     return column.data_type not in TEMPORALS and column.data_type != "char"
 
 
@@ -106,11 +102,7 @@ def instant_text(sql: str) -> str:
 
 
 def evaluated_in_zone(target: TableSchema, fresh: Collection[str]) -> bool:
-    """Return whether writing a row of the new table may depend on the time zone.
-
-    Args:
-        fresh: columns that a write leaves to their defaults.
-    """
+    """Return whether writing a row may depend on the time zone; ``fresh`` get their defaults."""
     if any(column.generated and column.data_type in TEMPORALS for column in target.columns):
         return True
     return any(reads_time(target, text) for text in evaluated_expressions(target, fresh))

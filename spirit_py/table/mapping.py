@@ -29,18 +29,16 @@ _MOMENT: Final = re.compile(r"(?:now|current_timestamp)(?:\(\d?\))?", re.IGNOREC
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPair:
-    """One column that is carried over.
+    """One column that is carried over; ``new`` is never a generated one.
 
     Attributes:
-        old: the column of the source.
-        new: the column of the new table; never a generated one.
-        converted: the type changed in a way in which a literal of the old value might not be
-            stored as a native ALTER would store it; such tables are applied and compared
-            through a staging table with the old column types, so that the server converts.
+        converted: a literal of the old value might not be stored as a native ALTER would store it:
+            applied and compared through a staging table with the old types, so that the server
+            converts.
         by_text: a conversion that ALTER TABLE makes through the value's text.
         by_instant: a TIMESTAMP that stays one, in statements that run in a time zone which
             repeats an hour: there ``INSERT ... SELECT`` makes one of the two instants of a local
-            time, while ALTER TABLE copies a TIMESTAMP that it does not change as it is.
+            time, while ALTER TABLE copies it as it is.
     """
 
     old: Column
@@ -55,10 +53,7 @@ class ColumnPair:
         return narrowed(self.old, self.new)
 
     def value_from(self, sql: str) -> str:
-        """Return what to select for the new column, where ``sql`` is the old column.
-
-        For every ``INSERT`` or ``REPLACE ... SELECT`` that converts, from any table.
-        """
+        """Return what an ``INSERT ... SELECT`` selects for the new column, from the old one."""
         if self.by_instant:
             return instant_text(sql)
         return f"CAST({sql} AS CHAR)" if self.by_text else sql
@@ -66,11 +61,7 @@ class ColumnPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Fill:
-    """A column of the new table that every row gets the same value for.
-
-    Attributes:
-        sql: the value as an SQL literal.
-    """
+    """A column of the new table for which every row gets the same value, an SQL literal."""
 
     column: Column
     sql: str
@@ -83,20 +74,16 @@ class TableMapping:
     Attributes:
         pairs: carried columns, in the order of the new table.
         key: the chunk key: a unique index over NOT NULL columns of the source, by which rows are
-            told apart in both tables (:mod:`spirit_py.table.row_key`). Names are the source's.
-            Its columns are among the pairs, or computed.
+            told apart in both tables (:mod:`spirit_py.table.row_key`); its columns are among the
+            pairs, or computed.
         new_key_columns: the names of the key's columns in the new table, in key order.
-        tightened: unique indexes of the new table that the source does not guarantee (R11); not
-            those over columns that are merely narrowed.
-        time_zone: the server's time zone, when the values that a write evaluates depend on it: the
-            conversion of a TIMESTAMP to or from another type, or an expression of the new table
-            (:mod:`spirit_py.table.expressions`). Every statement that writes the new table runs in
-            it, deletes too, which look for the entries of indexes. Empty otherwise.
-        computed: stored generated columns that must be the same in both tables; never written
-            (:mod:`spirit_py.table.computed`).
-        fills: new columns that every write must name a constant for (see
-            :mod:`spirit_py.table.new_columns`): ``REPLACE INTO new (pairs, fills) SELECT pairs,
-            constants``.
+        tightened: unique indexes of the new table that the source does not guarantee (R11).
+        time_zone: the server's, when the values that a write evaluates depend on it
+            (:mod:`spirit_py.table.expressions`); then every statement that writes the new table
+            runs in it, deletes too, which look for the entries of indexes. Empty otherwise.
+        computed: stored generated columns that must be the same in both tables; never written.
+        fills: new columns that every write must name a constant for
+            (:mod:`spirit_py.table.new_columns`).
         kept: columns of the target that no write may change in existing rows. Then rows are
             written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key must be the target's
             only unique one (:mod:`spirit_py.table.build`).
@@ -127,7 +114,7 @@ class TableMapping:
     def recomputed(self) -> frozenset[str]:
         """Names in lower case of columns of the new table that hold no value of the source.
 
-        Generated columns, and new ones. A note that one was rounded means no loss (R10).
+        A note that one was rounded means no loss (R10).
         """
         carried = {pair.new.name for pair in self.pairs}
         return frozenset(c.name.lower() for c in self.target.columns if c.name not in carried)
@@ -168,11 +155,7 @@ class TableMapping:
 
     @cached_property
     def key_order_kept(self) -> bool:
-        """Whether the new table orders and equates keys as the source does.
-
-        False when a collation or a padding of the key changes: then a range of the source's key
-        is not a range of the new table's.
-        """
+        """Whether the new table orders and equates keys as the source does."""
         new = (self.target.column(name) for name in self.new_key_columns)
         return all(
             equality_kept(old, changed) for old, changed in zip(self.key_columns, new, strict=True)
@@ -182,8 +165,8 @@ class TableMapping:
     def merging(self) -> bool:
         """Whether different rows of the source may conflict in the new table.
 
-        They may be one row there, or be duplicates in a unique key. Then the effect of one image
-        depends on the others, and only a complete state of the source can be judged (R11, R21).
+        Then the effect of one image depends on the others, and only a complete state of the source
+        can be judged (R11, R21).
         """
         return bool(self.tightened) or self.key_merging
 

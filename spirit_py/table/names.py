@@ -1,8 +1,8 @@
 """Names of the auxiliary tables and locks of a migration, and those that its swap exchanges (pure).
 
-MySQL does not truncate names: an identifier above 64 characters is an error (manual 11.2.1). Two
-long source names with the same first characters must not get the same auxiliary name. So a long
-name is shortened to a prefix and a digest of the whole.
+An identifier above 64 characters is an error (manual 11.2.1), and two long source names with the
+same first characters must not get the same auxiliary name. So a long name is shortened to a prefix
+and a digest of the whole.
 """
 
 from __future__ import annotations
@@ -71,11 +71,7 @@ def is_identifier(name: str) -> bool:
 
 
 def building_name(table: str, token: str) -> str:
-    """Return the name under which a new table is built.
-
-    Args:
-        token: random hexadecimal digits, as many as fit.
-    """
+    """Return the name under which a new table is built; of ``token`` as many digits as fit."""
     return f"_{_stem(table)}_{token[: _LONGEST_SUFFIX - 1]}"
 
 
@@ -97,10 +93,7 @@ def is_trial_name(building: str, name: str) -> bool:
 
 
 def lock_name(purpose: str, *parts: object) -> str:
-    """Build a name for ``GET_LOCK``, at most 64 characters, from any parts.
-
-    The parts are hashed with a separator that no part can contain.
-    """
+    """Build a name for ``GET_LOCK``, at most 64 characters, from any parts, which are hashed."""
     digest = hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
     return f"spirit-py:{purpose}:{digest}"[:MAX_IDENTIFIER]
 
@@ -116,11 +109,7 @@ class Swap:
 
     @classmethod
     def of(cls, mapping: TableMapping, old: str = "") -> Swap:
-        """Return the swap that puts the target in the source's place.
-
-        Args:
-            old: what the source is called then; by default the name of a migration's old table.
-        """
+        """Return the swap that puts the target in the source's place, then called ``old``."""
         source = mapping.source
         return cls(
             schema=source.schema,

@@ -1,13 +1,12 @@
 """The values of existing rows in a new column, as after a native ALTER (pure; R22).
 
 A NOT NULL column without a default gets the type's implicit default (manual 13.6, measured on
-9.7), while a strict INSERT that leaves such a column out is an error: so writes name the value.
+9.7), while a strict INSERT that leaves it out is an error: so writes name the value.
 
 A default that reads the clock or the session (``NOW(6)``, ``CONNECTION_ID()``) a native ALTER
-evaluates at its own moment, in its own session: the same value for the whole table. A copy takes
-hours, and many statements of many sessions, so its writes name that value too. The server refuses
-to add a column whose default differs from row to row (``UUID()``, ``RAND()``, ``SYSDATE()``) where
-it writes a binlog (error 1674, measured on 9.7).
+evaluates once for the whole table, so writes of a copy name that value too. The server refuses to
+add a column whose default differs from row to row (``UUID()``) where it writes a binlog (error
+1674, measured on 9.7).
 """
 
 from __future__ import annotations

@@ -1,31 +1,23 @@
 """The row key: by what rows are told apart, found in the new table, and written once (pure).
 
-Three questions have one answer here, and everything that writes or reads by key follows it:
+Rows are told apart by the columns of a unique index of the source over NOT NULL columns, which the
+new table has too: the chunk key. In the new table they are found by its :func:`finder`: the unique
+index over the same columns, otherwise an index that begins with columns of the key. Of ``DROP
+PRIMARY KEY, ADD PRIMARY KEY (id, i)`` that is ``(id, i)``, where ``id = 7`` is a range of one row.
 
-**By which columns are rows told apart?** By the columns of a unique index of the source over NOT
-NULL columns, which the new table has too: the chunk key. Only the source guarantees that it is
-unique.
-
-**By which index are rows found in the new table?** By its :func:`finder`: the unique index over
-the same columns, if there is one; otherwise an index that begins with columns of the key. Of
-``DROP PRIMARY KEY, ADD PRIMARY KEY (id, i)`` that is ``(id, i)``, where ``id = 7`` is a range of
-one row. Without any such index each change would read the whole new table.
-
-**Can writing a row leave its earlier version behind?** Not where the new table has a unique index
-over columns of the key alone (:func:`replaces`): REPLACE removes the earlier version. Otherwise it
-can: the row ``(7, 1)`` that became ``(7, 2)`` would be there twice under ``(id, i)``, which no
-error says. Then versions *linger* (:attr:`Lookup.lingers`), and
+Where the new table has a unique index over columns of the key alone (:func:`replaces`), REPLACE
+removes the earlier version of a row. Otherwise the row ``(7, 1)`` that became ``(7, 2)`` would be
+there twice under ``(id, i)``, which no error says: versions *linger* (:attr:`Lookup.lingers`), and
 whoever writes a row deletes its key before, in the same transaction.
 
-Only a chunk of the copy need not. A version that a chunk writes beside another one differs from it
-by a change that is received after the chunk was dispatched; it is applied after the chunk has
-committed (R4), and deletes the key. What a chunk writes twice must be one row all the same: so some
-unique index of the new table must hold each version once (:func:`holds_once`), over columns that
-are NOT NULL and have the same value each time.
+Only a chunk of the copy need not. A version that it writes beside another one differs from it by a
+change that is applied after the chunk has committed (R4), and deletes the key. What a chunk writes
+twice must be one row all the same: so some unique index of the new table must hold each version
+once (:func:`holds_once`).
 
 Whether rows of *different* keys may conflict in the new table is another question
-(:func:`conflicting`, :mod:`spirit_py.table.unique_keys`). A new key that is shorter than the old
-one, ``(id, i)`` to ``(id)``, may have such rows: it is tightened (R11).
+(:func:`conflicting`, :mod:`spirit_py.table.unique_keys`): a new key that is shorter than the old
+one is tightened (R11).
 """
 
 from __future__ import annotations
@@ -44,8 +36,7 @@ class Lookup:
     """How the rows of a key are found and written in the new table.
 
     Attributes:
-        index: the index by which they are found.
-        by_ranges: it serves for a range of keys too.
+        by_ranges: the index serves for a range of keys too.
         lingers: writing a changed row may leave its earlier version behind, so that its key is
             deleted before, in the same transaction.
     """
@@ -56,11 +47,7 @@ class Lookup:
 
     @classmethod
     def of(cls, target: TableSchema, names: Sequence[str]) -> Lookup:
-        """Return the lookup of a key; ``names`` are its columns in the new table, in key order.
-
-        Raises:
-            KeyError: no index serves, against the mapping's promise.
-        """
+        """Return the lookup of a key; ``names`` are its columns in the new table, in key order."""
         index = finder(target, names)
         if index is None:
             raise KeyError(f"{target.name} has no index for {', '.join(names)}")
@@ -79,9 +66,6 @@ def finder(target: TableSchema, names: Sequence[str]) -> Index | None:
     Preferred in this order: a unique index over the same columns (NOT NULL ones, PRIMARY first);
     an index in whose order ranges of the key are ranges; one that begins with many columns of the
     key; a unique one, because others may be built after the copy.
-
-    Args:
-        names: the key's columns in the new table, in key order.
     """
     wanted = _lower(names)
     for index in (*target.not_null_unique_indexes(), *_unique(target)):
@@ -101,11 +85,7 @@ def finder(target: TableSchema, names: Sequence[str]) -> Index | None:
 
 
 def replaces(target: TableSchema, names: Sequence[str]) -> bool:
-    """Return whether two versions of a row always conflict in the new table.
-
-    Args:
-        names: the key's columns in the new table.
-    """
+    """Return whether two versions of a row of this key always conflict in the new table."""
     wanted = _lower(names)
     return any(_all_columns(index) and _columns(index) <= wanted for index in _unique(target))
 
@@ -131,11 +111,7 @@ def holds_once(target: TableSchema, names: Sequence[str], carried: Iterable[str]
 
 
 def conflicting(target: TableSchema, names: Sequence[str]) -> Index | None:
-    """Return a unique index in which rows of different keys may conflict; None without one.
-
-    Args:
-        names: the key's columns in the new table, which keep different keys apart.
-    """
+    """Return a unique index in which rows of different keys may conflict; None without one."""
     wanted = _lower(names)
     return next((one for one in _unique(target) if not wanted <= _lower(one.whole)), None)
 
@@ -155,7 +131,6 @@ def _searchable(index: Index) -> bool:
 
 
 def _covered(index: Index, wanted: frozenset[str]) -> tuple[str, ...]:
-    """Return the first columns of an index that are columns of the key."""
     found: list[str] = []
     for name in index.leading:
         if name not in wanted:

@@ -1,8 +1,4 @@
-"""Frozen descriptions of a table's definition, as the server reports it.
-
-Filled by :mod:`spirit_py.mysql.tables.definition` from ``information_schema`` and ``SHOW CREATE
-TABLE``; nothing here holds a connection.
-"""
+"""Frozen descriptions of a table's definition, as the server reports it; see ``mysql.tables``."""
 
 from __future__ import annotations
 
@@ -134,12 +130,7 @@ class Index:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """A table's definition and the server's estimates of its size.
-
-    Attributes:
-        auto_increment: the next AUTO_INCREMENT value; None without such a column.
-        create_sql: ``SHOW CREATE TABLE`` text.
-    """
+    """A table's definition and the server's estimates; ``auto_increment`` is the next value."""
 
     schema: str
     name: str
@@ -188,11 +179,7 @@ class TableSchema:
         return {column.name.lower(): column for column in self.columns}
 
     def column(self, name: str) -> Column:
-        """Return the column of that name, case aside (column names ignore case in MySQL).
-
-        Raises:
-            KeyError: when there is no such column.
-        """
+        """Return the column of that name, case aside, as in MySQL; else raise ``KeyError``."""
         return self._by_name[name.lower()]
 
     def has_column(self, name: str) -> bool:

@@ -1,9 +1,8 @@
 """Temporal values as integers in the server's order, and their text (pure).
 
 A value is the integer that MySQL packs it into, without the sign offset: it sorts as on the server,
-keeps zero dates and 31 February, and is read from a row image without a conversion (source:
-``my_time.cc``, ``my_*_packed_to_binary``). ``fraction`` bytes (0 to 3)
-hold the fractional digits: 1 byte for 1 and 2 digits, 2 for 3 and 4, 3 for 5 and 6.
+keeps zero dates and 31 February, and is read from a row image as it is (source: ``my_time.cc``).
+``fraction`` bytes hold the fractional digits: 1 for 1 and 2 digits, 2 for 3 and 4, 3 for 5 and 6.
 """
 
 from __future__ import annotations
@@ -110,11 +109,7 @@ def _show_time(precision: int) -> Show:
 
 
 def _show_timestamp(precision: int, offset: str = "") -> Show:
-    """Make the function that shows a TIMESTAMP in UTC; 0 is the zero timestamp.
-
-    Args:
-        offset: appended to all but the zero timestamp, which has no zone.
-    """
+    """Make the function that shows a TIMESTAMP in UTC; 0 has no zone, so no offset."""
     shift = 8 * fraction_bytes(precision)
     mask, fraction = (1 << shift) - 1, _show_fraction(precision)
     zero = "0000-00-00 00:00:00" + fraction(0)

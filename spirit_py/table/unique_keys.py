@@ -1,7 +1,4 @@
-"""The key that tells rows apart, and which unique keys the source guarantees (R11, pure).
-
-:mod:`spirit_py.table.row_key` has the rule.
-"""
+"""The key that tells rows apart, and which unique keys the source guarantees (R11, pure)."""
 
 from __future__ import annotations
 
@@ -38,7 +35,6 @@ def tightened_indexes(
     An index is guaranteed when rows that are equal in it would have been equal in some unique
     index of the source, where a value that the new type cannot hold is an error and no row: so a
     column that is merely narrowed (BIGINT to INT, VARCHAR(100) to (50)) tightens nothing.
-    Every other index counts as tightened.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
     alike = Alike(source, target, pairs)
@@ -55,8 +51,8 @@ def tightened_indexes(
 def walkable(source: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> Index | None:
     """Return the first part of an index of the source, by whose ranges ``index`` may be searched.
 
-    Rows that are equal in ``index`` are equal in that column too, and so in the same range.
-    TIMESTAMP is left out, whose literals depend on the session's zone, and FLOAT and DOUBLE.
+    Rows that are equal in ``index`` are equal in that column too. TIMESTAMP is left out, whose
+    literals depend on the session's zone, and FLOAT and DOUBLE.
     """
     names = {part.column.lower() for part in index.parts if part.column and part.prefix is None}
     by_old = {
@@ -94,8 +90,7 @@ def _same_or_finer(
 ) -> bool:
     """Return whether rows equal in ``part`` of the new index were equal in ``old``.
 
-    A computed value counts only if the expression and the columns that it reads are the same and
-    every session computes the same, because the new table computes it again.
+    The new table computes values again: they count only if every session computes the same.
     """
     if part.column is None or old.column is None:
         same = part.expression is not None and part.expression == old.expression
@@ -133,13 +128,13 @@ def choose_key(
 ) -> tuple[Index, tuple[str, ...]]:
     """Choose the index that identifies a row in both tables, and its new column names.
 
-    Args:
-        pairs: columns that are carried over, and stored generated ones that are the same in both.
-        nullable: where no key over NOT NULL columns serves, one with nullable columns may.
-
     Preferred in this order: keys that are a unique index of the new table too, keys by which rows
     are found where no row of another key is, keys whose order does not change, PRIMARY (its order
     is that of the rows on disk), comparable keys, short keys.
+
+    Args:
+        pairs: carried columns, and stored generated ones that are the same in both.
+        nullable: where no key over NOT NULL columns serves, one with nullable columns may.
 
     Raises:
         Refusal: when there is none, with what speaks against each key.

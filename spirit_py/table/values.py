@@ -67,10 +67,9 @@ class ValueType:
     Attributes:
         select: turns the quoted column name into the expression to select.
         parse: turns the text of that expression into the value.
-        literal: turns the value into an SQL literal for predicates and for storing it in a
-            column of the same type; a number for ENUM and SET.
+        literal: for predicates and for a column of the same type; a number for ENUM and SET.
         member_literal: the same, but the member text for ENUM and SET: for row constructors
-            and for storing the value in a column of another type.
+            and for a column of another type.
     """
 
     select: str
@@ -198,11 +197,7 @@ def row_key_sql(columns: Sequence[Column], row: Sequence[object]) -> str:
 
 @lru_cache(maxsize=1024)
 def value_type(column: Column) -> ValueType:
-    """Return how the column's values are read and written.
-
-    Raises:
-        MigrationFailure: for a type that cannot be a key (JSON, spatial, VECTOR).
-    """
+    """Return how the column's values are read and written; raise for what cannot be a key."""
     kind = column.data_type
     if kind in INTEGERS or kind in {"year", "bit"}:
         return _plain("{name} + 0" if kind in _NUMBERED else "{name}", int, str)

@@ -2,14 +2,11 @@
 
 ``WEIGHT_STRING(text COLLATE collation)`` has equal bytes for texts that the collation equates, and
 for no others. A collation that pads with spaces equates texts that differ in weights of a space at
-their end, so these are cut off; the server is asked for the weight of a space beside the texts.
+their end, so these are cut off. In a key of several columns only the texts are replaced.
 
-This was tried for every collation of a server: random pairs of texts compared with ``=`` and by
-their weights (``tests/integration/test_weights.py``). It does not hold for some that are older than
-Unicode: ``tis620_thai_ci``, ``cp1250_czech_cs``, ``gb18030_chinese_ci`` and ``big5_chinese_ci``. So
+This was tried for every collation of a server (``tests/integration/test_weights.py``). It does not
+hold for ``tis620_thai_ci``, ``cp1250_czech_cs``, ``gb18030_chinese_ci`` and ``big5_chinese_ci``, so
 only the character sets of :data:`CHARSETS` have usable weights.
-
-In a key of several columns only the texts are replaced; the other columns must be comparable.
 """
 
 from __future__ import annotations
@@ -40,17 +37,12 @@ def weighable(columns: Sequence[Column]) -> bool:
 
 
 def _weighed(column: Column) -> bool:
-    """Return whether a column's values are compared by weight."""
     text = column.data_type in TEXTS and not comparable_column(column)
     return text and column.charset in CHARSETS and column.pad_space is not None
 
 
 class KeyWeights:
-    """The questions for the weights of one table's keys.
-
-    Args:
-        columns: the key's columns, :func:`weighable`.
-    """
+    """The questions for the weights of one table's keys, whose columns are :func:`weighable`."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._places = [place for place, column in enumerate(columns) if _weighed(column)]
@@ -69,8 +61,7 @@ class KeyWeights:
     ) -> Iterator[tuple[Sequence[tuple[Any, ...]], str]]:
         """Yield queries for the weights of keys, each with the keys that it asks for, in order.
 
-        Args:
-            room: bytes that a query may have; one key may exceed it.
+        A query has ``room`` bytes; one key may exceed it.
         """
         frame = len(self._query(()))
         first, size = 0, frame
@@ -111,7 +102,6 @@ class KeyWeights:
     def _replaced(
         self, key: tuple[Any, ...], weights: Sequence[bytes | None], spaces: Sequence[bytes]
     ) -> ComparableKey:
-        """Put weights in the place of a key's texts."""
         found = list(key)
         for place, weight, space, padded in zip(
             self._places, weights, spaces, self._padded, strict=True

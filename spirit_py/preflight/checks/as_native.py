@@ -87,7 +87,6 @@ def padded_chars(context: PreflightContext) -> Findings:
 
 
 def _depending(mapping: TableMapping) -> Iterator[str]:
-    """Yield the CHAR columns whose blanks would be stored."""
     for pair in mapping.pairs:
         if pair.old.data_type == "char" and pair.new.data_type != "char":
             yield pair.old.name
@@ -113,7 +112,6 @@ def zero_dates(context: PreflightContext) -> Findings:
 
 
 def _new_zeros(context: PreflightContext) -> Findings:
-    """Refuse a new NOT NULL date without a default, when the table has rows."""
     mapping = context.mapping
     for fill in mapping.fills:
         if (
@@ -130,10 +128,7 @@ def _new_zeros(context: PreflightContext) -> Findings:
 
 
 def _zeros_in_rows(context: PreflightContext, modes: str) -> Findings:
-    """Warn of a date with zeros; it is kept, as by a native ALTER that rebuilds in place.
-
-    A native ALTER that copies the rows refuses it.
-    """
+    """Warn of a date with zeros: a native ALTER keeps it where it rebuilds in place."""
     key = context.mapping.key.columns
     columns = [pair.old.name for pair in context.mapping.pairs if pair.old.data_type in _DATES]
     for name in columns:

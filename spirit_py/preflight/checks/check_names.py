@@ -32,7 +32,7 @@ WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s O
 
 
 def new_check_names(context: PreflightContext) -> Findings:
-    """Refuse a name with which the swap would fail; a native ALTER fails with the same error.
+    """Refuse a name with which the swap would fail, as a native ALTER fails.
 
     The server accepts it in the new table, whose own name is shorter.
     """

@@ -23,8 +23,8 @@ _SMALL = 1 << 30
 def disk_space(context: PreflightContext) -> Findings:
     """Refuse when the server's disk is known to be too small.
 
-    No statement returns the free space, so it is known only where the data directory is on this
-    machine (its ``auto.cnf`` names the server's uuid). Elsewhere a warning names the room needed.
+    The free space is known only where the data directory is on this machine (its ``auto.cnf`` names
+    the server's uuid). Elsewhere a warning names the room needed.
     """
     source = context.source
     data, index = _written_before(context)
@@ -50,11 +50,8 @@ def disk_space(context: PreflightContext) -> Findings:
 def _check_sort_files(context: PreflightContext, left: int) -> Findings:
     """Warn where the files in which deferred indexes are sorted may not find room.
 
-    They are about as large as the indexes, and gone after the build. Those of the source show how
-    large; its unique ones, which are not deferred, are among them.
-
-    Args:
-        left: bytes of the data directory that the migration does not need otherwise.
+    They are about as large as the indexes of the source, and gone after the build. ``left`` are the
+    bytes of the data directory that the migration does not need otherwise.
     """
     size = context.source.index_bytes
     if context.config.defer_indexes == "off" or not size:
@@ -75,10 +72,7 @@ def _check_sort_files(context: PreflightContext, left: int) -> Findings:
 
 
 def _written_before(context: PreflightContext) -> tuple[int, int]:
-    """Return the bytes of rows and of indexes that an earlier run has written already.
-
-    They are resumed, or dropped before the first row is written again.
-    """
+    """Return the bytes of rows and indexes that an earlier run has written already."""
     if not is_ours(context):
         return 0, 0
     context.session.execute("SET SESSION information_schema_stats_expiry = 0")

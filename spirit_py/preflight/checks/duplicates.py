@@ -47,7 +47,6 @@ def duplicates(context: PreflightContext) -> Findings:
 
 
 def _check_room(context: PreflightContext) -> Findings:
-    """Refuse a search whose temporary table has no room on the server's disk."""
     needed, free = search_room(context.session, context.mapping), free_bytes(context.facts)
     if free is not None and needed > free:
         yield refuse(
@@ -66,7 +65,6 @@ def _check_room(context: PreflightContext) -> Findings:
 
 
 def _now_and_then(context: PreflightContext, name: str) -> Callable[[int], None]:
-    """Report the rows looked at every few seconds; end the search when a stop was asked for."""
     told = time.monotonic()
 
     def seen(rows: int) -> None:

@@ -23,8 +23,7 @@ from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
 def foreign_keys(context: PreflightContext) -> Findings:
     """Refuse what a native ALTER refuses, and no copy of the definition would show.
 
-    Without PROCESS children that the account may not see are unknown; the check of privileges
-    refuses that.
+    Without PROCESS, which ``privileges`` refuses, some children are unknown.
     """
     session, schema, table = context.session, context.schema, context.table
     own = keys_of(session, schema, table)

@@ -62,8 +62,5 @@ def leftovers(context: PreflightContext) -> Findings:
 
 
 def is_ours(context: PreflightContext) -> bool:
-    """Return whether this table's checkpoint table was made by this program.
-
-    The proof is its comment, whether or not its row can be read.
-    """
+    """Return whether this table's checkpoint table is this program's, by its comment."""
     return CheckpointTable(context.schema, context.table).is_ours(context.session)

@@ -112,11 +112,7 @@ def _has_one_twice(context: PreflightContext, column: str) -> bool:
 def _refuse_row(
     context: PreflightContext, column: str, condition: str, *, doubt: str, cause: str, remedy: str
 ) -> Findings:
-    """Refuse a row that meets a condition on a column; warn when it is not known in time.
-
-    Args:
-        doubt: what is not known then, after "whether".
-    """
+    """Refuse a row that meets a condition on a column; warn where that is not known in time."""
     key = context.mapping.key.columns
     try:
         row = first_row(context, condition, (*key, column))

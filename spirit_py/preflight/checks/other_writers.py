@@ -1,8 +1,7 @@
-"""Writes that reach the table through another server: LOCK TABLES is local (R15).
+"""Another server may write the table too: LOCK TABLES is local (R15).
 
-A row that another server writes under the old definition may arrive after the swap. So a server
-that is one of several writable ones is refused, unless the operator states that the table
-is written nowhere else (``--writes-only-here``).
+A row that another server writes under the old definition may arrive after the swap. So one of
+several writable servers is refused, unless ``--writes-only-here`` states that it is the only one.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ class Surroundings:
 
     Attributes:
         variables: in lower case; those that the server does not have are missing or empty.
-        in_group: it is a member of a replication group now.
         channels: each running channel into this server, with its filters as name and rule.
     """
 
@@ -75,10 +73,7 @@ def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
 
 
 def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bool:
-    """Return whether a channel's filters let row events of a table pass.
-
-    In doubt, and where a filter's name differs only in case, they do.
-    """
+    """Return whether a channel's filters let row events of a table pass; in doubt they do."""
     rules: dict[str, list[str]] = {}
     for name, rule in filters:
         rules.setdefault(name.upper(), []).append(rule)
@@ -115,7 +110,6 @@ def _look(context: PreflightContext) -> Surroundings:
 
 
 def _shown_channels(session: SqlSession) -> tuple[Channel, ...]:
-    """Return the running channels as performance_schema shows them."""
     filters: dict[str, list[tuple[str, str]]] = {}
     for channel, name, rule in session.query(_FILTERS):
         filters.setdefault(str(channel), []).append((str(name), str(rule)))

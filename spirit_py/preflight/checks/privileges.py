@@ -30,8 +30,8 @@ _PERFORMANCE_SCHEMA = "performance_schema"
 def privileges(context: PreflightContext) -> Findings:
     """Refuse an account without what is needed, with all GRANTs; warn of what else is missing.
 
-    Those for foreign keys are named with the others. If they alone are missing, the check
-    ``foreign_key_privileges`` refuses them: for a change in place they are not needed.
+    Those for foreign keys alone are refused by ``foreign_key_privileges``: a change in place needs
+    none of them.
     """
     if any(privileges for _, privileges in _for_table(context)):
         yield refuse_all(context)
@@ -76,7 +76,6 @@ def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]
 
 
 def _optional(context: PreflightContext) -> Findings:
-    """Warn of what is lost without privileges that a migration can do without."""
     grants = context.grants
     if grants.missing(("XA_RECOVER_ADMIN",)):
         yield warn(
@@ -95,7 +94,6 @@ def _optional(context: PreflightContext) -> Findings:
 
 
 def _role_hint(context: PreflightContext) -> str:
-    """Point at roles that are granted and not active."""
     roles = [
         line for line in context.grants.text if line.startswith("GRANT") and " ON " not in line
     ]

@@ -42,14 +42,12 @@ def source_table(context: PreflightContext) -> Findings:
 
 
 def _is_auxiliary(context: PreflightContext, schema: str, table: str) -> bool:
-    """Return whether a checkpoint table of ours goes with a name like the table's."""
     marks = checkpoint_tables(context.session, schema)
     families = (AuxiliaryNames.of_checkpoint(name) for _, name in marks)
     return any(table in astuple(family) for family in families if family is not None)
 
 
 def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
-    """Return what is there instead of a base table."""
     found = context.session.query(
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",

@@ -56,7 +56,6 @@ def staging_room(context: PreflightContext) -> Findings:
 
 
 def _needing(mapping: TableMapping) -> Iterator[str]:
-    """Yield what has changes go through a staging table."""
     converted = [pair.old.name for pair in mapping.pairs if pair.converted]
     if converted:
         yield f"the server must convert {', '.join(converted)}"

@@ -31,10 +31,7 @@ _PREPARED = "spirit_py_syntax"
 def read_intent(
     session: SqlSession, config: MigrationConfig, sql_mode: str
 ) -> tuple[AlterStatement, ...]:
-    """Read the statements that the configuration asks for.
-
-    Args:
-        sql_mode: The server's own.
+    """Read the statements that the configuration asks for, under the server's ``sql_mode``.
 
     Raises:
         UsageFault: clauses stand where a statement belongs, or the other way round.
@@ -78,13 +75,7 @@ def _refusal(fault: ServerFault) -> Refusal:
 
 
 def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | None:
-    """Return the server's error for the text of a statement; None when it can be parsed.
-
-    PREPARE parses and executes nothing.
-
-    Raises:
-        ServerFault: when the server was lost on the way.
-    """
+    """Return the server's error for the text of a statement; None when PREPARE parses it."""
     before = str(session.query("SELECT @@SESSION.sql_mode")[0][0])
     session.execute(f"SET SESSION sql_mode = {string_literal(sql_mode)}")
     try:

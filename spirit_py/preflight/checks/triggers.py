@@ -53,7 +53,6 @@ def triggers_kept(context: PreflightContext) -> Findings:
 
 
 def _privileges(context: PreflightContext, found: tuple[Trigger, ...]) -> Findings:
-    """Name what the account lacks to create the triggers again."""
     grants = context.grants
     if (
         context.facts.is_on("log_bin")
@@ -77,7 +76,6 @@ def _privileges(context: PreflightContext, found: tuple[Trigger, ...]) -> Findin
 
 
 def _collations(context: PreflightContext, found: tuple[Trigger, ...]) -> Findings:
-    """Name the triggers that were created under another collation of the schema."""
     rows = context.session.query(_COLLATION, (context.schema,))
     now = str(rows[0][0]) if rows else ""
     for one in found:
