@@ -26,8 +26,9 @@ from typing import IO, TYPE_CHECKING, Final, cast
 from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token
-from spirit_py.status.plain import json_line, one_line
+from spirit_py.status.plain import json_line
 from spirit_py.threads import Background
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

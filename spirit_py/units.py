@@ -20,6 +20,16 @@ _LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
+#: What ends a line, controls a terminal, or turns the direction of text.
+_CONTROL: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def one_line(text: str) -> str:
+    """Return text with escapes for characters that end lines or control terminals: in names."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
 
 def read_duration(text: str) -> float:
     """Return the seconds of ``90``, ``90s``, ``200ms``, ``30m``, ``2h`` or ``7d``.

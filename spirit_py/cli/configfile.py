@@ -36,11 +36,7 @@ _SECRETS: Final = ("password", "target_password", "replica_password", "dsn")
 def read_config(
     files: Iterable[Path], commands: Mapping[str, click.Command]
 ) -> dict[str, dict[str, Any]]:
-    """Return the defaults that files set: by command, by the option's parameter.
-
-    Raises:
-        UsageFault: a file cannot be read, or names an option or a command that is not there.
-    """
+    """Return the defaults that files set, by command and parameter; raises UsageFault."""
     found: dict[str, dict[str, Any]] = {name: {} for name in commands}
     for file in files:
         for section, settings in _tables(file).items():
@@ -53,7 +49,7 @@ def read_config(
 
 
 def usual_files() -> list[Path]:
-    """Return the files that are read without being named, as far as they exist."""
+    """Return the files that are read without being named."""
     places = (Path(os.path.expanduser(place)) for place in PLACES)  # noqa: PTH111 - raises no error
     return [place for place in places if place.is_file()]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
@@ -43,12 +43,7 @@ EXAMPLE: Final = "--max-lag as SPIRIT_PY_MAX_LAG"
 
 
 class SectionedOption(click.Option):
-    """An option in a section.
-
-    Args:
-        section: its title.
-        common: most runs have a use for it.
-    """
+    """An option in a section of ``--help``; a common one is shown where there are many."""
 
     def __init__(self, *names: Any, section: str, common: bool = True, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -75,7 +70,7 @@ class SectionedCommand(click.Command):
         option = super().get_help_option(ctx)
         if option is not None and self._has_many:
             option.help = "Show what most runs need."
-            option.callback = _show_common
+            option.callback = _show_help
         return option
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -101,15 +96,9 @@ def _is_shown(option: click.Option, ctx: click.Context) -> bool:
     return every or not isinstance(option, SectionedOption) or option.common
 
 
-def _show_common(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+def _show_help(ctx: click.Context, asked: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        ctx.meta[_COMMON] = True
-        click.echo(ctx.get_help(), color=ctx.color)
-        ctx.exit()
-
-
-def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
+        ctx.meta[_COMMON] = asked is not _HELP_ALL
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
 
@@ -117,7 +106,7 @@ def _show_all(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 def in_sections(
     command: click.Command, context: click.Context
 ) -> dict[str, list[tuple[click.Option, tuple[str, str]]]]:
-    """Return the options of a command by their sections, each as it is written, with its text."""
+    """Return the options by their sections, each with how it is written and its text."""
     found: dict[str, list[tuple[click.Option, tuple[str, str]]]] = {}
     for one in command.get_params(context):
         if isinstance(one, click.Option) and (record := one.get_help_record(context)) is not None:
@@ -133,7 +122,7 @@ _HELP_ALL: Final = SectionedOption(
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_show_all,
+    callback=_show_help,
     help="Show every option.",
 )
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -154,22 +143,13 @@ def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any
     return value
 
 
-def warn_of_typed_url(
-    context: click.Context, parameter: click.Parameter, value: dict[str, str]
-) -> dict[str, str]:
-    """Warn of a password in a URL on the command line."""
-    if value.get("password"):
-        warn_of_typed(context, parameter, value)
-    return value
+def _warn_where(holds_secret: Callable[[Any], bool]) -> Callable[..., Any]:
+    """Return a callback that warns of a value on the command line which holds a secret."""
 
+    def warn_of(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        return warn_of_typed(context, parameter, value) if holds_secret(value) else value
 
-def warn_of_typed_secret(
-    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Warn of a secret among the settings for Spark on the command line."""
-    if any(is_secret_of_spark(text.partition("=")[0]) for text in value):
-        warn_of_typed(context, parameter, value)
-    return value
+    return warn_of
 
 
 def _somebody_answers() -> bool:
@@ -178,17 +158,10 @@ def _somebody_answers() -> bool:
 
 
 class AskedOption(SectionedOption):
-    """An option that is asked for when it is given without a value: on a terminal, or not at all.
-
-    Elsewhere the question would wait for an answer that cannot come.
-    """
+    """An option that is asked for when it is given without a value, on a terminal."""
 
     def prompt_for_value(self, ctx: click.Context) -> Any:
-        """Ask.
-
-        Raises:
-            click.UsageError: nobody is there who reads the question and can answer it.
-        """
+        """Ask; without a terminal, where no answer can come, raise UsageError."""
         if not _somebody_answers():
             raise click.UsageError(
                 f"{self.opts[0]} without a value asks for it, and there is no terminal: set"
@@ -196,6 +169,10 @@ class AskedOption(SectionedOption):
                 ctx,
             )
         return super().prompt_for_value(ctx)
+
+
+def _has_secret(settings: Iterable[str]) -> bool:
+    return any(is_secret_of_spark(text.partition("=")[0]) for text in settings)
 
 
 _TYPES: Final[dict[Form, click.ParamType[Any]]] = {
@@ -284,9 +261,9 @@ def _reading(one: Option) -> dict[str, Any]:
     if one.name == "docs_url":
         return {"type": HttpUrl(), "expose_value": False, "callback": keep_docs_url}
     if one.form is Form.DSN:
-        return {"type": Dsn(), "callback": warn_of_typed_url}
+        return {"type": Dsn(), "callback": _warn_where(lambda given: given.get("password"))}
     if one.form is Form.SPARK_SETTING:
-        return {"callback": warn_of_typed_secret}
+        return {"callback": _warn_where(_has_secret)}
     return {"type": _type_of(one)}
 
 

@@ -1,6 +1,7 @@
 """How a command writes and ends: errors become cause, remedy and an exit code (R16).
 
-Lines on standard output are whole in a pipe, and wrapped at words on a terminal.
+Lines on standard output are whole in a pipe, and wrapped at words on a terminal. Events are
+imported where they are shown: ``--help`` shows none.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ import click
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
-from spirit_py.events.run import LogWritten, RunEnded
-from spirit_py.status.plain import json_line, one_line, to_terminal
 from spirit_py.system_packages import broken_library
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,10 +74,9 @@ class ErrorsShown:
     """Turn errors into a line of cause, a line of remedy, and the exit code (R16).
 
     Args:
-        log_format: with ``json``, the end of a run is one JSON line instead, and it is written here
-            where no reporter has.
-        document: the answer of the command is one JSON document on standard output: so is its
-            error, beside the lines for people on standard error.
+        log_format: with ``json``, the end of a run is one JSON line, written here where no reporter
+            has.
+        document: an error is a JSON document on standard output, too.
     """
 
     def __init__(
@@ -91,6 +90,8 @@ class ErrorsShown:
 
     def __enter__(self) -> Self:
         """Show the program's warnings to the operator, tracebacks only with ``--verbose``."""
+        from spirit_py.status.plain import to_terminal
+
         self.output_was_closed = sys.stdout is None
         _open_standard_streams()
         to_terminal(verbose=self.verbose, as_json=self._json)
@@ -124,11 +125,14 @@ class ErrorsShown:
     def end(self, code: int) -> None:
         """Write the end of a run that nothing has failed in, where lines are JSON."""
         if self._json:
+            from spirit_py.events.run import RunEnded
             from spirit_py.status.report import OutcomeReport
 
             show(OutcomeReport(outcome="done", exit_code=code).ended(RunEnded))
 
     def _leave_in_json(self, error: BaseException) -> NoReturn:
+        from spirit_py.events.run import LogWritten, RunEnded
+
         report = _failed(error)
         if self.verbose:
             trace = "".join(traceback.format_exception(error))
@@ -201,36 +205,25 @@ def say_error(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, if it is still open.
-
-    Names may hold characters that end lines or control terminals: they are shown as escapes.
-    """
+    """Write a line to standard error, if it is still open; what controls terminals is escaped."""
     with contextlib.suppress(OSError, ValueError):
         click.echo(one_line(text), err=True)
 
 
 def show(event: Event) -> None:
     """Write the JSON line of an event to standard error, if it is still open."""
+    from spirit_py.status.plain import json_line
+
     with contextlib.suppress(OSError, ValueError):
         click.echo(json_line(event), err=True)
 
 
 def show_document(document: object) -> None:
-    """Write the JSON document that a program has asked for to standard output.
-
-    Raises:
-        OutputFailed: it could not be written whole.
-    """
+    """Write a JSON document to standard output; raises OutputFailed."""
     # In another encoding an escape of the stream would not be one of JSON.
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with output_errors():
         click.echo(json.dumps(document, indent=2, ensure_ascii=not utf8, default=str))
-
-
-def say_out(text: str) -> None:
-    """Write text to standard output; raises OutputFailed."""
-    with output_errors():
-        click.echo(text)
 
 
 def tell_document(document: object) -> None:
@@ -269,7 +262,7 @@ def leave_unwritten(error: OSError) -> NoReturn:
 def _open_standard_streams() -> None:
     """Open closed standard streams on /dev/null, so that no socket gets their descriptors.
 
-    A text that the encoding of a stream cannot hold is written in escapes, on any stream.
+    What a stream's encoding cannot hold is written in escapes.
     """
     import io
 
@@ -286,10 +279,7 @@ def _open_standard_streams() -> None:
 
 
 def leave_with(code: int) -> NoReturn:
-    """Exit with this code, also when the reader of the output has gone.
-
-    A thread that a second SIGINT left behind must not keep the process.
-    """
+    """Exit, also when the output has no reader, or a second SIGINT left a thread behind."""
     from spirit_py.signals import work_goes_on
 
     for stream in (sys.stdout, sys.stderr):
@@ -309,22 +299,16 @@ _INDENT: Final = 4
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output; what could control the terminal is shown as an escape.
-
-    Raises:
-        OutputFailed: standard output takes no more.
-    """
+    """Write lines to standard output, what controls terminals escaped; raises OutputFailed."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines:
         for part in wrapped(one_line(line), width):
-            say_out(part)
+            with output_errors():
+                click.echo(part)
 
 
 def tell_out(text: str) -> None:
-    """Write a line about work to standard output; where that takes no more, to standard error.
-
-    The work goes on, and its outcome is that of the work (R16).
-    """
+    """Write a line about work, which goes on where standard output takes no more (R16)."""
     try:
         show_lines([text])
     except ReaderGone:
@@ -334,10 +318,9 @@ def tell_out(text: str) -> None:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Return a line in parts that are not wider than the terminal.
+    """Return a line in parts that fit the terminal, but for words that are wider.
 
-    Parts after the first are indented as the text behind the line's label is, as in
-    ``  statement  ADD COLUMN ...``. A word that is wider than a line is left whole.
+    Parts after the first are indented as the text behind the line's label is.
     """
     if width < _NARROWEST or len(line) <= width:
         return [line]

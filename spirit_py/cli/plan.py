@@ -11,7 +11,7 @@ from spirit_py.cli.groups import command
 from spirit_py.cli.migrate import batch_config, is_batch, migration_config, settings
 from spirit_py.cli.outcome import output_errors, show_document
 from spirit_py.options.commands import PlanCommand
-from spirit_py.status.plain import one_line
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,6 @@ import click
 
 from spirit_py.cli.outcome import OutputFailed, leave_unwritten, say, say_more, show, show_document
 from spirit_py.codes import ErrorCode
-from spirit_py.events.run import RunEnded, Warned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +23,8 @@ _NAMES: Final = (click.NoSuchOption, click.exceptions.NoSuchCommand)
 class JsonAwareGroup(click.Group):
     """A group that refuses a wrong command line as its commands log: in text or in JSON.
 
-    Such a line is refused before any command has read its options, ``--log-format`` among them:
-    so this looks for it among the arguments, in the environment and in the configuration file.
+    No command has read ``--log-format`` then: it is looked for among the arguments, in the
+    environment and in the configuration file.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -56,6 +55,8 @@ class JsonAwareGroup(click.Group):
 
 def warn(context: click.Context, text: str) -> None:
     """Warn of something on the command line, before the command runs."""
+    from spirit_py.events.run import Warned
+
     root = context.find_root()
     event = Warned(said=text)
     if asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
@@ -65,12 +66,7 @@ def warn(context: click.Context, text: str) -> None:
 
 
 def asked_for_json(arguments: Sequence[str], defaults: Any) -> bool:
-    """Return whether JSON lines are asked for; the command line wins over the environment.
-
-    Args:
-        arguments: of the whole command line.
-        defaults: those of the configuration file, by command and option.
-    """
+    """Return whether JSON lines are asked for; ``defaults`` are the configuration file's."""
     found = _given("--log-format", arguments)
     if found is None:
         given = set(arguments)
@@ -102,6 +98,7 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
     hint = " ".join(_remedy(error, root))
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
     cause = f"{cause[:1].lower()}{cause[1:].removesuffix('.')}"
+    from spirit_py.events.run import RunEnded
     from spirit_py.status.report import OutcomeReport
 
     report = OutcomeReport(

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import os
-import re
 import select
 import sys
 import threading
@@ -24,6 +23,7 @@ from spirit_py.events.run import LogLost, LogWritten, Summary
 from spirit_py.records import run_token
 from spirit_py.status.wording import ProgressEvents
 from spirit_py.threads import Background
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,20 +174,9 @@ STANDARD_ERROR: Final = LineWriter()
 """The one through which log lines go to standard error, so that no two of them are mixed."""
 
 
-#: What ends a line, controls a terminal, or turns the direction of text.
-_CONTROL: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
-
 def text_line(event: Event) -> str:
     """Return the time and the line for people."""
     return f"{event.time.isoformat(timespec='milliseconds')} {one_line(event.line)}"
-
-
-def one_line(text: str) -> str:
-    """Return text with escapes for characters that end lines or control terminals: in names."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def json_line(event: Event) -> str:

@@ -68,7 +68,7 @@ def test_a_name_that_the_output_has_no_letters_for_is_written_in_escapes(encodin
     script = (
         "from spirit_py.cli import outcome\n"
         "with outcome.ErrorsShown(verbose=False):\n"
-        f"    outcome.say_out({text!r})\n"
+        f"    outcome.show_lines([{text!r}])\n"
         f"    outcome.show_document([{text!r}])\n"
         "    outcome.leave_with(0)\n"
     )

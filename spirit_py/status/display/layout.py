@@ -13,10 +13,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from spirit_py.phases import Phase
-from spirit_py.status.plain import one_line
 from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 from spirit_py.status.wording import rows_of
-from spirit_py.units import duration, human_percent
+from spirit_py.units import duration, human_percent, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
