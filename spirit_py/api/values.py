@@ -14,7 +14,7 @@ from typing import Any, Final, get_type_hints
 
 import click
 
-from spirit_py.cli.values import Duration, LoadLimits, Size, TableName
+from spirit_py.cli.values import LIMITS, SIZE, TABLE, Duration
 from spirit_py.errors import UsageFault
 from spirit_py.sql import quote_identifier
 
@@ -114,13 +114,13 @@ def _word(option: click.Option, value: Any) -> Any:
         value = value.total_seconds()
     if isinstance(option.type, Duration) and isinstance(value, (int, float)):
         return "never" if value == math.inf else _number(value)
-    if isinstance(option.type, LoadLimits) and isinstance(value, Mapping):
+    if option.type is LIMITS and isinstance(value, Mapping):
         return ",".join(f"{name}={_number(limit)}" for name, limit in value.items())
-    if isinstance(option.type, TableName) and isinstance(value, tuple):
+    if option.type is TABLE and isinstance(value, tuple):
         return ".".join(quote_identifier(part) for part in value)
-    if isinstance(option.type, Size):
-        return str(value)
-    if isinstance(option.type, click.IntRange) and isinstance(value, float):
+    if option.type is SIZE or (
+        isinstance(option.type, click.IntRange) and isinstance(value, float)
+    ):
         return str(value)
     if isinstance(option.type, click.Path):
         return Path(value)

@@ -16,16 +16,15 @@ import click
 
 from spirit_py.cli.outcome import ErrorsShown, keep_docs_url, leave_with
 from spirit_py.cli.values import (
-    Dsn,
+    ADDRESS,
+    DSN,
+    LIMITS,
+    SIZE,
+    TABLE,
+    URL,
+    WINDOWS,
     Duration,
-    DurationOrNever,
     FiniteRange,
-    HttpUrl,
-    ListenAddress,
-    LoadLimits,
-    Size,
-    TableName,
-    Windows,
 )
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
@@ -176,13 +175,13 @@ def _has_secret(settings: Iterable[str]) -> bool:
 
 
 _TYPES: Final[dict[Form, click.ParamType[Any]]] = {
-    Form.DURATION_OR_NEVER: DurationOrNever(),
-    Form.SIZE: Size(),
-    Form.LIMITS: LoadLimits(),
-    Form.TABLE: TableName(),
-    Form.WINDOWS: Windows(),
-    Form.URL: HttpUrl(),
-    Form.ADDRESS: ListenAddress(),
+    Form.DURATION_OR_NEVER: Duration(never=True),
+    Form.SIZE: SIZE,
+    Form.LIMITS: LIMITS,
+    Form.TABLE: TABLE,
+    Form.WINDOWS: WINDOWS,
+    Form.URL: URL,
+    Form.ADDRESS: ADDRESS,
     Form.PATH: click.Path(path_type=str),
     Form.FILE_READ: click.Path(exists=True, dir_okay=False, path_type=Path),
     Form.FILE_WRITTEN: click.Path(dir_okay=False, path_type=Path),
@@ -259,9 +258,9 @@ def _reading(one: Option) -> dict[str, Any]:
     if one.form is Form.PASSWORD:
         return _ASKED
     if one.name == "docs_url":
-        return {"type": HttpUrl(), "expose_value": False, "callback": keep_docs_url}
+        return {"type": URL, "expose_value": False, "callback": keep_docs_url}
     if one.form is Form.DSN:
-        return {"type": Dsn(), "callback": _warn_where(lambda given: given.get("password"))}
+        return {"type": DSN, "callback": _warn_where(lambda given: given.get("password"))}
     if one.form is Form.SPARK_SETTING:
         return {"callback": _warn_where(_has_secret)}
     return {"type": _type_of(one)}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
 from spirit_py.config import MAX_PORT, SparkConfig, host_and_port
 from spirit_py.errors import UsageFault
-from spirit_py.units import Window, parse_windows, read_duration, read_limits, read_size
+from spirit_py.units import parse_windows, read_duration, read_limits, read_size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spirit_py.config import ConnectionOptions
 
 V = TypeVar("V")
@@ -36,7 +38,11 @@ class FiniteRange(click.FloatRange):
 
 
 class ReadType(click.ParamType[V]):
-    """A type whose texts are read by :meth:`read`; a value that is read already stays as it is."""
+    """A type whose texts a function reads; it raises ValueError or UsageFault with the reason."""
+
+    def __init__(self, name: str, read: Callable[[Any], V]) -> None:
+        self.name = name
+        self.read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> V:
         """Return the value of a text."""
@@ -47,151 +53,93 @@ class ReadType(click.ParamType[V]):
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
-    def read(self, value: Any) -> V:
-        """Return the value.
-
-        Raises:
-            ValueError: it cannot be; with the reason.
-            UsageFault: the same.
-        """
-        raise NotImplementedError
-
 
 class Duration(ReadType[float]):
     """Seconds, as a number or with a unit: ``90``, ``90s``, ``200ms``, ``30m``, ``2h``, ``7d``.
 
     Args:
         least: the shortest that is accepted, seconds.
+        never: the word ``never`` stands for infinity.
     """
 
-    name = "duration"
-
-    def __init__(self, *, least: float = 0.0) -> None:
+    def __init__(self, *, least: float = 0.0, never: bool = False) -> None:
+        super().__init__("duration|never" if never else "duration", self._seconds)
         self._least = least
+        self._never = never
 
-    def read(self, value: Any) -> float:
-        """Return the seconds."""
+    def _seconds(self, value: Any) -> float:
         if isinstance(value, float):
             return value
+        if self._never and value == "never":
+            return math.inf
         seconds = read_duration(str(value))
         if seconds < self._least:
             raise ValueError(f"{value} is shorter than {self._least:g} s.")
         return seconds
 
 
-class DurationOrNever(Duration):
-    """Seconds as :class:`Duration` reads them, or ``never``: infinite."""
-
-    name = "duration|never"
-
-    def read(self, value: Any) -> float:
-        """Return the seconds."""
-        return math.inf if value == "never" else super().read(value)
+def _read_once(read: Callable[[str], Any], already: type) -> Callable[[Any], Any]:
+    return lambda value: value if isinstance(value, already) else read(str(value))
 
 
-class Size(ReadType[int]):
-    """Bytes, as a number or with a binary unit: ``500M``, ``20G``, ``1T``."""
-
-    name = "size"
-
-    def read(self, value: Any) -> int:
-        """Return the bytes."""
-        return value if isinstance(value, int) else read_size(str(value))
-
-
-class Windows(ReadType[tuple[Window, ...]]):
-    """Times of the day with commas between them: ``22:00-06:00``."""
-
-    name = "windows"
-
-    def read(self, value: Any) -> tuple[Window, ...]:
-        """Return the windows."""
-        return value if isinstance(value, tuple) else parse_windows(str(value))
+def _url(value: Any) -> str:
+    """Read a URL; what is wrong with it is never repeated: it may hold a password."""
+    if not value:
+        return ""
+    try:
+        parts = urlsplit(str(value))
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError("write a URL such as http://throttle.example:8080/check.")
+    return str(value)
 
 
-class HttpUrl(ReadType[str]):
-    """A URL of http or https; what is wrong with it is never repeated: it may hold a password."""
-
-    name = "url"
-
-    def read(self, value: Any) -> str:
-        """Return the URL; an empty text is none."""
-        if not value:
-            return ""
-        try:
-            parts = urlsplit(str(value))
-            valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            valid = False
-        if not valid:
-            raise ValueError("write a URL such as http://throttle.example:8080/check.")
-        return str(value)
+def _address(value: Any) -> tuple[str, int] | None:
+    """Read ``host:port``, ``:port`` for all addresses, ``[v6]:port``; port 0 is any."""
+    if not value or isinstance(value, tuple):
+        return value or None
+    host, colon, port = str(value).rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    valid = port.isascii() and port.isdecimal() and int(port) <= MAX_PORT
+    if not colon or not valid or (":" in host and not bracketed):
+        raise ValueError("write host:port, :port or [IPv6 address]:port.")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-class ListenAddress(ReadType["tuple[str, int] | None"]):
-    """Where to listen: ``host:port``, ``:port`` for all addresses, ``[v6]:port``; port 0 is any."""
+def _dsn(value: Any) -> dict[str, str]:
+    """Read the options of a URL; what is wrong with it is never repeated, as of :func:`_url`."""
+    from spirit_py.mysql.connection_options import read_dsn
 
-    name = "host:port"
-
-    def read(self, value: Any) -> tuple[str, int] | None:
-        """Return host and port; an empty text is none."""
-        if not value or isinstance(value, tuple):
-            return value or None
-        host, colon, port = str(value).rpartition(":")
-        bracketed = host.startswith("[") and host.endswith("]")
-        valid = port.isascii() and port.isdecimal() and int(port) <= MAX_PORT
-        if not colon or not valid or (":" in host and not bracketed):
-            raise ValueError("write host:port, :port or [IPv6 address]:port.")
-        return host.removeprefix("[").removesuffix("]"), int(port)
+    if isinstance(value, dict):
+        return value
+    return read_dsn(str(value)) if value else {}
 
 
-class Dsn(ReadType[dict[str, str]]):
-    """A connection as a URL; what is wrong with it is never repeated: it may hold a password."""
-
-    name = "url"
-
-    def read(self, value: Any) -> dict[str, str]:
-        """Return the options that it gives; an empty text gives none."""
-        from spirit_py.mysql.connection_options import read_dsn
-
-        if isinstance(value, dict):
-            return value
-        return read_dsn(str(value)) if value else {}
+_PART: Final = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
 
 
-class TableName(ReadType[tuple[str, str]]):
-    """A table with its schema: ``percona.checksums``; backquotes where a name has a dot."""
-
-    name = "schema.table"
-    _PART = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
-
-    def read(self, value: Any) -> tuple[str, str]:
-        """Return schema and table."""
-        found = re.fullmatch(rf"{self._PART}\.{self._PART}", str(value))
-        if found is None:
-            raise ValueError(
-                f"{value!r} is not a table with its schema, such as percona.checksums."
-            )
-        quoted, plain, table, bare = (part or "" for part in found.groups())
-        return (quoted.replace("``", "`") or plain, table.replace("``", "`") or bare)
+def _table(value: Any) -> tuple[str, str]:
+    """Read schema and table, in backquotes where a name has a dot."""
+    found = re.fullmatch(rf"{_PART}\.{_PART}", str(value))
+    if found is None:
+        raise ValueError(f"{value!r} is not a table with its schema, such as percona.checksums.")
+    quoted, plain, table, bare = (part or "" for part in found.groups())
+    return (quoted.replace("``", "`") or plain, table.replace("``", "`") or bare)
 
 
-class LoadLimits(ReadType[tuple[tuple[str, float], ...]]):
-    """Limits of the server's counters: ``Threads_running=25,Threads_connected=500``."""
-
-    name = "name=value,..."
-
-    def read(self, value: Any) -> tuple[tuple[str, float], ...]:
-        """Return names and limits."""
-        return value if isinstance(value, tuple) else read_limits(str(value))
+ADDRESS: Final = ReadType("host:port", _address)
+DSN: Final = ReadType("url", _dsn)
+LIMITS: Final = ReadType("name=value,...", _read_once(read_limits, tuple))
+SIZE: Final = ReadType("size", _read_once(read_size, int))
+TABLE: Final = ReadType("schema.table", _table)
+URL: Final = ReadType("url", _url)
+WINDOWS: Final = ReadType("windows", _read_once(parse_windows, tuple))
 
 
 def complete(options: dict[str, Any]) -> None:
-    """Check the options as texts, and enter the URL's schema where none is named.
-
-    Raises:
-        UsageFault: one is no text; or two schemas are named.
-    """
+    """Check that options are texts, and enter the URL's schema where none is named."""
     _refuse_undecodable(options)
     named, of_url = options["database"], options["dsn"].get("database", "")
     if named and of_url and named != of_url:
@@ -203,11 +151,7 @@ def complete(options: dict[str, Any]) -> None:
 
 
 def _refuse_undecodable(options: dict[str, Any]) -> None:
-    """Refuse bytes that are no text here: Python hands them over as lone surrogates.
-
-    Raises:
-        UsageFault: naming the option, never its value, which may be a secret.
-    """
+    """Refuse bytes that are no text here, which are lone surrogates, without naming the value."""
     for name, value in options.items():
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str) and any("\ud800" <= mark <= "\udfff" for mark in text):
@@ -219,10 +163,7 @@ def _refuse_undecodable(options: dict[str, Any]) -> None:
 
 
 def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the values for the fields of a configuration that are named like options.
-
-    None is an option that is not given: the field's own default holds, which nothing else knows.
-    """
+    """Return the values of a configuration's fields by options of their names, where given."""
     values = {
         each.name: options[each.name]
         for each in dataclasses.fields(kind)
@@ -260,11 +201,7 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
 
 
 def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the server that the command line names; the port may be part of ``--host``.
-
-    Args:
-        prefix: of the options' names.
-    """
+    """Return the server that options of a prefix name; the port may be part of ``--host``."""
     names = ("port", "socket", "user", "password", *_TLS)
     given = {name: options[f"{prefix}{name}"] for name in names}
     named = options[f"{prefix}host"]

@@ -40,15 +40,9 @@ _TEXT: Final = 4000
 _ENDED_TABLES: Final = 1000
 #: Of which the page shows the fields.
 _KEPT: Final = (
-    RunBegun,
-    RunEnded,
-    StatementRead,
-    PlanMade,
-    AlgorithmChosen,
-    ResumeDecided,
-    ChecksumDone,
+    RunBegun, RunEnded, StatementRead, PlanMade, AlgorithmChosen, ResumeDecided, ChecksumDone,
     SwapDone,
-)
+)  # fmt: skip
 #: They repeat what the page shows as figures.
 _NOT_NOTED: Final = (ProgressMade, Summary, CheckpointWritten)
 
@@ -58,8 +52,6 @@ class History:
     """What was seen of a run.
 
     Attributes:
-        clock: monotonic seconds.
-        began: the time of the first event.
         facts: the fields of the last event of each kind of which they are shown.
         ended_tables: those of a batch, by name: the fields of the event of their end.
         compared: rows and differences of the last comparison of each table.
@@ -118,8 +110,8 @@ class History:
     def _table_ended(self, event: Event) -> None:
         if len(self.ended_tables) >= _ENDED_TABLES:
             self.tables_left_out += 1
-            return
-        self.ended_tables[event.table] = _small(event.fields)
+        else:
+            self.ended_tables[event.table] = _small(event.fields)
 
     def _phase_entered(self, event: Event) -> None:
         """Note a phase at the time at which it began, which snapshots show later."""

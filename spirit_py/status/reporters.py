@@ -1,4 +1,8 @@
-"""Several reporters behind one: none disturbs another, and a failed one is switched off (R16)."""
+"""Several reporters behind one: none disturbs another, and a failed one is switched off (R16).
+
+A closed terminal, a full disk or a pipe without a reader must not end a migration of days, nor turn
+a finished swap into a failure.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class SafeReporter:
-    """Passes everything on to a reporter until it first fails.
-
-    A closed terminal, a full disk or a pipe without a reader must not end a migration of days, nor
-    turn a finished swap into a failure.
-    """
+    """Passes everything on to a reporter until it first fails (R16)."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -54,11 +54,7 @@ class SafeReporter:
 
 
 class Reporters:
-    """Passes everything on to several reporters, in their order.
-
-    Each is behind a :class:`SafeReporter` of its own: one that fails is switched off, and the
-    others go on.
-    """
+    """Passes everything on to several reporters, in their order, each behind a SafeReporter."""
 
     def __init__(self, reporters: Iterable[Reporter]) -> None:
         self._all = [SafeReporter(one) for one in reporters]
@@ -95,9 +91,6 @@ class Reporters:
 
 def recorders(records: RecordOptions, announce: Callable[[Event], None]) -> Iterator[Reporter]:
     """Return what is asked for; what is not asked for is not imported either.
-
-    Args:
-        announce: shows where the metrics are, once they are answered.
 
     Raises:
         UsageFault: metrics are asked for, and their address is in use.

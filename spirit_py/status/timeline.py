@@ -1,13 +1,9 @@
 """A bounded history of a run: its figures, its phases, and what happened (pure).
 
-A run may take seconds or weeks, and its history takes the same memory: figures are kept in spans
-of equal length, and when there are too many of them, each two neighbours become one. A span keeps
-the least, the most and the mean of a figure, and the value of a counter at its end, so that a rate
-over any number of spans is exact, and a peak of a second is still seen after a week.
-
-Of events the first and the last are kept, and of those in between the warnings and errors before
-the others. The history begins with the process: of what earlier runs of a migration did it has
-only what the server keeps, which the report shows.
+Memory does not grow with the run: figures are kept in spans of equal length, and when there are too
+many, each two neighbours become one. A span keeps least, most and mean of a figure, and a counter's
+value at its end: rates over any spans are exact, and peaks stay. Of events the first and the last
+are kept, and between them warnings and errors before the others.
 """
 
 from __future__ import annotations
@@ -32,11 +28,7 @@ _FIRST_EVENTS: Final = 50
 
 @dataclass(frozen=True)
 class Range:
-    """What was seen of one figure in a span.
-
-    Attributes:
-        looks: how often it was looked at.
-    """
+    """What was seen of one figure in a span, in so many looks."""
 
     least: float
     most: float
@@ -52,12 +44,7 @@ class Range:
 
 @dataclass
 class Span:
-    """What was seen between two times, in seconds since the run began.
-
-    Attributes:
-        figures: those that go up and down, as far as they were known.
-        counters: those that only grow, at the end.
-    """
+    """What was seen between two times, in seconds since the run began; counters at the end."""
 
     began: float
     ended: float
@@ -84,12 +71,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Noted:
-    """Something that happened.
-
-    Attributes:
-        at: seconds since the run began.
-        level: ``info``, ``warning`` or ``error``.
-    """
+    """Something that happened, at so many seconds since the run began."""
 
     at: float
     name: str
@@ -103,13 +85,12 @@ class Timeline:
     """The history of one run. Not thread-safe.
 
     Args:
-        spans: how many spans are kept at most; an even number.
-        events: how many events of each kind are kept at most.
+        spans: how many are kept at most; an even number.
+        events: how many of each kind are kept at most.
 
     Attributes:
         lanes: for each table, the phases that it went through. A migration has one.
-        events_left_out: how many events were dropped.
-        lanes_left_out: tables of which no phases are kept, because there are too many.
+        lanes_left_out: tables of which no phases are kept.
     """
 
     def __init__(self, *, spans: int = SPANS, events: int = EVENTS) -> None:
@@ -224,7 +205,7 @@ class Timeline:
 
 
 def _absorb_shortest(stages: list[Stage]) -> None:
-    """Let the shortest stage, the last one apart, become part of the one before it."""
+    """Let the shortest stage but the last become part of the one before it."""
     shortest = min(range(1, len(stages) - 1), key=lambda n: stages[n].ended - stages[n].began)
     stages[shortest - 1].ended = stages[shortest].ended
     del stages[shortest]
@@ -234,10 +215,7 @@ def _absorb_shortest(stages: list[Stage]) -> None:
 
 
 def rates(spans: Iterable[Span], counter: str) -> Iterator[tuple[Span, float]]:
-    """Return by how much a counter grew a second, for each span in which that is known.
-
-    A span whose predecessor did not have the counter has no rate: what it began with may be older.
-    """
+    """Return by how much a counter grew a second, for each span whose predecessor has it, too."""
     before: Span | None = None
     for span in spans:
         if before is not None and counter in span.counters and counter in before.counters:

@@ -28,75 +28,46 @@ def plots(history: History) -> list[Plot]:
     spans = history.timeline.spans
     moments = _moments(history)
     shades = list(_shades(history, spans))
+    copying = _within(history, spans, {"copy"})
+    comparing = _within(history, spans, {"checksum", "sentinel"})
+    rows = _rate("copied", copying, "rows"), _gauge("compared", comparing, "rate")
+    volume = _gauge("table, copied or compared", spans, "bytes")
+    received = _rate("binlog received", spans, "feed")
+    changes = _rate("received", spans, "received"), _rate("applied", spans, "applied")
+
+    def alone(name: str) -> list[Curve]:
+        return _known(_gauge(name, spans, name))
+
     found = [
+        Plot("rows", "Rows a second", _known(*rows), _short),
+        Plot("bytes", "Bytes a second", _known(volume, received), human_bytes, binary=True),
+        Plot("changes", "Changes a second", _known(*changes), _short),
+        Plot("chunk", "Seconds of a chunk (90th percentile)", alone("chunk"), _plain),
+        Plot("lag", "Lag of the change feed, seconds", alone("lag"), _plain, least_top=1.0),
         Plot(
-            name="rows",
-            title="Rows a second",
-            curves=_known(
-                _rate("copied", _within(history, spans, {"copy"}), "rows"),
-                _gauge("compared", _within(history, spans, {"checksum", "sentinel"}), "rate"),
-            ),
-            shown=_short,
-        ),
-        Plot(
-            name="bytes",
-            title="Bytes a second",
-            curves=_known(
-                _gauge("table, copied or compared", spans, "bytes"),
-                _rate("binlog received", spans, "feed"),
-            ),
-            shown=human_bytes,
-            binary=True,
-        ),
-        Plot(
-            name="changes",
-            title="Changes a second",
-            curves=_known(_rate("received", spans, "received"), _rate("applied", spans, "applied")),
-            shown=_short,
-        ),
-        Plot(
-            name="chunk",
-            title="Seconds of a chunk (90th percentile)",
-            curves=_known(_gauge("chunk", spans, "chunk")),
-            shown=_seconds,
-        ),
-        Plot(
-            name="lag",
-            title="Lag of the change feed, seconds",
-            curves=_known(_gauge("lag", spans, "lag")),
-            shown=_seconds,
-            least_top=1.0,
-        ),
-        Plot(
-            name="pending",
-            title="Backlog: changes received and not applied",
-            curves=_known(_gauge("pending", spans, "pending")),
-            shown=_short,
+            "pending",
+            "Backlog: changes received and not applied",
+            alone("pending"),
+            _short,
             least_top=10.0,
         ),
         Plot(
-            name="buffered",
-            title="Memory of the backlog",
-            curves=_known(_gauge("buffered", spans, "buffered")),
-            shown=human_bytes,
+            "buffered",
+            "Memory of the backlog",
+            alone("buffered"),
+            human_bytes,
             binary=True,
             least_top=1024.0,
         ),
         Plot(
-            name="throttled",
-            title="Waiting, part of the time by reason",
-            curves=_waits(history, spans),
-            shown=lambda value: f"{100 * value:.0f}%",
+            "throttled",
+            "Waiting, part of the time by reason",
+            _waits(history, spans),
+            lambda value: f"{100 * value:.0f}%",
             least_top=1.0,
             filled=True,
         ),
-        Plot(
-            name="tasks",
-            title="Tasks that may work at a time",
-            curves=_known(_gauge("tasks", spans, "tasks")),
-            shown=lambda value: f"{value:g}",
-            least_top=1.0,
-        ),
+        Plot("tasks", "Tasks that may work at a time", alone("tasks"), _plain, least_top=1.0),
     ]
     return [
         replace(plot, shades=() if plot.filled else shades, moments=moments)
@@ -110,7 +81,7 @@ def _flat(plot: Plot) -> bool:
 
 
 def _known(*curves: Curve) -> list[Curve]:
-    return [curve for curve in curves if curve.known]
+    return [curve for curve in curves if any(curve.pieces)]
 
 
 def _gauge(label: str, spans: Sequence[Span], name: str) -> Curve:
@@ -213,11 +184,11 @@ def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
     began: Shade | None = None
     for span, _, text in (merged[at] for at in sorted(merged)):
         if began is not None and began.text == f"waited for: {text}" and span.began <= began.ended:
-            began = Shade(began.began, span.ended, "wait", began.text)
+            began = Shade(began.began, span.ended, began.text)
             continue
         if began is not None:
             yield began
-        began = Shade(span.began, span.ended, "wait", f"waited for: {text}")
+        began = Shade(span.began, span.ended, f"waited for: {text}")
     if began is not None:
         yield began
 
@@ -240,5 +211,5 @@ def _short(value: float) -> str:
     return human_count(value) if value >= 10 or value == int(value) else f"{value:g}"
 
 
-def _seconds(value: float) -> str:
+def _plain(value: float) -> str:
     return f"{value:g}"

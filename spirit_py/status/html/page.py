@@ -1,7 +1,7 @@
 """The page of a run: what it shows of a history, and when it is written.
 
-Every text of the page goes through the template, which escapes it: a table, an error or a comment
-may hold markup. Only the plots are put in as they are; their texts are escaped where they are made.
+The template escapes every text: names, errors and comments may hold markup. Only the plots are put
+in as they are; their texts are escaped where they are made.
 """
 
 from __future__ import annotations
@@ -71,11 +71,7 @@ class Bar:
 
 
 def page(history: History, *, ended: datetime) -> str:
-    """Return the page of a run that has ended.
-
-    Args:
-        ended: when, in UTC.
-    """
+    """Return the page of a run that has ended, in UTC."""
     began = history.began or ended
     seconds = max((ended - began).total_seconds(), history.timeline.ended, 0.001)
     facts = history.facts
@@ -157,7 +153,6 @@ def _shown(plot: Plot, seconds: float) -> Mapping[str, object]:
     return {
         "name": plot.name,
         "title": plot.title,
-        "note": plot.note,
         "labels": [curve.label for curve in plot.curves],
         "svg": Markup(drawn(plot, seconds=seconds, clock=clock)),  # noqa: S704 - built of nodes
     }
@@ -258,9 +253,7 @@ _log = logging.getLogger(__name__)
 class PageReporter:
     """Keeps the history of a run, and writes the page of it at the end.
 
-    Args:
-        path: of the page; an earlier one stays until the new one is whole.
-        clock: monotonic seconds.
+    An earlier page stays until the new one is whole.
     """
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
@@ -276,7 +269,7 @@ class PageReporter:
         """Do nothing: the page is written with the event of the run's end."""
 
     def event(self, event: Event) -> None:
-        """Keep what happened; at the end of the run write the page."""
+        """Keep an event; at the end of the run write the page."""
         with self._lock:
             if isinstance(event, RunBegun):
                 self._history = History(self._clock)
@@ -290,7 +283,7 @@ class PageReporter:
             self._history.progress(snapshot)
 
     def _write(self, event: Event) -> None:
-        """Write the page; a failure is reported, and changes nothing of the outcome."""
+        """Write the page; a failure is logged, and changes no outcome."""
         try:
             write_whole(self._path, page(self._history, ended=event.time))
         except OSError as error:

@@ -1,16 +1,15 @@
 """Figures over time as SVG, made with pygal.
 
-pygal draws the axes and the lines. Its script is taken out (:func:`_without_scripts`), and with it
-its tooltips; its colours are left to the style sheet of the page, which knows light and dark. What
-it cannot draw is added to its tree in its own coordinates: the range in which a figure moved within
-a span, the times in which a phase went on or work had to wait, and single moments.
+pygal draws axes and lines. Its script and tooltips are taken out (:func:`_without_scripts`); its
+colours are left to the page's style sheet, for light and dark. Ranges of a figure, times in which
+work waited, and single moments are added to its tree in its own coordinates.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
@@ -50,35 +49,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A figure over time; where it is not known there is no line.
-
-    Attributes:
-        pieces: its points, without gaps in between.
-    """
+    """A figure over time, in pieces: where it is not known there is no line."""
 
     label: str
     pieces: Sequence[Sequence[Point]]
 
-    @property
-    def known(self) -> bool:
-        """Whether there is anything to draw."""
-        return any(self.pieces)
-
 
 @dataclass(frozen=True)
 class Shade:
-    """A time that is shaded.
-
-    Attributes:
-        kind: its class in the style sheet.
-        opacity: from 0 to 1.
-    """
+    """A time that is shaded, in which work waited."""
 
     began: float
     ended: float
-    kind: str
     text: str
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -90,38 +73,32 @@ class Moment:
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Plot:
     """What a plot shows.
 
     Attributes:
-        name: of the plot in the page, without blanks.
+        name: without blanks.
         shown: renders a value of the y axis.
         least_top: the value that the y axis reaches at least.
         binary: the y axis counts bytes.
         filled: the area under each curve is filled.
-        note: shown under the plot.
     """
 
     name: str
     title: str
     curves: Sequence[Curve]
     shown: Callable[[float], str]
+    _: KW_ONLY
     least_top: float = 0.0
     binary: bool = False
     filled: bool = False
-    note: str = ""
     shades: Sequence[Shade] = ()
     moments: Sequence[Moment] = ()
 
 
 def drawn(plot: Plot, *, seconds: float, clock: Callable[[float], str]) -> str:
-    """Return the SVG of a plot.
-
-    Args:
-        seconds: the end of the time axis.
-        clock: renders a time of it.
-    """
+    """Return the SVG of a plot; the time axis ends at ``seconds``, ``clock`` renders its times."""
     top = max(
         (point.most for line in plot.curves for piece in line.pieces for point in piece),
         default=0.0,
@@ -212,7 +189,7 @@ def _value_ticks(top: float, *, binary: bool) -> list[float]:
 
 
 def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
-    """Take out pygal's scripts and styles, and add shades, ranges and marks."""
+    """Take out scripts and styles, and add shades, ranges and marks."""
     _without_scripts(root)
     for child in list(root):
         if callable(child.tag):  # comments, which name pygal's site
@@ -230,12 +207,12 @@ def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
         x = max(left, view.x(shade.began))
         wide = max(0.6, min(right, view.x(shade.ended)) - x)
         settings = {
-            "class": f"shade {shade.kind}",
+            "class": "shade wait",
             "x": _number(x),
             "y": _number(top),
             "width": _number(wide),
             "height": _number(bottom - top),
-            "fill-opacity": _number(shade.opacity),
+            "fill-opacity": "1",
         }
         _titled(ET.SubElement(behind, "rect", settings), shade.text)
     for number, line in enumerate(plot.curves):

@@ -1,8 +1,8 @@
 """Serve metrics over HTTP while a run works, and in a file that stays.
 
-Requests are answered in threads of their own, at most :data:`REQUESTS` at a time; more are closed
-at once. A client that does not send or read loses its connection after :data:`PATIENCE` seconds.
-What is answered is rendered once for each state of the figures, however often it is asked for.
+At most :data:`REQUESTS` are answered at a time, each in a thread; more are closed at once. A client
+that is silent for :data:`PATIENCE` seconds loses its connection. Each state of the figures is
+rendered once.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ class MetricsServer:
     """Listens from its construction on, answers between :meth:`start` and :meth:`stop`.
 
     Args:
-        listen: host, or address of an interface, and port: without a host this machine alone can
-            reach it; port 0 for any that is free.
+        listen: host and port; without a host this machine alone can reach it; port 0 for any.
 
     Raises:
         UsageFault: it cannot listen there.
@@ -202,16 +201,12 @@ FILE_SECONDS: Final = 15.0
 
 
 class MetricsReporter:
-    """Passes snapshots and outcomes on to a collector.
+    """Passes snapshots and outcomes on to a collector; raises UsageFault as of the server.
 
     Args:
-        listen: where to answer scrapes; None for nowhere.
-        file: gets the same for node_exporter's textfile collector; None for none.
+        file: gets the same for node_exporter's textfile collector.
         announce: shows the operator where the metrics are.
         clock: monotonic seconds, to space the writes of the file.
-
-    Raises:
-        UsageFault: it cannot listen there.
     """
 
     def __init__(
@@ -242,8 +237,7 @@ class MetricsReporter:
             self._server = MetricsServer(self._listen, self._collector)
         self._answers = True
         self._server.start()
-        address = self._server.address
-        self._announce(MetricsServed(address=address))
+        self._announce(MetricsServed(address=self._server.address))
 
     def event(self, event: Event) -> None:
         """Note how the run, or a table of a batch, has ended."""
