@@ -1,8 +1,7 @@
 """What the operating system has to bring, and the commands that install it (pure).
 
-The driver is not a dependency of the package: mysqlclient has no wheels for Linux and macOS, so
-that an installation would end in a compiler's message on a machine without one. It is an extra,
-and the program itself names what is missing.
+The driver is an extra, and the program itself names what is missing: mysqlclient has no wheels for
+Linux and macOS, so an installation would end in a compiler's message on a machine without one.
 """
 
 from __future__ import annotations
@@ -29,10 +28,19 @@ CLIENT_LIBRARY: Final = (
 )
 _SYSTEMS: Final = ("Debian, Ubuntu", "Fedora", "macOS")
 _INSTALL: Final = ("apt-get install -y", "dnf install -y", "brew install")
-_JAVA: Final = ("default-jre-headless", "java-21-openjdk-headless", "openjdk@21")
-_LIBRARY: Final = ("libmariadb3", "mariadb-connector-c", "mysql-client")
+
+
+def _commands(*packages: str) -> tuple[str, ...]:
+    return tuple(
+        f"{system}: {install} {names}"
+        for system, install, names in zip(_SYSTEMS, _INSTALL, packages, strict=True)
+    )
+
+
+JAVA_COMMANDS: Final = _commands("default-jre-headless", "java-21-openjdk-headless", "openjdk@21")
+LIBRARY_COMMANDS: Final = _commands("libmariadb3", "mariadb-connector-c", "mysql-client")
 #: A compiler, Python's headers, and the client library with its headers.
-_BUILD: Final = (
+_BUILD: Final = _commands(
     "gcc libc6-dev pkg-config python3-dev default-libmysqlclient-dev",
     "gcc pkgconf-pkg-config python3-devel mariadb-connector-c-devel",
     "pkgconf mysql-client",
@@ -40,24 +48,9 @@ _BUILD: Final = (
 _PIPX: Final = re.compile(r"/pipx/venvs/([^/]+)/?$")
 
 
-def java_commands() -> tuple[str, ...]:
-    """Return the command that installs Java, for each system."""
-    return _commands(_JAVA)
-
-
-def library_commands() -> tuple[str, ...]:
-    """Return the command that installs the client library alone, for each system."""
-    return _commands(_LIBRARY)
-
-
 def driver_commands(*, prefix: str, python: str) -> tuple[str, ...]:
-    """Return the commands that build the driver: the system's packages, then the driver.
-
-    Args:
-        prefix: where this program is installed (:data:`sys.prefix`), by which pipx is known.
-        python: the interpreter that runs this program.
-    """
-    return (*_commands(_BUILD), f"then: {install_command(prefix, python)} '{DRIVER}'")
+    """Return the commands that build the driver; by :data:`sys.prefix` pipx is known."""
+    return (*_BUILD, f"then: {install_command(prefix, python)} '{DRIVER}'")
 
 
 def install_command(prefix: str, python: str) -> str:
@@ -78,11 +71,4 @@ def broken_library(error: BaseException) -> BaseException:
         hint="install the package that the message names again, or all of spirit-py; a libssl or"
         " libcrypto of another version is the system's",
         error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
-    )
-
-
-def _commands(packages: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(
-        f"{system}: {install} {names}"
-        for system, install, names in zip(_SYSTEMS, _INSTALL, packages, strict=True)
     )

@@ -1,8 +1,7 @@
 """Counts, bytes, durations, fractions and times of the day as people read and write them (pure).
 
-A window that ends before it begins crosses midnight. It is in the time zone of the machine that
-runs the program, or in the one that is written behind it (``22:00-06:00+01:00``, ``...Z``): on the
-days on which a machine's clock is put forward or back, a window goes by that clock.
+A window that ends before it begins crosses midnight. It goes by the machine's clock, also on days
+on which that is put forward or back, or by the offset behind it (``22:00-06:00+01:00``, ``...Z``).
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ def one_line(text: str) -> str:
 
 
 def read_duration(text: str) -> float:
-    """Return the seconds of ``90``, ``90s``, ``200ms``, ``30m``, ``2h`` or ``7d``.
-
-    Raises:
-        ValueError: it is no duration.
-    """
+    """Return the seconds of ``90``, ``90s``, ``200ms``, ``30m``, ``2h``, ``7d``; or ValueError."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no duration; write for instance 90s, 200ms, 30m, 2h or 7d.")
@@ -44,11 +39,7 @@ def read_duration(text: str) -> float:
 
 
 def read_size(text: str) -> int:
-    """Return bytes, from a number or one with a binary unit: ``500M``, ``20G``, ``1T``.
-
-    Raises:
-        ValueError: it is no size.
-    """
+    """Return bytes of a number, or one with a binary unit: ``500M``, ``20G``; or ValueError."""
     found = _SIZE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no size; write for instance 500M or 20G.")
@@ -56,11 +47,7 @@ def read_size(text: str) -> int:
 
 
 def read_limits(text: str) -> tuple[tuple[str, float], ...]:
-    """Return the names and values of ``Threads_running=25,Threads_connected=500``.
-
-    Raises:
-        ValueError: one of them is no limit.
-    """
+    """Return the limits of ``Threads_running=25,Threads_connected=500``; or ValueError."""
     return tuple(_limit(part) for part in text.split(",") if part)
 
 
@@ -77,11 +64,7 @@ def human_count(value: float | None) -> str:
 
 
 def counted(value: float, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: ``1 row``, ``2 rows``.
-
-    Args:
-        plural: where it is not the noun with an s.
-    """
+    """Return a count with its noun: ``1 row``, ``2 rows``."""
     return f"{human_count(value)} {noun if value == 1 else plural or noun + 's'}"
 
 
@@ -152,11 +135,7 @@ class Window:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``22:00-06:00``, with ``Z`` or an offset (``+01:00``) behind it or without.
-
-        Raises:
-            UsageFault: it is no window, or an empty one.
-        """
+        """Read ``22:00-06:00``, perhaps with ``Z`` or ``+01:00`` behind it; raises UsageFault."""
         found = _FORM.fullmatch(text.strip())
         if found is not None:
             hours = [int(part) for part in found.groups()[:4]]
@@ -189,15 +168,12 @@ class Window:
     def __str__(self) -> str:
         """Show the window as it is written on the command line."""
         begin, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in (self.begin, self.end))
-        return f"{begin}-{end}{_written(self.zone)}"
+        zone = str(self.zone or "").removeprefix("UTC")
+        return f"{begin}-{end}{'Z' if self.zone is UTC else zone}"
 
 
 def parse_windows(text: str) -> tuple[Window, ...]:
-    """Read windows with commas between them.
-
-    Raises:
-        UsageFault: one is no window.
-    """
+    """Read windows with commas between them; raises UsageFault."""
     return tuple(Window.parse(part) for part in text.split(","))
 
 
@@ -215,12 +191,3 @@ def _zone(
             f"{sign}{hours}:{minutes} is no offset from UTC", hint="write for instance +01:00"
         )
     return timezone(offset if sign == "+" else -offset)
-
-
-def _written(zone: tzinfo | None) -> str:
-    """Return a time zone as it is written behind a window."""
-    if zone is None:
-        return ""
-    if zone is UTC:
-        return "Z"
-    return str(zone).removeprefix("UTC")

@@ -48,11 +48,7 @@ def checksum(shown: ErrorsShown, options: dict[str, Any]) -> None:
 
 
 def compare_config(options: dict[str, Any]) -> CompareConfig:
-    """Build the frozen options of a comparison from the command line's values.
-
-    Raises:
-        UsageFault: when options are missing or contradict each other.
-    """
+    """Build the configuration from the command line's values; raises UsageFault."""
     complete(options)
     for name in ("table", "database"):
         if not options[name]:

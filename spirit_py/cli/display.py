@@ -24,11 +24,7 @@ _FILES = ("report_json", "report_html", "metrics_file")
 
 
 def records_of(options: dict[str, Any]) -> RecordOptions:
-    """Build the configuration of the records from the command line's values.
-
-    Raises:
-        UsageFault: when a file cannot be written.
-    """
+    """Build the configuration of the records; raises UsageFault for what cannot be written."""
     names = {field.name for field in dataclasses.fields(RecordOptions)}
     values = {name: options[name] for name in names if options.get(name) is not None}
     for name in _FILES:
@@ -69,11 +65,7 @@ def _writable(path: Path, option_name: str) -> Path:
 
 
 def reporters_of(records: RecordOptions, *, verbose: bool = False) -> Reporters:
-    """Return everything that is asked for to show and record a run; none of it raises.
-
-    Raises:
-        UsageFault: metrics are asked for, and their address is in use.
-    """
+    """Return what shows and records a run; raises UsageFault for an address in use."""
     shown = _terminal_or_lines(records, verbose)
     made = Reporters([shown, *recorders(records, shown.event)])
     if records.on_event:

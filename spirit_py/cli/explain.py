@@ -23,29 +23,19 @@ _INSTALLED: Final = "error_pages"
 _CHECKOUT: Final = "docs/errors"
 _FENCE: Final = "---\n"
 PHASES: Final = (
-    "command",
-    "connection",
-    "preflight",
-    "copy",
-    "feed",
-    "checksum",
-    "swap",
-    "after the swap",
-    "control",
-    "any",
-)
+    "command", "connection", "preflight", "copy", "feed", "checksum", "swap", "after the swap",
+    "control", "any",
+)  # fmt: skip
 """When an error comes; in the order of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page about a code.
+    """A page about a code, in Markdown.
 
     Attributes:
-        exits: the exit codes with which an error of this code ends a command; 0 where it may be a
-            warning.
+        exits: exit codes of a command that such an error ends; 0 where it may be a warning.
         phase: one of :data:`PHASES`.
-        text: Markdown.
     """
 
     code: ErrorCode
@@ -56,11 +46,7 @@ class Page:
 
 
 def read_page(code: ErrorCode) -> Page:
-    """Read the page about a code.
-
-    Raises:
-        OSError: it is not there, which only a damaged installation brings about.
-    """
+    """Read the page about a code; only a damaged installation has none (OSError)."""
     package = Path(spirit_py.__file__).parent
     folder = package / _INSTALLED
     if not folder.is_dir():
@@ -103,11 +89,7 @@ def explain(codes: tuple[str, ...]) -> None:
 
 
 def _known(text: str) -> ErrorCode:
-    """Return the code that is meant.
-
-    Raises:
-        UsageFault: there is none; with those that are spelled alike.
-    """
+    """Return the code that is meant; raises UsageFault with those that are spelled alike."""
     wanted = text.strip().lower().replace("_", "-")
     try:
         return ErrorCode(wanted)

@@ -35,11 +35,7 @@ _LARGEST_FILE: Final = 16 << 20
 
 
 def is_batch(options: dict[str, Any]) -> bool:
-    """Whether many tables are to be changed, each by a migration of its own.
-
-    Raises:
-        UsageFault: an option goes only with such a batch.
-    """
+    """Whether many tables are changed; raises UsageFault for options that need that."""
     if any(options[name] for name in _BATCH):
         return True
     # A team's defaults for batches, from its configuration or the environment, hinder no other.
@@ -56,14 +52,11 @@ def is_batch(options: dict[str, Any]) -> bool:
 def batch_config(
     options: dict[str, Any], each: MigrationConfig, *, listed: str = ""
 ) -> BatchConfig:
-    """Build the configuration of a batch.
+    """Build the configuration of a batch; raises UsageFault.
 
     Args:
         each: what the other options say about every table.
         listed: statements that a program gives instead of a file.
-
-    Raises:
-        UsageFault: options are missing or contradict each other.
     """
     _require_one_way(options | {"statements": listed or options["statements"]})
     _refuse_what_waits(each)
@@ -163,11 +156,7 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
 
 
 def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
-    """Ask whether the tables are those that are meant, where patterns have chosen them.
-
-    Raises:
-        Refusal: the operator says no, or cannot be asked.
-    """
+    """Ask about tables that patterns have chosen; raise Refusal for no, or without a terminal."""
     if not plan.asks:
         return
     if not can_ask(log_format):
@@ -205,8 +194,7 @@ def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
 def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
     """Run the migration; ask on a terminal before copied rows are dropped for it.
 
-    The question is asked when the first try has ended: nothing is locked or open meanwhile, and
-    whatever changed until the answer is looked at again.
+    The first try has ended then: nothing is locked, and the next one looks at everything again.
     """
     from spirit_py import migration
 
@@ -226,11 +214,7 @@ def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
 
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:
-    """Build the frozen configuration from the command line's values.
-
-    Raises:
-        UsageFault: when options are missing or contradict each other.
-    """
+    """Build the configuration from the command line's values; raises UsageFault."""
     if bool(options["statement"]) == bool(options["table"] or options["alter"]):
         raise UsageFault(
             "the change is not clear: give either --statement, or --table with --alter",
@@ -245,11 +229,7 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
 
 
 def settings(options: dict[str, Any]) -> MigrationConfig:
-    """Build the configuration from all options but those that say what is changed.
-
-    Raises:
-        UsageFault: when options contradict each other.
-    """
+    """Build the configuration but for what is changed; raises UsageFault."""
     complete(options)
     if options["dry_run"] and (options["defer_cutover"] or options["keep_old_current"]):
         raise UsageFault(

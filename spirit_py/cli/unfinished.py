@@ -113,11 +113,7 @@ def give_up(
     ask_old: Callable[[str], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Forget a batch, or drop what the migration of a table left; ``ask_old`` is for old tables.
-
-    Raises:
-        UsageFault: options about one table are given with a batch.
-    """
+    """Forget a batch, or drop what the migration of a table left; ``ask_old`` is for old tables."""
     if options["batch"]:
         if options["table"] or options["drop_old"]:
             raise UsageFault(
@@ -195,11 +191,7 @@ def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
 
 
 def request_of(options: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """Return the verb that is sent, and its arguments.
-
-    Raises:
-        UsageFault: a value is missing, too many, or cannot be.
-    """
+    """Return the verb that is sent, and its arguments; raises UsageFault."""
     verb, values = options["verb"], options["values"]
     if options["cleanup"] and verb != "abort":
         raise UsageFault("--cleanup goes with abort", hint="leave it out")
@@ -258,11 +250,7 @@ def revert(shown: ErrorsShown, options: dict[str, Any]) -> None:
 
 
 def revert_config(options: dict[str, Any]) -> RevertConfig:
-    """Build the frozen options from the command line's values.
-
-    Raises:
-        UsageFault: when options are missing or contradict each other.
-    """
+    """Build the configuration from the command line's values; raises UsageFault."""
     complete(options)
     if not options["database"] or not options["table"]:
         raise UsageFault("the table is not clear", hint="give --database and --table")

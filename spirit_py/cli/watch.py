@@ -55,11 +55,7 @@ def _say(event: Event) -> None:
 
 
 def watch_config(options: dict[str, Any]) -> WatchConfig:
-    """Build the frozen options of a watch from the command line's values.
-
-    Raises:
-        UsageFault: when options are missing or contradict each other.
-    """
+    """Build the configuration from the command line's values; raises UsageFault."""
     complete(options)
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")

@@ -21,7 +21,7 @@ from spirit_py.mysql.session import Session, probe
 from spirit_py.mysql.tls.driver import certificate_renewed, pinning, tls_arguments
 from spirit_py.mysql.tls.modes import TLS_FAULT, attempts, connecting_host, next_may_do
 from spirit_py.sql import string_literal
-from spirit_py.system_packages import CLIENT_LIBRARY, driver_commands, library_commands
+from spirit_py.system_packages import CLIENT_LIBRARY, LIBRARY_COMMANDS, driver_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def _unusable(error: Exception) -> Refusal:
     return Refusal(
         f"the MySQL client library cannot be loaded: {error}",
         hint=CLIENT_LIBRARY,
-        details=library_commands(),
+        details=LIBRARY_COMMANDS,
         error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
     )
 

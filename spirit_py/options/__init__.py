@@ -46,15 +46,11 @@ class Option:
     """One option of a command.
 
     Attributes:
-        name: keyword of a program, and without a last underscore the flag.
-        type: of a value, without the form.
-        form: how the value is written; None where the type says it.
-        help: text of ``--help``.
-        section: of ``--help``; the earlier declared comes first, and so do the options in it.
         place: by which options are sorted.
+        name: keyword of a program, and without a last underscore the flag.
+        form: how the value is written; None where the type says it.
         default: as it is written on the command line; None where the configuration has it.
-        least: the smallest number that is accepted.
-        most: the largest.
+        least: the smallest number that is accepted; ``most`` is the largest.
         metavar: what stands for the value in ``--help``.
         parameter: name of the value in the program; empty for the option's own.
         variables: of the environment, beside ``SPIRIT_PY_NAME``.
@@ -91,12 +87,7 @@ class Option:
 
 
 class Section:
-    """A section of ``--help``, which declares its options.
-
-    Args:
-        title: shown above the options.
-        common: all of them are.
-    """
+    """A section of ``--help``, which declares its options."""
 
     def __init__(self, title: str, *, common: bool = False) -> None:
         self._title = title
@@ -104,16 +95,27 @@ class Section:
         self._place = next(_places)
 
     def __call__(self, *, first: bool = False, common: bool = False, **more: Any) -> Option:
-        """Declare an option.
-
-        Args:
-            first: it is shown before others of the section.
-            common: most runs have a use for it.
-            more: arguments of :class:`Option`.
-        """
+        """Declare an :class:`Option`; ``first`` ones are shown before others of the section."""
         place = (self._place, not first, next(_places))
         common = common or self._common
         return Option(section=self._title, place=place, common=common, **more)
+
+
+BEGIN: Final = Section("To begin", common=True)
+MANY: Final = Section("Many tables")
+CONNECTION: Final = Section("Connection")
+TARGET: Final = Section("Target server")
+SPEED: Final = Section("Speed")
+WAIT: Final = Section("Throttling")
+LOCKS: Final = Section("Locks and the cut-over")
+OLD_TABLE: Final = Section("The old table")
+COMPARISON: Final = Section("Checksum")
+DEFINITIONS: Final = Section("SQL modes and keys")
+UNFINISHED: Final = Section("Resuming")
+WRITERS: Final = Section("Other writers")
+SPARK: Final = Section("Spark")
+OUTPUT: Final = Section("Output")
+HOOKS: Final = Section("Hooks")
 
 
 def declared(arguments: type) -> Iterator[Option]:

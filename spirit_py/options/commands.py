@@ -1,18 +1,13 @@
 """The options of each command: ``...Arguments`` are the library's, ``...Command`` add to these.
 
-What ``...Command`` has beside ``...Arguments`` is of the command line alone: its output, and
-questions on a terminal. Every argument may be left out. Durations are seconds, a ``timedelta``, or
-a text as on the command line (``"90s"``, ``"2h"``); sizes are bytes or a text (``"20G"``).
+What ``...Command`` adds is of the command line alone. Every argument may be left out. Durations are
+seconds, a ``timedelta``, or a text (``"90s"``, ``"2h"``); sizes are bytes or a text (``"20G"``).
 """
 
 from typing import Annotated, Literal, TypedDict
 
 from spirit_py.config import IndexMode, LineFormat, TriggerMode
 from spirit_py.options import (
-    Seconds,
-    SecondsOrNever,
-)
-from spirit_py.options.shared import (
     BEGIN,
     COMPARISON,
     DEFINITIONS,
@@ -23,6 +18,10 @@ from spirit_py.options.shared import (
     SPEED,
     UNFINISHED,
     WRITERS,
+    Seconds,
+    SecondsOrNever,
+)
+from spirit_py.options.shared import (
     BatchOptions,
     ComparedOptions,
     ConnectionArguments,
@@ -213,10 +212,7 @@ class MigrationArguments(_EachOptions, _Yield, _Schema, _Table, _Statement, tota
 
 
 class BatchArguments(_EachOptions, _Yield, _Schema, BatchOptions, total=False):
-    """The options of ``spirit-py migrate`` for many tables, but those of its output.
-
-    ``statements`` is the name of a file, or the statements themselves in a list.
-    """
+    """The options of ``spirit-py migrate`` for many tables; statements: a file's name, or a list."""
 
 
 class PlanArguments(MigrationArguments, SampleOption, total=False):

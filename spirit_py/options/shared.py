@@ -4,6 +4,17 @@ from typing import Annotated, Final, TypedDict
 
 from spirit_py.config import DEFAULT_PORT, GuardMode, KillMode, OnFailure
 from spirit_py.options import (
+    BEGIN,
+    COMPARISON,
+    CONNECTION,
+    HOOKS,
+    LOCKS,
+    MANY,
+    OUTPUT,
+    SPARK,
+    TARGET,
+    WAIT,
+    WRITERS,
     Address,
     AnyPath,
     Dsn,
@@ -14,7 +25,6 @@ from spirit_py.options import (
     Pairs,
     Password,
     Seconds,
-    Section,
     Size,
     SparkSettings,
     SslMode,
@@ -25,22 +35,6 @@ from spirit_py.options import (
 )
 from spirit_py.records import LogFormat
 
-BEGIN: Final = Section("To begin", common=True)
-MANY: Final = Section("Many tables")
-CONNECTION: Final = Section("Connection")
-TARGET: Final = Section("Target server")
-SPEED: Final = Section("Speed")
-WAIT: Final = Section("Throttling")
-LOCKS: Final = Section("Locks and the cut-over")
-OLD_TABLE: Final = Section("The old table")
-COMPARISON: Final = Section("Checksum")
-DEFINITIONS: Final = Section("SQL modes and keys")
-UNFINISHED: Final = Section("Resuming")
-WRITERS: Final = Section("Other writers")
-SPARK: Final = Section("Spark")
-OUTPUT: Final = Section("Output")
-HOOKS: Final = Section("Hooks")
-
 _SSL_MODE: Final = "As the mysql client's: whether TLS is used, and what is verified."
 _SOURCES_TLS: Final = " [default: the source's, if no --target-ssl option is given]"
 
@@ -48,9 +42,8 @@ _SOURCES_TLS: Final = " [default: the source's, if no --target-ssl option is giv
 class ConnectionArguments(TypedDict, total=False):
     """How to reach the server.
 
-    No MySQL option file is read unless it is named, or ``no_defaults=False`` asks for the usual
-    ones; the environment is not read either. ``password`` may be a function: it is called once,
-    when the run is prepared, and what it returns opens every session of the run.
+    A program's option files are read only if named, or for ``no_defaults=False``; its environment
+    is not. ``password`` may be a function, called once, when the run is prepared.
     """
 
     host: Annotated[str, BEGIN(), "Server, as host or host:port."]
@@ -359,15 +352,6 @@ class TracebackOption(TypedDict, total=False):
     verbose: Annotated[bool, OUTPUT(common=True), "Tracebacks."]
 
 
-class _EventOption(TypedDict, total=False):
-    on_event: Annotated[
-        str,
-        HOOKS(metavar="COMMAND", common=True),
-        "Run this with /bin/sh -c at each event, with the event as JSON on its standard input"
-        " (docs/events.md). What it does never stops the run.",
-    ]
-
-
 class VetoOption(TypedDict, total=False):
     """A say in the swap; of the command line alone."""
 
@@ -379,9 +363,15 @@ class VetoOption(TypedDict, total=False):
     ]
 
 
-class RunOutput(LogOption, DocsOption, _EventOption, total=False):
+class RunOutput(LogOption, DocsOption, total=False):
     """What a run says while it works; of the command line alone: a program gets the events."""
 
+    on_event: Annotated[
+        str,
+        HOOKS(first=True, metavar="COMMAND", common=True),
+        "Run this with /bin/sh -c at each event, with the event as JSON on its standard input"
+        " (docs/events.md). What it does never stops the run.",
+    ]
     hook_timeout: Annotated[
         Seconds, HOOKS(least=0.1, default="30s"), "Time after which a call of it is ended."
     ]

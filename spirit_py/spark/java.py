@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py import points
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.system_packages import JAVA, OLDEST_JAVA, java_commands
+from spirit_py.system_packages import JAVA, JAVA_COMMANDS, OLDEST_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def _missing(cause: str) -> Refusal:
-    return Refusal(cause, hint=JAVA, details=java_commands(), error_code=ErrorCode.JAVA_MISSING)
+    return Refusal(cause, hint=JAVA, details=JAVA_COMMANDS, error_code=ErrorCode.JAVA_MISSING)
 
 
 _log = logging.getLogger(__name__)

@@ -40,8 +40,7 @@ class OutcomeReport:
     Attributes:
         outcome: one of those that the subclass lists, or :attr:`SpiritError.outcome`.
         exit_code: of the process (R16).
-        error_code: one of :mod:`spirit_py.codes` where there is an error; empty otherwise.
-        seconds: from the beginning to the end.
+        error_code: one of :mod:`spirit_py.codes`; empty without an error.
     """
 
     format: int = FORMAT
@@ -61,11 +60,7 @@ class OutcomeReport:
             setattr(self, name, value)
 
     def ended(self, kind: type[End], **aside: Any) -> End:
-        """Return the event of the end of a run, or of one table of a batch.
-
-        Args:
-            aside: what such an event has besides outcome and error.
-        """
+        """Return the event of the end of a run, or of one table of a batch."""
         return kind(**self.end_fields(), seconds=self.seconds, **aside)
 
     def end_fields(self) -> dict[str, Any]:
@@ -80,10 +75,7 @@ class OutcomeReport:
         }
 
     def write(self, path: Path | None, reporter: Reporter) -> None:
-        """Write the JSON (:func:`write_whole`), if a file was asked for.
-
-        A failure to write it is reported, and does not change the outcome.
-        """
+        """Write the JSON, if asked for; a failure is reported, and changes no outcome."""
         if path is None:
             return
         try:
@@ -112,20 +104,16 @@ class MigrationReport(OutcomeReport):
         snapshot_guard: ``done``, ``off``, or why it was not possible.
         snapshots_before_swap: the transactions that may have held a snapshot from before it.
         rows_copied: over all runs of the migration, as are the chunks.
-        rows_copied_by_spark: those of this run that tasks of Spark have copied; the others were
-            copied by threads of this process, before Spark was there or instead of it.
-        resumable: the run ended, and the same command carries on.
+        rows_copied_by_spark: those of this run; threads of this process have copied the others.
         runs: which run of the migration this was.
-        resumed: what was done with what an earlier run left, and why; empty when there was
-            nothing.
-        rows_copied_before: rows that earlier runs had copied, which are not copied again.
+        resumed: what was done with what an earlier run left, and why.
+        rows_copied_before: by earlier runs.
         indexes_plan: for each table, what is done with its secondary indexes, and why.
         indexes_deferred: those that were built after the copy, with their tables.
         index_build_tries: ``ADD INDEX`` statements; more than one a table where one failed.
-        least_tasks: how many tasks worked at a time at least, rests counted, where others were
-            spared; ``median_tasks`` in the median. None where nobody was to be spared.
+        least_tasks: how many tasks worked at a time at least, rests counted; ``median_tasks`` in
+            the median. None where other users of the server were not spared.
         throttled_seconds: for how long work has waited, by what it waited for.
-        reverted: a revert was made: the old definition is in place again.
     """
 
     algorithm: str = ""
@@ -292,10 +280,8 @@ def told(
     """Show a run from its beginning to its end, and write the report, also after an error.
 
     Args:
-        path: of the report; None for none.
-        begun: what is shown first.
         broke: called with the error that has ended the run.
-        completed: called at the end; returns the report with the last figures.
+        completed: returns the report with the last figures.
     """
     reporter.start()
     reporter.event(begun)
@@ -312,23 +298,15 @@ def told(
 
 
 def run_begun(command: str, server: ConnectionOptions) -> Event:
-    """Return the event of the beginning of a run.
-
-    Args:
-        command: the subcommand of ``spirit-py``.
-        server: on which it works.
-    """
+    """Return the event of the beginning of a run."""
     return RunBegun(command=command, server=server.address, program=installed("spirit-py"))
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the whole new one.
+    """Write a file so that a reader sees the old one or the whole new one; raises OSError.
 
-    Links are followed; what is no regular file (a device, a pipe) is written through. What UTF-8
-    cannot hold, such as half of a surrogate pair, is written as an escape.
-
-    Raises:
-        OSError: when that is not possible.
+    Links are followed; what is no regular file is written through. What UTF-8 cannot hold, such as
+    half of a surrogate pair, is written as an escape.
     """
     target = path.resolve()
     content = text.encode("utf-8", "backslashreplace")
@@ -361,11 +339,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def installed(distribution: str) -> str:
-    """Return the version of an installed distribution, read once in a process.
-
-    Each reading makes an index of every folder on the path that has changed since the one before,
-    and the standard library keeps them all.
-    """
+    """Return the version of a distribution, read once: the standard library keeps each index."""
     from importlib import metadata
 
     try:

@@ -34,30 +34,25 @@ Tone = Literal["", "dim", "yellow"]
 #: A binlog that is kept for less than this is worth a colour, seconds.
 _SOON: Final = 6 * 3600.0
 _WORKING: Final = {
-    Phase.PREFLIGHT: "checking the table and the server",
-    Phase.SHORTCUT: "trying INSTANT and INPLACE",
-    Phase.CREATE: "creating the new table",
-    Phase.COPY: "copying rows",
-    Phase.INDEX: "the server builds indexes",
-    Phase.DRAIN: "applying the changes that wait",
-    Phase.ANALYZE: "the server renews the statistics of the new table",
-    Phase.CHECKSUM: "comparing rows",
-    Phase.SENTINEL: "the cutover is deferred",
-    Phase.CUTOVER: "swapping the tables",
-    Phase.KEEP: "keeping the old table up to date",
-    Phase.GRACE: "the old table is kept for a while",
-    Phase.CLEANUP: "dropping what is not needed any more",
+    Phase.PREFLIGHT.value: "checking the table and the server",
+    Phase.SHORTCUT.value: "trying INSTANT and INPLACE",
+    Phase.CREATE.value: "creating the new table",
+    Phase.COPY.value: "copying rows",
+    Phase.INDEX.value: "the server builds indexes",
+    Phase.DRAIN.value: "applying the changes that wait",
+    Phase.ANALYZE.value: "the server renews the statistics of the new table",
+    Phase.CHECKSUM.value: "comparing rows",
+    Phase.SENTINEL.value: "the cutover is deferred",
+    Phase.CUTOVER.value: "swapping the tables",
+    Phase.KEEP.value: "keeping the old table up to date",
+    Phase.GRACE.value: "the old table is kept for a while",
+    Phase.CLEANUP.value: "dropping what is not needed any more",
 }
 
 
 @dataclass(frozen=True)
 class Said:
-    """One fact.
-
-    Attributes:
-        brief: it is in the line of a log, too.
-        drawn: a bar shows it, where there is one.
-    """
+    """One fact: a brief one is in the line of a log, too; a drawn one is shown by a bar."""
 
     text: str
     tone: Tone = ""
@@ -67,11 +62,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Row:
-    """Facts of one subject.
-
-    Attributes:
-        weight: rows of the smallest weight are left out first where there is no room.
-    """
+    """Facts of one subject; without room, rows of the smallest weight are left out first."""
 
     label: str
     facts: tuple[Said, ...]
@@ -199,8 +190,7 @@ def _throttle(seen: MigrationProgress, pace: str) -> Iterator[Said]:
 def _now(seen: MigrationProgress, phase: str) -> Iterator[Said]:
     """Yield what it waits for, or else what it does."""
     if not seen.waiting_for:
-        working = {one.value: text for one, text in _WORKING.items()}
-        yield Said(working.get(phase, phase))
+        yield Said(_WORKING.get(phase, phase))
         return
     waited = "" if seen.waited is None else f" (for {duration(seen.waited)})"
     yield Said(f"for {seen.waiting_for}{waited}", "yellow", brief=True)

@@ -3,6 +3,6 @@
     snapshot ── layout ──▶ lines ── cells, painter ──▶ what changed, as escape sequences
     events, log lines, prints of others ─────────────▶ above the panel, into the scrollback
 
-One thread (``display``) writes to the terminal. Whoever reports something only queues it: a
-terminal that is slow, or stopped with Ctrl-S, never delays a migration.
+One thread (``display``) writes to the terminal, and others only queue: a terminal that is slow, or
+stopped with Ctrl-S, never delays a migration.
 """

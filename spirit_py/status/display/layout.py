@@ -1,7 +1,7 @@
 """Lay a snapshot out in lines, without I/O: right at any width from 60 columns on, never wrapped.
 
-A block is a label and *facts*, short phrases that are never broken: as many as fit stand in a line.
-Where the screen is too low, the lines that matter least are left out first.
+A block is a label and *facts*, phrases that are never broken: as many as fit stand in a line. Where
+the screen is too low, the blocks of the smallest weight are left out first.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Glyphs:
-    """What the screen is drawn with.
-
-    Attributes:
-        levels: of a small history, from the lowest; empty for none.
-    """
+    """What the screen is drawn with; ``levels`` are of a small history, from the lowest."""
 
     done: str = "✓"
     now: str = "▸"
@@ -42,13 +38,8 @@ UNICODE: Final = Glyphs()
 ASCII: Final = Glyphs(done="+", now=">", full="#", empty="-", more="~", between=", ", levels="")
 
 
-def printable(text: str) -> str:
-    """Return a text of one line; characters that would change the screen are shown as escapes."""
-    return one_line(text)
-
-
 def shortened(text: str, width: int, more: str = UNICODE.more) -> str:
-    """Return a text that is at most so many cells wide: its middle is left out where it is not."""
+    """Return a text of at most so many cells, without its middle where it is wider."""
     if cell_len(text) <= width:
         return text
     room = max(0, width - cell_len(more))
@@ -85,11 +76,7 @@ _COMPACT: Final = {"rows", "speed", "whole run", "changes", "waiting"}
 
 @dataclass(frozen=True)
 class Block:
-    """One label with its facts.
-
-    Attributes:
-        weight: blocks of the smallest weight are left out first where there is no room.
-    """
+    """One label with its facts."""
 
     label: str
     facts: Sequence[Text]
@@ -98,12 +85,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """The room there is, and what to draw with.
-
-    Attributes:
-        width: columns that may be used.
-        height: lines that may be used.
-    """
+    """The columns and lines that may be used, and what to draw with."""
 
     width: int
     height: int = 1000
@@ -115,7 +97,7 @@ def render(snapshot: MigrationStatus | BatchStatus, page: Room) -> list[Text]:
     page = Room(width=max(_LEAST_WIDTH, page.width), height=page.height, glyphs=page.glyphs)
     if isinstance(snapshot, BatchStatus):
         return _batch(snapshot, page)
-    name = printable(snapshot.table).strip(".") or "spirit-py"
+    name = one_line(snapshot.table).strip(".") or "spirit-py"
     head = [_head(name, snapshot.elapsed, page), _steps(snapshot, page)]
     return _fitted(head, _blocks(snapshot, page), page)
 
@@ -165,7 +147,7 @@ def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
     drawn = seen.rows is not None or seen.fraction is not None
     blocks = [_work(seen, page)] if drawn else []
     for row in rows_of(seen, seen.phase.value, pace=seen.pace):
-        facts = [Text(printable(one.text), one.tone) for one in row.facts if not one.drawn]
+        facts = [Text(one_line(one.text), one.tone) for one in row.facts if not one.drawn]
         curve = history(seen.history, _HISTORY_WIDTH, page.glyphs.levels)
         if row.label == "speed" and curve:
             facts.insert(2, Text(curve, "cyan"))
@@ -192,7 +174,7 @@ def _work(seen: MigrationStatus, page: Room) -> Block:
 
 def _batch(seen: BatchStatus, page: Room) -> list[Text]:
     """Return the counts on top, then a compact block for each table that is under way."""
-    lines = [_head(printable(seen.described), seen.elapsed, page)]
+    lines = [_head(one_line(seen.described), seen.elapsed, page)]
     for place, one in enumerate(seen.tables):
         block = _compact(one, page)
         rest = len(seen.tables) - place
@@ -211,7 +193,7 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     bar_width = max(6, width // 6)
     phase = f" {seen.phase.value:<9} "
     room = width - len(phase) - bar_width - len(known) - 12
-    name = shortened(printable(seen.table), room, glyphs.more)
+    name = shortened(one_line(seen.table), room, glyphs.more)
     full, empty = bar(seen.fraction, bar_width, glyphs)
     first = Text.assemble(
         name,
@@ -223,7 +205,7 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
         end,
     )
     facts = [
-        Text(f"waiting {printable(one.text)}" if row.label == "waiting" else one.text, one.tone)
+        Text(f"waiting {one_line(one.text)}" if row.label == "waiting" else one.text, one.tone)
         for row in rows_of(seen, seen.phase.value)
         for one in row.facts[:1]
         if row.label in _COMPACT and one.brief and not one.drawn

@@ -33,12 +33,7 @@ SHOW_CURSOR: Final = "\x1b[?25h"
 
 @dataclass
 class Painter:
-    """What is on the screen, and the sequences that change it.
-
-    Args:
-        styled: renders a text in a style.
-        resolve: returns the style of a name.
-    """
+    """What is on the screen, and the sequences that change it."""
 
     styled: Callable[[str, Style], str]
     resolve: Callable[[str | Style], Style]
@@ -47,11 +42,7 @@ class Painter:
         self._rows: list[list[_Cell]] = []
 
     def paint(self, lines: Sequence[Text], width: int) -> str:
-        """Return what turns the painted lines into these; empty where nothing differs.
-
-        Args:
-            width: columns that may be used; what is beyond is cut off.
-        """
+        """Return what turns the painted lines into these, cut off at so many columns."""
         old, new = self._rows, [self._cells(line, width) for line in lines]
         out: list[str] = []
         place = max(0, len(old) - 1)
@@ -78,8 +69,7 @@ class Painter:
         """Return what removes the painted lines; the cursor is where the first one was.
 
         Args:
-            narrower: the columns of a terminal that has broken longer lines when it got narrower;
-                0 for one that has not.
+            narrower: the columns of a terminal that got narrower and broke longer lines; else 0.
         """
         if not self._rows:
             return ""
@@ -153,12 +143,7 @@ def _moved(place: int, to: int) -> str:
 
 
 class LinesOf(io.TextIOBase):
-    """A stream that passes whole lines on; the last one without an end when it is closed.
-
-    Args:
-        stream: the one in whose place it stands.
-        show: takes a line without its end.
-    """
+    """A stream in the place of another, that passes whole lines on without their ends."""
 
     def __init__(self, stream: Any, show: Callable[[str], None]) -> None:
         self._stream = stream
@@ -193,10 +178,7 @@ class LinesOf(io.TextIOBase):
 
 @contextlib.contextmanager
 def led_to(show: Callable[[str], None]) -> Iterator[None]:
-    """Lead standard error, and standard output where it is a terminal, to a function.
-
-    Log handlers that write to standard error are led there as well.
-    """
+    """Lead standard error, its log handlers, and standard output on a terminal to a function."""
     names = [name for name in ("stderr", "stdout") if name == "stderr" or sys.stdout.isatty()]
     before = {name: getattr(sys, name) for name in names}
     lines = {name: LinesOf(stream, show) for name, stream in before.items()}

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.text import Text
 
 from spirit_py.events.run import AlgorithmChosen, PlanMade, Summary
-from spirit_py.status.display.layout import ASCII, UNICODE, Room, printable, render
+from spirit_py.status.display.layout import ASCII, UNICODE, Room, render
 from spirit_py.status.display.painter import HIDE_CURSOR, SHOW_CURSOR, Painter, led_to
 from spirit_py.threads import Background
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,9 +60,7 @@ def can_show(stream: TextIO, environment: Mapping[str, str]) -> bool:
 class LiveDisplay:
     """Shows events above a panel of the figures; leaves the terminal as it was.
 
-    Args:
-        stream: the terminal; by default standard error.
-        verbose: details are printed too.
+    The terminal is standard error by default.
     """
 
     def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
@@ -120,15 +119,15 @@ class LiveDisplay:
             # The plan above says so, and why.
             return
         for line, its_style in event.screen:
-            self._print_all(Text(printable(line), its_style))
+            self._print_all(Text(one_line(line), its_style))
         if event.screen:
             return
         style = _STYLES.get(event.level, "")
         moment = event.time.astimezone().strftime("%H:%M:%S ")
         if isinstance(event, Summary):
-            self._print_all(Text(printable(event.line), style))
+            self._print_all(Text(one_line(event.line), style))
             return
-        self._print_all(Text.assemble((moment, "dim"), (printable(event.line), style)), _EVENT)
+        self._print_all(Text.assemble((moment, "dim"), (one_line(event.line), style)), _EVENT)
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Show these figures from now on."""
@@ -140,11 +139,7 @@ class LiveDisplay:
         self._print_all(Text.from_ansi(line))
 
     def _print_all(self, text: Text, hang: int = 0) -> None:
-        """Print a text above the panel.
-
-        Args:
-            hang: columns by which its further lines are indented; 0 for a line of no known form.
-        """
+        """Print a text above the panel; its further lines are indented by ``hang`` columns."""
         self._above.append((text, hang))
         if self._thread is None:
             with self._writing:

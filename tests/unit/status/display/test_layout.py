@@ -9,7 +9,8 @@ import pytest
 from rich.cells import cell_len
 
 from spirit_py.phases import Phase
-from spirit_py.status.display.layout import ASCII, Room, history, printable, render, shortened
+from spirit_py.status.display.layout import ASCII, Room, history, render, shortened
+from spirit_py.units import one_line
 from tests.kits.screens import COPY, FEED, SCREENS, status
 
 FILES = Path(__file__).parent / "screens"
@@ -79,7 +80,7 @@ def test_a_terminal_without_unicode_gets_other_glyphs():
 
 def test_names_cannot_control_the_terminal():
     """Control characters and turned text are shown as escapes."""
-    assert printable("a\x1b[31mb\n\u202ec") == "a\\x1b[31mb\\n\\u202ec"
+    assert one_line("a\x1b[31mb\n\u202ec") == "a\\x1b[31mb\\n\\u202ec"
     assert "\x1b" not in "".join(drawn("odd_name", 79))
 
 
