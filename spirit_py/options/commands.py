@@ -212,7 +212,7 @@ class MigrationArguments(_EachOptions, _Yield, _Schema, _Table, _Statement, tota
 
 
 class BatchArguments(_EachOptions, _Yield, _Schema, BatchOptions, total=False):
-    """The options of ``spirit-py migrate`` for many tables; statements: a file's name, or a list."""
+    """As of ``spirit-py migrate`` for many tables; ``statements`` are a file's name, or a list."""
 
 
 class PlanArguments(MigrationArguments, SampleOption, total=False):
