@@ -110,11 +110,12 @@ def open_attempt(
     )
 
 
-def _catch_up(plan: CutoverPlan) -> None:
-    """Apply until nearly nothing is pending: what is left is applied under the lock.
+def _given_up(watch: LockWatch) -> str:
+    return f"the table lock was given up: {watch.verdict}"
 
-    Each round leaves what is written while it runs, so it is shorter than the one before.
-    """
+
+def _catch_up(plan: CutoverPlan) -> None:
+    """Apply until nearly nothing is pending; each round is shorter than the one before."""
     before = None
     for _ in range(_CATCH_UP_ROUNDS):
         plan.stop.check()
@@ -207,7 +208,7 @@ class Attempt:
         except SpiritError as error:
             self.plan.stop.check()
             if self.watch.verdict:
-                raise self._lock_ended() from error
+                raise TryFailed(_given_up(self.watch)) from error
             if error.resumable and not self.session.alive():
                 raise TryFailed(f"the locking session was lost: {error.message}") from error
             raise
@@ -260,10 +261,7 @@ class Attempt:
         self.position = source.position()
         self.plan.stop.check()
         if not self.watch.finish():
-            raise self._lock_ended()
-
-    def _lock_ended(self) -> TryFailed:
-        return TryFailed(f"the table lock was given up: {self.watch.verdict}")
+            raise TryFailed(_given_up(self.watch))
 
     def _rename(self) -> None:
         """Send the RENAME; return when the swap is done.
@@ -322,7 +320,7 @@ class Attempt:
         The swap is done and stays. KILL QUERY may come again, so what it ended is sent again.
         """
         why = stopped_by.message
-        self._tell_incomplete("a statement after the RENAME failed", why)
+        self.plan.tell(SwapIncomplete(said="a statement after the RENAME failed", reason=why))
         self.settled = False
         for sends_left in reversed(range(_MOST_SENDS)):
             try:
@@ -331,13 +329,11 @@ class Attempt:
                 if fault.code == INTERRUPTED and sends_left:
                     continue
                 why = fault.message
-                self._tell_incomplete("it failed again, and is sent again later", why)
+                said = "it failed again, and is sent again later"
+                self.plan.tell(SwapIncomplete(said=said, reason=why))
             else:
                 self.settled = True
             return
-
-    def _tell_incomplete(self, said: str, reason: str) -> None:
-        self.plan.tell(SwapIncomplete(said=said, reason=reason))
 
     def _stop_feed(self) -> None:
         """Stop the feed before the application writes to the swapped table."""
@@ -347,7 +343,7 @@ class Attempt:
             _LOG.exception("the change feed did not stop")
 
     def _note_place(self) -> None:
-        """Note the place after the RENAME, before other sessions can write to the tables."""
+        """Note the place after the RENAME, before other sessions can write."""
         with self._step("position"):
             try:
                 self.after_rename = self.plan.source.position_here(self.session)

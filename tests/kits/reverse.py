@@ -19,10 +19,10 @@ from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig, Session
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.locks.named import AdvisoryLock
+from spirit_py.migration.control.figures import live_figures
 from spirit_py.migration.control.listener import ControlListener, listen
-from spirit_py.migration.control.subject import Effect
+from spirit_py.migration.control.subject import Carrier, Effect
 from spirit_py.migration.job import Job
-from spirit_py.migration.reverse.control import RevertFigures, RevertPace
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, begin
 from spirit_py.migration.reverse.revert import Revert
@@ -44,7 +44,7 @@ from tests.kits.waiting import DEADLINE, until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.live import Request
+    from spirit_py.checkpoint.live import LiveFigures, Request
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.mysql.session import Session
 
@@ -146,14 +146,19 @@ class SwappedTable:
         process = self.process(**changes)
         keeper = Keeper(process, self.record)
 
+        def figures(_session: Session) -> LiveFigures:
+            return live_figures(process.config.connection.label, NOTHING, phase=REVERT, paused="")
+
         def locked() -> Any:
             name = lock_name("migration", self.db.name, self.table)
             lock = AdvisoryLock(self.connection, name, stop=self.stop, purpose="migration")
             with lock, process.stack:
                 process.closing("Spark", process.engines.stop)
-                shows = RevertFigures(process, RevertPace(), lambda: NOTHING)
                 home = self.record.home
-                listen(ControlListener(process, home, verbs=Reverts(keeper), shows=shows), process)
+                listen(
+                    ControlListener(process, home, Reverts(keeper), key=str, figures=figures),
+                    process,
+                )
                 return keeper.run()
 
         running = BackgroundCall(locked)
@@ -193,10 +198,11 @@ def reverse_config(db: Any, **more: Any) -> MigrationConfig:
     )
 
 
-class Reverts:
+class Reverts(Carrier):
     """Passes reverts on, as the verbs of a migration do; there are no others."""
 
     def __init__(self, keeper: Keeper) -> None:
+        super().__init__({})
         self._keeper = keeper
 
     def can_answer(self, request: Request) -> bool:

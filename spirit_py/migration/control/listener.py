@@ -23,9 +23,12 @@ from spirit_py.mysql.retry import RenewedSession
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spirit_py.checkpoint.live import LiveFigures
     from spirit_py.checkpoint.queue import Malformed
     from spirit_py.checkpoint.record import CheckpointRecord
-    from spirit_py.migration.control.subject import Carrier, Conversation, Effect, Shows
+    from spirit_py.migration.control.subject import Carrier, Conversation
     from spirit_py.migration.job import Job
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
@@ -50,7 +53,8 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
     orders = Orders(run, CheckpointTable(*record.home))
     orders.load(session)
     verbs = Verbs(run, orders, [table.name for table in record.tables])
-    listen(ControlListener(run, record.home, verbs=verbs, shows=RunFigures(run)), run)
+    figures = RunFigures(run)
+    listen(ControlListener(run, record.home, verbs, key=figures.key, figures=figures.now), run)
 
 
 def listen(listener: ControlListener, job: Job) -> None:
@@ -91,15 +95,26 @@ class ControlListener:
 
     Args:
         home: the table whose checkpoint table has the record.
+        key: returns what is shown at once where it has changed. No I/O.
+        figures: returns the figures of now; raises ServerFault where one cannot be read.
     """
 
-    def __init__(self, job: Job, home: Name, *, verbs: Carrier, shows: Shows) -> None:
+    def __init__(
+        self,
+        job: Job,
+        home: Name,
+        verbs: Carrier,
+        *,
+        key: Callable[[], object],
+        figures: Callable[[Session], LiveFigures],
+    ) -> None:
         self._job = job
         self._checkpoint = CheckpointTable(*home)
         self._queue = RequestQueue(*home)
         self._created = False
         self._verbs = verbs
-        self._shows = shows
+        self._key = key
+        self._figures = figures
         self._session = RenewedSession(partial(job.session, "control", read_timeout=_ANSWER_WITHIN))
         self._written_at = float("-inf")
         self._shown: object = None
@@ -224,7 +239,9 @@ class ControlListener:
                 pending.by = effect.by
                 return
             answer = Answer(token=request.token, state=DONE, said=(effect.said,))
-            self._log(asked, effect)
+            self._job.tell(
+                ControlObeyed(said=effect.said, request=str(request), **_described(asked))
+            )
             then = effect.then
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
@@ -242,17 +259,12 @@ class ControlListener:
             if then is not None:
                 self._job.stop.request(then)
 
-    def _log(self, asked: Asked, effect: Effect) -> None:
-        self._job.tell(
-            ControlObeyed(said=effect.said, request=str(asked.request), **_described(asked))
-        )
-
     def _show(self, session: Session) -> None:
         """Write the figures every second or two, and at once where something was changed."""
-        shown, now = self._shows.key(), time.monotonic()
+        shown, now = self._key(), time.monotonic()
         if shown == self._shown and now - self._written_at < _WRITE_SECONDS:
             return
-        figures = self._shows.now(session)
+        figures = self._figures(session)
         try:
             self._checkpoint.write(session, figures)
         except ServerFault as fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.live import DONE, WORKING, Answer
 from spirit_py.codes import ErrorCode
@@ -13,9 +13,9 @@ from spirit_py.errors import Refusal
 from spirit_py.events.event import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from spirit_py.checkpoint.live import LiveFigures, Request
+    from spirit_py.checkpoint.live import Request
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.errors import SpiritError
     from spirit_py.mysql.session import Session
@@ -83,11 +83,19 @@ class Effect:
     by: Conversation | None = None
 
 
-class Carrier(Protocol):
-    """Carries requests out; used by one thread."""
+class Carrier:
+    """Carries out what operators ask of one command; used by one thread.
 
-    def can_answer(self, request: Request) -> bool:
+    Args:
+        verbs: what is done for each verb.
+    """
+
+    def __init__(self, verbs: Mapping[str, Callable[[Session, Asked], Effect]]) -> None:
+        self._verbs = verbs
+
+    def can_answer(self, _request: Request) -> bool:
         """Return whether it is time to answer; a request that it is not waits."""
+        return True
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked.
@@ -96,20 +104,10 @@ class Carrier(Protocol):
             Refusal: it cannot be done now, or there is no such verb.
             ServerFault: the server did not do it.
         """
-
-
-class Shows(Protocol):
-    """The figures of a command."""
-
-    def key(self) -> object:
-        """Return what is shown at once where it has changed. No I/O."""
-
-    def now(self, session: Session) -> LiveFigures:
-        """Return the figures of now.
-
-        Raises:
-            ServerFault: the server could not be asked for one of them.
-        """
+        name = asked.request.verb
+        if (verb := self._verbs.get(name)) is None:
+            raise refused(f"there is no verb {name!r}", f"use {', '.join(self._verbs)}")
+        return verb(session, asked)
 
 
 def refused(cause: str, hint: str = "") -> Refusal:

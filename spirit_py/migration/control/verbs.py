@@ -20,6 +20,7 @@ from spirit_py.migration.control.subject import (
     POSTPONE,
     RESUME,
     SET,
+    Carrier,
     Effect,
     await_outcome,
     refused,
@@ -34,7 +35,7 @@ from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from spirit_py.checkpoint.live import Request
     from spirit_py.checkpoint.queue import Asked
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 
-class Verbs:
-    """Carries requests out; used by one thread.
+class Verbs(Carrier):
+    """What operators can ask of a migration.
 
     Args:
         tables: schema and name of each table of the migration; the sentinel that is created is the
@@ -57,14 +58,16 @@ class Verbs:
         self._run = run
         self._orders = orders
         self._sentinels = [(schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables]
-        self._verbs: dict[str, Callable[[Session, Asked], Effect]] = {
-            PAUSE: self._pause,
-            RESUME: self._resume,
-            SET: self._set,
-            CUTOVER: self._cutover,
-            POSTPONE: self._postpone,
-            ABORT: self._abort,
-        }
+        super().__init__(
+            {
+                PAUSE: self._pause,
+                RESUME: self._resume,
+                SET: self._set,
+                CUTOVER: self._cutover,
+                POSTPONE: self._postpone,
+                ABORT: self._abort,
+            }
+        )
 
     def can_answer(self, request: Request) -> bool:
         """Return whether reverse replication, if it is to answer, has begun."""
@@ -72,19 +75,10 @@ class Verbs:
         return not (request.verb == REVERT and begins)
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
-        """Do what is asked.
-
-        Raises:
-            Refusal: it cannot be done now, or there is no such verb.
-            ServerFault: the server did not do it.
-        """
-        request = asked.request
-        if request.verb == REVERT:
-            return self._revert(request)
-        verb = self._verbs.get(request.verb)
-        if verb is None:
-            raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
-        return verb(session, asked)
+        """Do what is asked; a revert is asked for by ``spirit-py revert``, not by ``ctl``."""
+        if asked.request.verb == REVERT:
+            return self._revert(asked.request)
+        return super().carry_out(session, asked)
 
     def _revert(self, request: Request) -> Effect:
         if self._run.keeper is None:

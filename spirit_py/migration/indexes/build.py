@@ -10,10 +10,9 @@ A build begins when there is no reason to wait. Once it runs it cannot be paused
 lose all of it. So where others use the server it gets fewer of the server's threads.
 
 The server takes the table's metadata lock exclusively for a moment at the beginning and at the end
-of a build. Nobody of the application uses the new table, so nobody waits behind these requests but
-the feed: a build begins when nobody else uses the table, and then its requests may last: one
-that gave up at the end would lose the whole build. A session that uses the new table meanwhile,
-such as a dump's, is watched for: as long as it does, changes wait in the buffers, not for the lock.
+of a build. A build begins when nobody else uses the new table. Then its requests may last, because
+one that gave up at the end would lose the whole build, and only the feed waits behind them. As long
+as another session, such as a dump's, uses the new table, changes wait in the buffers.
 """
 
 from __future__ import annotations
@@ -194,7 +193,8 @@ class IndexBuild:
         deferred = self._deferred
         connection = self._run.config.connection
         if not self._turns.await_free():
-            raise self._failure(_not_granted(self._front))
+            why = f"in front is {self._front.described()}"
+            raise self._failure(ServerFault(LOCK_WAIT_TIMEOUT, why, where="index session"))
         wait = math.ceil(max(1.0, self._turns.left))
         session = connect(connection, role="index", lock_wait_timeout=wait)
         self._session.take(session)
@@ -211,8 +211,11 @@ class IndexBuild:
         deferred = self._deferred
         set_build_threads(session, self._run.pace.tasks(MOST_THREADS))
         set_build_buffer(session, min(BUFFER_BYTES, MEMORY_BYTES // len(deferred.names)))
-        room = 0 if self._held else int(LOG_SHARE * _log_size(session))
-        self._sorts_in = _sort_folder(session)
+        log_size = int(session.value("SELECT @@GLOBAL.innodb_online_alter_log_max_size"))
+        room = 0 if self._held else int(LOG_SHARE * log_size)
+        self._sorts_in = str(
+            session.value("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
+        )
         self.tries += 1
         points.reach("index.begin")
         with (
@@ -297,19 +300,3 @@ class IndexBuild:
             hint=f"{hint}; then run the same command again: it carries on with this build",
             error_code=ErrorCode.INDEX_BUILD_FAILED,
         )
-
-
-def _not_granted(front: Front) -> ServerFault:
-    """Return the fault for a lock that was not requested, because of who is in front of it."""
-    return ServerFault(LOCK_WAIT_TIMEOUT, f"in front is {front.described()}", where="index session")
-
-
-def _log_size(session: SqlSession) -> int:
-    """Return the bytes of changes that the server logs during a build."""
-    return int(session.query("SELECT @@GLOBAL.innodb_online_alter_log_max_size")[0][0])
-
-
-def _sort_folder(session: SqlSession) -> str:
-    """Return where the server sorts."""
-    found = session.query("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
-    return str(found[0][0])

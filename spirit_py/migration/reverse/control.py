@@ -22,6 +22,7 @@ from spirit_py.migration.control.subject import (
     POSTPONE,
     RESUME,
     SET,
+    Carrier,
     Effect,
     await_outcome,
     refused,
@@ -32,7 +33,7 @@ from spirit_py.pace import Unhindered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spirit_py.checkpoint.live import LiveFigures, Request
+    from spirit_py.checkpoint.live import LiveFigures
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.migration.job import Job
     from spirit_py.migration.reverse.keeper import Keeper
@@ -73,38 +74,22 @@ class RevertPace(Unhindered):
         return f"the end of the pause ({self.paused})" if self.paused else ""
 
 
-class RevertVerbs:
-    """Carries out what operators ask of a revert; used by one thread."""
+class RevertVerbs(Carrier):
+    """What operators can ask of a revert."""
 
     def __init__(self, job: Job, keeper: Keeper, pace: RevertPace) -> None:
         self._job = job
         self._keeper = keeper
         self._pace = pace
-        self._verbs: dict[str, Callable[[Asked], Effect]] = {
-            PAUSE: self._pause,
-            RESUME: self._resume,
-            ABORT: self._abort,
-        }
+        super().__init__({PAUSE: self._pause, RESUME: self._resume, ABORT: self._abort})
 
-    def can_answer(self, request: Request) -> bool:  # noqa: ARG002 - the protocol's
-        """Return that it is always time."""
-        return True
+    def carry_out(self, session: Session, asked: Asked) -> Effect:
+        """Do what is asked, or say why a revert has nothing of the kind."""
+        if why := _REFUSED.get(asked.request.verb):
+            raise refused(*why)
+        return super().carry_out(session, asked)
 
-    def carry_out(self, session: Session, asked: Asked) -> Effect:  # noqa: ARG002 - likewise
-        """Do what is asked.
-
-        Raises:
-            Refusal: a revert does not know it, or it is too late.
-        """
-        request = asked.request
-        if request.verb in _REFUSED:
-            raise refused(*_REFUSED[request.verb])
-        verb = self._verbs.get(request.verb)
-        if verb is None:
-            raise refused(f"there is no verb {request.verb!r}", f"use {', '.join(self._verbs)}")
-        return verb(asked)
-
-    def _pause(self, asked: Asked) -> Effect:
+    def _pause(self, _session: Session, asked: Asked) -> Effect:
         if earlier := self._pace.paused:
             return Effect(said=f"it is paused already: {earlier}")
         keeper = self._keeper
@@ -121,11 +106,11 @@ class RevertVerbs:
             " are applied as before. The pause ends with the process"
         )
 
-    def _resume(self, _asked: Asked) -> Effect:
+    def _resume(self, _session: Session, _asked: Asked) -> Effect:
         earlier, self._pace.paused = self._pace.paused, ""
         return Effect(said=f"resumed; it was {earlier}" if earlier else "it was not paused")
 
-    def _abort(self, asked: Asked) -> Effect:
+    def _abort(self, _session: Session, asked: Asked) -> Effect:
         require_running(self._job.stop, "see spirit-py status")
         keeper = self._keeper
         # From now on no RENAME is sent; of one that was, the outcome is told.
@@ -146,34 +131,6 @@ class RevertVerbs:
         return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {asked.who}"))
 
 
-class RevertFigures:
-    """The figures of a revert.
-
-    Args:
-        progress: returns them.
-    """
-
-    def __init__(
-        self, job: Job, pace: RevertPace, progress: Callable[[], MigrationProgress]
-    ) -> None:
-        self._job = job
-        self._pace = pace
-        self._progress = progress
-
-    def key(self) -> object:
-        """Return the pause."""
-        return self._pace.paused
-
-    def now(self, session: Session) -> LiveFigures:  # noqa: ARG002 - the protocol's
-        """Return the figures of now. No I/O."""
-        return live_figures(
-            self._job.config.connection.label,
-            self._progress(),
-            phase=live.REVERT,
-            paused=self._pace.paused,
-        )
-
-
 def begin_revert_control(
     job: Job, keeper: Keeper, home: Name, progress: Callable[[], MigrationProgress]
 ) -> None:
@@ -186,5 +143,9 @@ def begin_revert_control(
     pace = RevertPace()
     job.work_at(pace)
     verbs = RevertVerbs(job, keeper, pace)
-    shows = RevertFigures(job, pace, progress)
-    listen(ControlListener(job, home, verbs=verbs, shows=shows), job)
+
+    def figures(_session: Session) -> LiveFigures:
+        label = job.config.connection.label
+        return live_figures(label, progress(), phase=live.REVERT, paused=pace.paused)
+
+    listen(ControlListener(job, home, verbs, key=lambda: pace.paused, figures=figures), job)

@@ -107,7 +107,6 @@ def begin(
     Args:
         position: the place right after the RENAME.
         seconds: how long the old tables are to follow.
-        modes: those of the migration.
     """
     now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")
     record = ReverseRecord(
@@ -190,7 +189,6 @@ class Keeper:
             old tables and the checkpoint tables are the caller's to drop.
 
         Raises:
-            Interrupted: by a signal; another process may go on.
             ReverseReplicationLost: the old tables can follow no more.
             OutcomeUnknown: the answer to a swap back was lost.
             SpiritError: this process cannot go on; another one may.
@@ -223,7 +221,7 @@ class Keeper:
         """Drop what was swapped out: also for a swap back that a process made and did not end."""
         with contextlib.closing(self._record):
             keep = skip_drop or self._record.record.skip_drop
-            self._forget(keep=self._drop_undone(skip_drop=keep))
+            self._record.forget(keep=self._drop_undone(skip_drop=keep))
 
     @contextlib.contextmanager
     def _following(self) -> Iterator[None]:
@@ -292,7 +290,7 @@ class Keeper:
         raise self._stopped(fault) from fault
 
     def _stopped(self, fault: SpiritError) -> MigrationFailure:
-        """Return what a fault becomes after which the way back is still there.
+        """Return the error for a fault after which a revert is still possible.
 
         Its code is the fault's: the page of a lost one says that the old table may be dropped.
         """
@@ -321,7 +319,7 @@ class Keeper:
         finally:
             self._job.unfollow(asked.hear)
         self._job.await_readers()
-        self._forget(keep=keep)
+        self._record.forget(keep=keep)
         return True
 
     def _answer_failure(self, asked: Conversation, error: SpiritError) -> None:
@@ -354,11 +352,7 @@ class Keeper:
         self._swap.run(skip_drop=skip_drop)
 
     def _drop_undone(self, *, skip_drop: bool) -> bool:
-        """Drop the tables that were swapped out, unless they are to be kept.
-
-        Returns:
-            Whether one of them stays.
-        """
+        """Drop the tables that were swapped out, unless kept; return whether one of them stays."""
         record, stays = self._record.record, skip_drop
         text = f"{record.names} has its old definition again"
         if skip_drop:
@@ -369,13 +363,6 @@ class Keeper:
             stays = bool(drop_swapped_out(self._job, tables, BACK))
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
-
-    def _forget(self, *, keep: bool) -> None:
-        """Drop the checkpoints, unless they prove tables that are kept."""
-        if keep:
-            self._record.keep_proofs()
-        else:
-            self._record.drop_checkpoints()
 
     def _lost(self, error: SpiritError) -> ReverseReplicationLost:
         """Note that the old tables can follow no more, and why."""

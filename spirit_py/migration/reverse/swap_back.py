@@ -150,7 +150,7 @@ class SwapBack:
         )
 
     def _time(self) -> str:
-        """Return the time of the comparison in words, from a sample of half a second a table."""
+        """Return the comparison's time in words, from a sample of half a second for each table."""
         job, seconds = self._job, 0.0
         for pair in self._pairs:
             try:
@@ -280,12 +280,18 @@ class KeptRecord:
             self._job.warn,
         )
 
-    def drop_checkpoints(self) -> None:
-        """Drop the checkpoint tables: there is nothing left that they would be needed for.
+    def forget(self, *, keep: bool) -> None:
+        """Drop the checkpoint tables, or leave the tables that they prove to ``cleanup``.
 
         Raises:
             SpiritError: a stop, between two tries.
         """
+        if keep:
+            self._keep_proofs()
+        else:
+            self._drop_checkpoints()
+
+    def _drop_checkpoints(self) -> None:
         self._job.await_readers()
         for table in self.record.tables:
             self._try(
@@ -295,14 +301,10 @@ class KeptRecord:
                 tries=_LAST_TRIES,
             )
 
-    def keep_proofs(self) -> None:
-        """Leave the tables that were swapped out, and their checkpoints, to ``cleanup``.
+    def _keep_proofs(self) -> None:
+        """Note that the tables are left to ``cleanup``; the checkpoints prove which they are.
 
-        The checkpoints prove which tables those are. The record goes last: until then the revert is
-        ended by whoever runs it again.
-
-        Raises:
-            SpiritError: a stop, between two tries.
+        The record goes last: until then the revert is ended by whoever runs it again.
         """
 
         def note(session: Session) -> None:

@@ -1,16 +1,13 @@
 """The tables that a swap put out of place: kept for a while, or for good, and dropped.
 
-The space of a large table is freed piece by piece before that. DROP TABLE deletes the table's files
-in one go. The server itself holds up nobody meanwhile (since 8.0.23 it does not look through the
-buffer pool), but the file system may: where it frees many blocks, and above all where it is mounted
-with ``discard``, every commit that waits for the disk waits too (docs/gentleness.md has figures).
-SQL cannot shrink a file. A partitioned table has one for each partition, and TRUNCATE PARTITION
-deletes one of them.
+DROP TABLE deletes the table's files at once, and where the file system frees many blocks, every
+commit that waits for the disk waits too (docs/gentleness.md has figures). SQL cannot shrink a file,
+so a large partitioned table is emptied before, a partition at a time.
 
-``--drop-old-after`` counts from the swap, by the server's clock. Its moment is noted in the
-checkpoint table, so a run that was stopped meanwhile goes on with the same grace. As long as an
-old table is there, its checkpoint table stays, with the proof of which table it is: ``spirit-py
-cleanup`` drops both. That is so where the old table is kept for good, and where its drop failed.
+``--drop-old-after`` counts from the swap, by the server's clock, and is noted in the checkpoint
+table: a run that was stopped meanwhile goes on with the same grace. As long as an old table is
+there, its checkpoint table stays, as the proof of which table it is: ``spirit-py cleanup`` drops
+both.
 """
 
 from __future__ import annotations
@@ -67,9 +64,6 @@ def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> 
     """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
 
     Each waits until nothing holds the drop back.
-
-    Args:
-        tables: schema and name of each table that was swapped.
 
     Returns:
         The names of the tables that could not be dropped, each of which was reported.
@@ -136,10 +130,10 @@ def drop_old_table(
     """Drop a table that no migration needs any more.
 
     The swap is done, so a failure is returned, never raised. Each try has a session of its own, so
-    that a restart of the server is survived, and waits ``lock_wait`` seconds for readers that still
-    have the table open.
+    that a restart of the server is survived.
 
     Args:
+        lock_wait: seconds for readers that still have the table open.
         patience: seconds for which the server may be away.
         before_each: called before a partition of a large table is emptied; may wait.
         proof: the table's identity; another table of its name stays (R24).
@@ -232,7 +226,8 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
                 # An earlier run has dropped it after the old table.
                 continue
             record = noted or OldTableRecord(swapped_at=now)
-            until = _until(record.swapped_at, run.config.drop_old_after)
+            grace = run.config.drop_old_after
+            until = 0.0 if math.isinf(grace) else record.swapped_at + grace
             CheckpointTable(*table).write(session, replace(record, until=until))
 
     if run.config.drop_old_after:
@@ -256,10 +251,6 @@ def _old_table_left(error: SpiritError) -> MigrationFailure:
         hint="run the same command again: it drops the old table when it is due",
         error_code=ErrorCode.OLD_TABLE_LEFT,
     )
-
-
-def _until(swapped_at: float, seconds: float) -> float:
-    return 0.0 if math.isinf(seconds) else swapped_at + seconds
 
 
 def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:

@@ -97,7 +97,7 @@ def test_what_fails_for_a_moment_after_a_revert_leaves_nothing(monkeypatch, code
         session=session,
         await_readers=lambda: None,
     )
-    Keeper(process, RECORD)._forget(keep=False)
+    Keeper(process, RECORD)._record.forget(keep=False)
     assert (dropped, warned) == (opened[-1:], [])
 
 
