@@ -66,11 +66,7 @@ class SqlApplier:
         session: SqlSession | None = None,
         keys: Sequence[str] = (),
     ) -> int:
-        """Write row images with multi-row REPLACE; return the rows written.
-
-        Args:
-            keys: the key of each row, where its earlier version may linger: it is deleted in the
-                same transaction.
+        """Write row images with multi-row REPLACE; see the contract.
 
         Raises:
             ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
@@ -93,12 +89,7 @@ class SqlApplier:
     def write_in_order(
         self, mapping: TableMapping, changes: Sequence[KeyedChange], session: SqlSession | None
     ) -> None:
-        """Apply changes in their order, in one transaction; see :mod:`spirit_py.applier.ordered`.
-
-        Raises:
-            ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
-            ServerFault: what stayed after the retries.
-        """
+        """Apply changes in their order, in one transaction; see the contract."""
         if mapping.lookup.lingers:
             # Which versions are of one key only the server knows.
             self.write_state(mapping, lambda: [changes], session, complete=False)
@@ -118,20 +109,7 @@ class SqlApplier:
         *,
         complete: bool,
     ) -> bool:
-        """Apply a state of the source at once; see :mod:`spirit_py.applier.state`.
-
-        Args:
-            parts: returns the changes in order; called again for every attempt.
-            complete: the state ends with a transaction of the source.
-
-        Returns:
-            Whether rows were written over others, which only an incomplete state may do.
-
-        Raises:
-            DuplicateForUnique: the source holds rows that the new table cannot hold together.
-            ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
-            ServerFault: what stayed after the retries.
-        """
+        """Apply a state of the source at once; see :mod:`spirit_py.applier.state`."""
         lost = False
 
         def work(session: SqlSession) -> bool:
@@ -161,11 +139,7 @@ class SqlApplier:
         return len(keys)
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
-        """Make the new table's rows of these keys equal to the source's (repair).
-
-        Only inside ``with source.applies_paused()``, which also has made sure that nothing
-        older than what was applied is read.
-        """
+        """Make the new table's rows of these keys equal to the source's; see the contract."""
         for at in range(0, len(keys), self._batch_rows):
             part = keys[at : at + self._batch_rows]
             self._run(mapping, None, lambda s, p=part: self._recopy(s, mapping, p))  # type: ignore[misc]

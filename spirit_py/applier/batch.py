@@ -54,7 +54,7 @@ def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> 
 
 
 def upsert_verb(mapping: TableMapping) -> str:
-    """Return the verb that writes rows over rows of the same key, such as REPLACE."""
+    """Return the verb that writes rows over rows of the same key."""
     return "INSERT" if mapping.kept else "REPLACE"
 
 
@@ -78,12 +78,7 @@ def upsert_tail(mapping: TableMapping) -> str:
 def insert_rows(
     table: str, rows: Sequence[str], bounds: Bounds, mapping: TableMapping, tail: str = ""
 ) -> Iterator[str]:
-    """Return INSERT statements that put rows into a staging table.
-
-    Args:
-        table: the table, followed by its columns in parentheses.
-        tail: the text after the rows.
-    """
+    """Return INSERT statements for a staging table, which is followed by columns in parentheses."""
     return _filled(f"INSERT INTO {table} VALUES ", tail, rows, bounds, mapping)
 
 

@@ -48,10 +48,7 @@ def write(
     *,
     staged: bool,
 ) -> None:
-    """Write changes in their order, all or none.
-
-    Args:
-        staged: rows go through a staging table.
+    """Write changes in their order, all or none; if ``staged``, rows go through a staging table.
 
     Raises:
         ValueLost: a value does not fit unchanged (R10).
@@ -85,7 +82,6 @@ def _stage_rows(
     numbered: Sequence[tuple[int, KeyedChange]],
     bounds: Bounds,
 ) -> None:
-    """Stage the rows, each with its number."""
     rows = [(number, change.row) for number, change in numbered if change.row]
     texts = [stage.behind(str(number), row.sql) for number, row in rows]
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for _, row in rows) else (DEPRECATED,)
@@ -114,11 +110,7 @@ def _stage_keys(
 def _replace(
     session: SqlSession, mapping: TableMapping, rows: Sequence[str], bounds: Bounds
 ) -> None:
-    """Write rows directly.
-
-    Raises:
-        ValueLost: names the row; its number is one of this statement.
-    """
+    """Write rows directly; the row number in a fault is one of this statement."""
     try:
         stage.replace(session, mapping, rows, bounds, nullcontext)
     except ServerFault as fault:
@@ -177,7 +169,7 @@ def convert(
 
 
 def _converted(session: SqlSession, mapping: TableMapping, statement: str) -> bool:
-    """Run a conversion; False when a key does not fit; some keys may be converted then."""
+    """Run a conversion; False when a key does not fit: some keys may be converted then."""
     try:
         session.execute(statement)
         judge_warnings(session, mapping)
@@ -203,7 +195,7 @@ def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") 
 
     Args:
         but: a flag column of the staged spellings; rows of flagged spellings stay.
-        within: which keys, as a condition on their numbers; empty for all.
+        within: a condition on the keys' numbers; empty for all.
     """
     target, converted = target_table(mapping), stage_table(mapping, "new_keys")
     which = converted

@@ -65,9 +65,7 @@ def make_stage(
     primary: str = "",
     more: str = "",
 ) -> str:
-    """Create an empty staging table, which has a number for each row.
-
-    Inside :func:`as_stored`, which accepts every definition; what fills the table runs in the same.
+    """Create an empty staging table with a number for each row, inside :func:`as_stored`.
 
     Args:
         names: the quoted columns, of the same types as in ``table``.
@@ -118,24 +116,14 @@ def fill(
     tail: str = "",
     allowed: tuple[int, ...] = (DEPRECATED, TRUNCATED),
 ) -> None:
-    """Put rows into a staging table, inside :func:`as_stored`.
-
-    Args:
-        into: the table, followed by its columns in parentheses.
-        tail: the text after the rows.
-        allowed: warnings that mean no loss.
-    """
+    """Put rows into a staging table, inside :func:`as_stored`; ``allowed`` warnings are no loss."""
     for statement in insert_rows(into, texts, bounds, mapping, tail):
         session.execute(statement)
         judge_warnings(session, mapping, texts, allowed=allowed)
 
 
 def write_stage(session: SqlSession, mapping: TableMapping, *, within: str = "") -> None:
-    """Write the staged rows over others, in order.
-
-    Args:
-        within: which rows, as a condition on their numbers; empty for all.
-    """
+    """Write the staged rows over others, in order; ``within`` is a condition on their numbers."""
     selected = ", ".join(mapping.select_expressions)
     where = f" WHERE {number_column(mapping)} {within}" if within else ""
     statement = (
@@ -218,11 +206,7 @@ def replace(
     bounds: Bounds,
     judged: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """Write rows over others.
-
-    Args:
-        judged: the context of each statement and the check of its warnings.
-    """
+    """Write rows over others; ``judged`` is the context of each statement and its warnings."""
     for statement in replace_rows(mapping, rows, bounds):
         with evaluating(session, mapping), judged():
             session.execute(statement)

@@ -63,9 +63,9 @@ def write(
     """Stage changes, and write the resulting state in one transaction.
 
     Args:
-        again: it may have been written already, by an attempt whose answer was lost.
         complete: the state ends with a transaction of the source. Otherwise conflicting rows are
             written over, because later changes may move them away.
+        again: it may have been written already, by an attempt whose answer was lost.
 
     Returns:
         Whether rows may have been written over others.
@@ -153,12 +153,10 @@ def _stage_spellings(
 
 
 def _fresh(mapping: TableMapping) -> str:
-    """Return the quoted column that marks a staged spelling as fresh."""
     return number_column(mapping, "_spirit_py_fresh")
 
 
 def _digest(mapping: TableMapping) -> str:
-    """Return the quoted column that identifies a spelling."""
     return number_column(mapping, "_spirit_py_spelling")
 
 
@@ -167,7 +165,6 @@ def _digest_of(key: str) -> str:
 
 
 def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str) -> None:
-    """Delete the keys and write the rows; both or nothing."""
     with whole(session), evaluating(session, mapping):
         session.execute(delete)
         session.execute(insert)

@@ -49,12 +49,10 @@ _READ_TIMEOUT: Final = 300
 class Worker:
     """One fenced session, opened when it is needed.
 
-    Args:
-        before: called with the session before it writes anything.
-        check: called before each try; raises when nothing is to be written any more.
-
     Attributes:
         fence: the name of the lock that its session holds.
+        before: called with the session before it writes anything.
+        check: called before each try; raises when nothing is to be written any more.
         lost: whether a session was lost that may still run.
     """
 
@@ -106,8 +104,7 @@ class Worker:
     def cut(self) -> int:
         """Break the connection while its statement runs, as another thread.
 
-        Returns:
-            The session to kill, because the server still executes; 0 without one.
+        Return the session to kill; 0 where the server executes nothing more.
         """
         return self._held.cut()
 
@@ -175,11 +172,7 @@ class Workers:
             raise MigrationFailure("the applier is closed", error_code=ErrorCode.DEFECT)
 
     def require_alone(self, session: SqlSession) -> None:
-        """Wait until no session is left over from a batch that was given up.
-
-        Raises:
-            ServerFault: transient when one still runs.
-        """
+        """Wait until no session of a batch that was given up is left; transient fault if one is."""
         with self._left_lock:
             left = sorted(self._left)
         for fence in left:

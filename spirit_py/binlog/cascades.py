@@ -87,11 +87,7 @@ def _unquoted(name: str) -> str:
 
 
 class Cascades:
-    """The tables of the statement that is being read, and what its rows events are.
-
-    Args:
-        acting: :func:`acting_parents` of each followed table.
-    """
+    """The tables of the statement that is being read, and what its rows events are."""
 
     def __init__(self, acting: Mapping[Table, frozenset[bytes]] | None = None) -> None:
         self._acting = acting or {}
@@ -148,7 +144,6 @@ class DoubtfulKeys:
     """The keys in doubt of one table. Thread-safe.
 
     Args:
-        most: keys that are kept.
         independent: writing one row never removes another one.
     """
 
@@ -186,7 +181,6 @@ class DoubtfulKeys:
                 self._open_lost = True
 
     def _changed_again(self, changes: Sequence[RowChange]) -> None:
-        """Drop the keys of changes that are in no doubt."""
         with self._mutex:
             for _, before, after in changes:
                 for image in (before, after):

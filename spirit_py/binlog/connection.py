@@ -136,9 +136,7 @@ class BinlogConnection:
         return int(self._connection.thread_id())  # type: ignore[no-untyped-call]
 
     def read(self) -> Sequence[memoryview]:
-        """Wait for events; return those that have come, from their headers on.
-
-        They are valid until the next call.
+        """Wait for events; return those that have come, valid until the next call.
 
         Raises:
             StreamLost: also when the server says that the stream is at its end (R12).

@@ -60,11 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A transaction with rows of a followed table begins.
-
-    Attributes:
-        xid: the XA identifier as the server writes it; empty for a plain transaction.
-    """
+    """A transaction with rows of a followed table begins; ``xid`` is empty for a plain one."""
 
     place: Place
     xid: str = ""
@@ -85,9 +81,7 @@ class RowsChanged:
     Attributes:
         event_type: the binlog's event type, which says insert, update or delete.
         body: the event after its header, without checksum.
-        codec: decodes the body.
         place: the end of the event, with its transaction; empty for rows that were set aside.
-        doubt: whether the server may lack these changes.
     """
 
     table: Table
@@ -100,12 +94,7 @@ class RowsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A transaction is complete.
-
-    Attributes:
-        place: its end.
-        cascaded: a foreign key's cascade may have been in it.
-    """
+    """A transaction is complete; ``cascaded``: a foreign key's cascade may have been in it."""
 
     place: Place
     cascaded: bool = False
@@ -170,11 +159,7 @@ class StatementSeen:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Rows of a followed table that are not in the stream.
-
-    Attributes:
-        error: what to raise where they may not be passed over.
-    """
+    """Rows that are not in the stream; ``error`` is raised if they may not be passed over."""
 
     place: Place
     error: HiddenChange
@@ -189,10 +174,7 @@ class Advanced:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """The stream was opened again after the last complete transaction.
-
-    Later events are sent again.
-    """
+    """The stream was opened again after the last complete transaction; later events come again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,9 @@ class DumpPackets:
         self.ending = b""
 
     def read(self) -> list[memoryview]:
-        """Wait for events; return those that have come, from their headers on.
+        """Wait for events; return those that have come, valid until the next call.
 
-        They are valid until the next call. Empty after the end of the dump (:attr:`ending`).
-
-        Raises:
-            OSError: the connection is lost.
+        Empty after the end of the dump. Raises OSError when the connection is lost.
         """
         while not self.ending:
             if events := self._cut():

@@ -46,17 +46,13 @@ class BinlogParser:
 
     Args:
         compile_codec: makes a codec of the table map of a followed table.
-        start: where the stream begins.
         followed: the followed tables by the names in their table maps.
         own: tables that this program writes, by the names in their table maps; only counted.
-        collations: the server's, by number.
 
     Attributes:
         emit: takes each event; it may block, and returns False when no more are taken.
         between: notes the changes of own tables that are skipped; None if that is not needed.
-        cascades: says which changes the server may lack.
-        received_bytes: all that the server sent.
-        skipped_bytes: rows and table maps of tables that are not followed; outside of compressed
+        skipped_bytes: rows and table maps of tables that are not followed, outside of compressed
             transactions.
         own_bytes: those of them that are of own tables; compressed transactions count as a whole.
     """
@@ -141,9 +137,8 @@ class BinlogParser:
     def feed(self, event: bytes | memoryview) -> None:
         """Take one event of the stream, from its header on; nothing keeps a view of it.
 
-        Rows of other tables are passed over before anything else of them is looked at. Their
-        checksum is not verified: nothing is read of them but the table's number, and what follows
-        them is checked.
+        Of rows of other tables nothing is read but the table's number, and their checksum is not
+        verified.
 
         Raises:
             UnreadableChange: a followed table's change is hidden (R13).
@@ -300,9 +295,7 @@ class BinlogParser:
     def _hidden(self, message: str, remedy: str) -> None:
         """Report that rows of a followed table are not in the stream.
 
-        Raises:
-            HiddenChange: they may not be passed over.
-            UnreadableChange: they are of an XA transaction, which is decided at another time.
+        Raises UnreadableChange for an XA transaction, which is decided at another time.
         """
         if self._xid:
             raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")

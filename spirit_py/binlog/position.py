@@ -48,11 +48,7 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> GtidSet:
-        """Read a set as the server prints it, such as ``uuid:1-5:7:tag:1-3,uuid:9``.
-
-        Raises:
-            ValueError: when the text is not a set.
-        """
+        """Read a set as the server prints it: ``uuid:1-5:7:tag:1-3,uuid:9``; else ValueError."""
         found = cls()
         for member in text.replace("\n", "").split(","):
             if member.strip():
@@ -296,11 +292,7 @@ ServerFrontier: TypeAlias = GtidFrontier | FileFrontier
 
 
 def read_position(text: str) -> ServerFrontier:
-    """Read the frontier whose text a position is.
-
-    Raises:
-        ValueError: it is no position of the change feed.
-    """
+    """Read the frontier whose text a position is; ValueError if it is none."""
     kind, _, rest = text.partition(";")
     server_uuid, _, where = rest.partition(";")
     if kind == "gtid" and _UUID.fullmatch(server_uuid):
@@ -315,10 +307,9 @@ def read_position(text: str) -> ServerFrontier:
 
 
 def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
-    """Compute the reach.
+    """Compute how far the binlog reaches from the end of the event that was read last.
 
     Args:
-        place: end of the event that was read last.
         files: name and size of the server's binlog files, oldest first.
         kept: the server's ``binlog_expire_logs_seconds``; 0 for ever.
         now: the server's clock, Unix time.

@@ -34,11 +34,7 @@ _LASTS_SECONDS: Final = 10.0
 
 @dataclass(kw_only=True)
 class Losses:
-    """Reports the losses of one connection; used by one thread.
-
-    Attributes:
-        tell: may be set later.
-    """
+    """Reports the losses of one connection; used by one thread. ``tell`` may be set later."""
 
     clock: Clock = time.monotonic
     tell: Tell = untold
@@ -112,11 +108,8 @@ class BinlogReader:
 
     Args:
         connect: opens a dump after the last complete transaction.
-        parser: takes the bytes.
-        stop: set when reading must end.
         give_up: seconds without a new event, counted from a loss, after which the stream has
             failed.
-        losses: reports them, and their ends.
     """
 
     connect: Callable[[], BinlogConnection]
@@ -148,13 +141,8 @@ class BinlogReader:
         """Read and parse; after a loss open again, after a pause that grows without progress.
 
         There is a pause after every loss: an event that breaks the stream each time, after one that
-        is read without a fault, must not cause a loop without pauses.
-
-        Args:
-            heard: called whenever something came.
-
-        Raises:
-            SpiritError: a fault that ends the stream.
+        is read without a fault, must not cause a loop without pauses. ``heard`` is called whenever
+        something came.
         """
         patience = Patience(self.give_up, clock=self.clock)
         tries, reached = 0, None
@@ -177,11 +165,7 @@ class BinlogReader:
                 tries += 1
 
     def _read_until_lost(self, heard: Callable[[], None]) -> None:
-        """Read over one connection until it is lost, or until the end.
-
-        Raises:
-            StreamLost: when it is lost.
-        """
+        """Read over one connection until the end, or until StreamLost."""
         if self.connection is None:
             self.open()
             self.reconnects += 1

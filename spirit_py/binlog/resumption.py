@@ -71,16 +71,11 @@ def why_unreachable(
 
     After RESET BINARY LOGS the numbers of transactions and files start again, and may exceed those
     of the position by now. So the file that was being read must be the one that has its name now.
-    Where it is purged, the oldest one must have been created before the checkpoint was written:
-    that write itself is after the position, and therefore not purged.
-
-    Args:
-        age: seconds since the checkpoint was written.
-        origin: what the position is of; by default that is not known.
+    Where it is purged, the oldest one must have been created before the checkpoint was written,
+    ``age`` seconds ago: that write itself is after the position, and therefore not purged.
 
     Raises:
-        ServerFault: the server could not be asked: that proves nothing.
-        FeedFailure: likewise, for the account that may not read the binlog.
+        ServerFault, FeedFailure: the server could not be asked: that proves nothing.
     """
     with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
         end_of_binlog(session)
@@ -202,13 +197,12 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
 
 
 class BetweenRuns:
-    """Notes which tables were written to after one place and up to another.
+    """Notes which new tables were written to after one place and up to another.
 
     Args:
-        tables: the new tables.
         behind: everything up to the last write of the earlier run.
         until: everything that was executed before the first write of this run.
-        passing: the place up to which changes that cannot be read may be passed over.
+        passing: changes up to there that cannot be read may be passed over.
 
     Attributes:
         written_by_others: the tables that were written to. Read by other threads.
@@ -247,11 +241,7 @@ class BetweenRuns:
                 self.written_by_others.add(table)
 
     def passes(self, place: Place) -> bool:
-        """Return whether a change there may be passed over that cannot be read.
-
-        Only if it was committed before this run began: then every chunk and checksum of this run
-        reads its result.
-        """
+        """Whether a change that cannot be read may be passed over: every chunk reads its result."""
         return self._passing and has_reached(self._until, place)
 
     def _is_between(self, place: Place) -> bool:

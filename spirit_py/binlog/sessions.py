@@ -37,11 +37,7 @@ class LentSession:
 
     @contextlib.contextmanager
     def lend(self) -> Iterator[Session]:
-        """Lend the session; waits while another thread has it.
-
-        Raises:
-            FeedFailure: it was ended.
-        """
+        """Lend the session; waits while another thread has it. FeedFailure after :meth:`end`."""
         with self._turn:
             session = self._opened()
             try:
@@ -63,11 +59,7 @@ class LentSession:
         return session
 
     def end(self) -> int:
-        """End the session for good, and the statement that waits in it.
-
-        Returns:
-            The session to kill, because the server may still execute; 0 for none.
-        """
+        """End the session for good; return the one to kill, because it may still execute, or 0."""
         self._ended = True
         if self._turn.acquire(blocking=False):
             self._held.close()
@@ -83,12 +75,7 @@ _TRIES: Final = 12
 
 
 class ServerWeights:
-    """A session that weighs keys; opened when it is first needed, and again when it was lost.
-
-    Args:
-        read_timeout: seconds after which the connection counts as lost.
-        closing: requested by :meth:`end`; it ends every pause.
-    """
+    """A session that weighs keys; opened when it is first needed, and again when it was lost."""
 
     def __init__(
         self,

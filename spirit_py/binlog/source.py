@@ -29,25 +29,14 @@ from spirit_py.binlog.sessions import LentSession, ServerWeights
 from spirit_py.binlog.xa import missed, not_decided, recoverable, undecided
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
-from spirit_py.errors import (
-    BinlogUnreadable,
-    FeedBroken,
-    FeedFailure,
-    FeedSilent,
-    ServerFault,
-)
+from spirit_py.errors import BinlogUnreadable, FeedBroken, FeedFailure, FeedSilent, ServerFault
 from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import another_server, connect
 from spirit_py.mysql.facts import ServerLife, look_at
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.own_sessions import NUMBERS, own_uuid
-from spirit_py.mysql.replication import (
-    WITHOUT_FILTER,
-    end_of_binlog,
-    hides_changes,
-    kept_binlog,
-)
+from spirit_py.mysql.replication import WITHOUT_FILTER, end_of_binlog, hides_changes, kept_binlog
 from spirit_py.sql import quote_table
 
 if TYPE_CHECKING:
@@ -79,10 +68,7 @@ _HEARTBEAT: Final = 5.0
 
 
 class BinlogSource:
-    """Implements :class:`spirit_py.binlog.events.Stream` over a MySQL server's binlog.
-
-    One class because that is one interface.
-    """
+    """Implements :class:`spirit_py.binlog.events.Stream` over a MySQL server's binlog."""
 
     def __init__(
         self, connection: ConnectionOptions, options: FeedOptions, *, tell: Tell = untold
@@ -158,11 +144,7 @@ class BinlogSource:
         *,
         pass_hidden: bool = False,
     ) -> ServerFrontier:
-        """Open the stream after a position of an earlier run; see the protocol.
-
-        Raises:
-            PositionNotFound: purged, of another server, or never executed here.
-        """
+        """Open the stream after a position of an earlier run; see the protocol."""
         with self._control.lend() as session:
             start = frontier_of(
                 session, position, address=self._connection.address, whole=not mappings

@@ -60,7 +60,6 @@ class Statement:
 
     Attributes:
         verb: its first keyword; empty where it begins with something else.
-        ddl: it is DDL.
         writes: it may change rows: it is neither DDL nor administration.
         fills: it creates a table and fills it from a query, which can change no other table: the
             server refuses a function that would (error 1746).
@@ -86,12 +85,7 @@ class Touch(NamedTuple):
 
 
 class TableFinder:
-    """Finds the followed table that a DDL statement names.
-
-    Args:
-        tables: the followed tables.
-        ignore_case: the server's ``lower_case_table_names`` is not 0.
-    """
+    """Finds the followed table that a DDL statement names."""
 
     def __init__(self, tables: Iterable[Table], *, ignore_case: bool) -> None:
         self._fold: Callable[[str], str] = str.lower if ignore_case else str
@@ -163,12 +157,7 @@ def readings(event: StatementSeen) -> tuple[Statement, ...]:
 def read_statement(
     sql: str, schema: str, *, mode: SqlMode = DEFAULT_MODE, certain: bool = True
 ) -> Statement:
-    """Read a statement.
-
-    Args:
-        schema: the session's default schema.
-        certain: the text is what the server read.
-    """
+    """Read a statement; ``certain``: the text is what the server read."""
     head, exact = _cut(sql, mode, 2)
     verb = head[0].upper if head else ""
     if verb == "OPTIMIZE":

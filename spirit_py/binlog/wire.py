@@ -193,12 +193,9 @@ def name_key(schema: str, table: str) -> bytes:
 
 
 def split_payload(body: bytes) -> Iterator[bytes]:
-    """Yield the events inside a TRANSACTION_PAYLOAD event, headers included, one at a time.
+    """Yield the events inside a TRANSACTION_PAYLOAD event, headers included, without checksums.
 
-    They have no checksums. The payload is never decompressed as a whole.
-
-    Raises:
-        FeedFailure: for a compression that is not known.
+    The payload is never decompressed as a whole. FeedFailure for a compression that is not known.
     """
     at, compression = 0, _ZSTD
     while (field := packed_integer(body, at))[0] != _PAYLOAD_END:

@@ -63,11 +63,7 @@ _WRITES: Final = tuple(_compiled(form) for form in _FORMS)
 
 
 def target_of(sql: str, schema: str) -> Name | None:
-    """Return the one table that a write is certain to write to, if it can be read.
-
-    Args:
-        schema: the session's default schema.
-    """
+    """Return the one table that a write is certain to write to, if it can be read."""
     for write in _WRITES:
         if found := write.match(sql):
             names = [name.replace("``", "`") for name in found.groups() if name is not None]
@@ -81,7 +77,6 @@ class StatementWrites:
     Args:
         passable: the tables that ``--pass-statement-writes`` names.
         ours: whether a table, by schema and name, is one whose rows must be known.
-        ignore_case: the server's ``lower_case_table_names`` is not 0.
         onward: what the operator does to pass a write over; ``{}`` stands for the option.
         give_up: what the operator does where no option can.
     """
@@ -187,12 +182,7 @@ _LATIN1: Final = {
 def parse_query(
     body: bytes, charsets: Mapping[int, str], place: Place, *, load: bool = False, prepared: bool
 ) -> StatementSeen:
-    """Read a QUERY event, or the one that ends a LOAD DATA logged as a statement (``load``).
-
-    Args:
-        charsets: the server's, by the number of a collation.
-        prepared: it is of an XA transaction.
-    """
+    """Read a QUERY event, or the one that ends a LOAD DATA logged as a statement (``load``)."""
     session_id, _, schema_size, _, status_size = _HEAD.unpack_from(body)
     at = _HEAD.size + (_LOAD_HEAD if load else 0)
     found = status_variables(body[at : at + status_size])
@@ -241,14 +231,10 @@ def status_variables(data: bytes) -> dict[int, bytes]:
 
 
 def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
-    """Read a statement of a client.
+    """Read a statement of a client, in its character set, empty when that is not known.
 
-    Args:
-        charset: the client's; empty when it is not known.
-
-    Returns:
-        the text, its reading in UTF-8 if that differs, and whether the first is what the server
-        read.
+    Returns the text, its reading in UTF-8 if that differs, and whether the first is what the server
+    read.
     """
     codec = _READ_ALIKE.get(charset)
     if raw.isascii() and charset != "swe7":

@@ -41,15 +41,7 @@ _RECORD: Final = struct.Struct("<IBBI")
 
 
 class XaRows:
-    """The row events of one XA transaction, in order; in a temporary file above a limit.
-
-    Args:
-        memory_limit: bytes kept in memory.
-
-    Attributes:
-        bytes: size of the events kept.
-        spilled: it is kept in a temporary file.
-    """
+    """The row events of one XA transaction, in order; in a temporary file above a limit."""
 
     def __init__(self, memory_limit: int) -> None:
         self._memory_limit = memory_limit
@@ -60,11 +52,7 @@ class XaRows:
         self.spilled = False
 
     def append(self, event: RowsChanged) -> None:
-        """Keep one event.
-
-        Raises:
-            HandOverFailed: it is not kept.
-        """
+        """Keep one event; where HandOverFailed is raised, it is not kept."""
         source = (event.table, event.codec)
         if source not in self._codecs:
             self._codecs.append(source)
@@ -96,12 +84,9 @@ class XaRows:
         self._file, self.spilled = file, True
 
     def replay(self) -> Iterator[RowsChanged]:
-        """Yield the events, one at a time.
+        """Yield the events, one at a time; HandOverFailed where the next one cannot be read.
 
         An event counts as replayed when the next one is requested: a later call continues after it.
-
-        Raises:
-            HandOverFailed: the next event cannot be read.
         """
         while self._replayed < self.bytes:
             try:
@@ -130,11 +115,7 @@ def _not_kept(error: Exception) -> HandOverFailed:
 
 
 class XaTransactions:
-    """The XA transactions of one stream: the one being received, and those that are undecided.
-
-    Args:
-        memory_limit: bytes of one transaction's rows kept in memory.
-    """
+    """The XA transactions of one stream: the one being received, and those that are undecided."""
 
     def __init__(self, memory_limit: int) -> None:
         self._memory_limit = memory_limit
@@ -200,12 +181,7 @@ _TRIES: Final = 200
 
 @dataclass(frozen=True)
 class Undecided:
-    """A transaction that is, or may be, prepared.
-
-    Attributes:
-        key: identifies it on the server.
-        text: describes it to an operator.
-    """
+    """A transaction that is, or may be, prepared: its key on the server, a text for operators."""
 
     key: str
     text: str
@@ -256,11 +232,7 @@ def _suspect(number: int, trx: str) -> Undecided:
 
 
 def not_decided(left: Iterable[Undecided], *, known: bool) -> FeedFailure:
-    """Return the error for transactions that do not end.
-
-    Args:
-        known: they are prepared; otherwise they may be.
-    """
+    """Return the error for transactions that do not end; not ``known``: they may be prepared."""
     names = ", ".join(sorted(each.text for each in left))
     if known:
         return FeedFailure(

@@ -64,7 +64,7 @@ class BatchApplier:
         """Apply a batch and wait for it; with ``session`` everything runs there.
 
         Args:
-            spread: threads of the pool apply its parts side by side, not the caller's alone.
+            spread: threads of the pool apply its parts at the same time, not the caller's alone.
         """
         rows = self._batch_rows
         if in_order:
@@ -112,11 +112,7 @@ class BatchApplier:
         complete: bool,
         session: SqlSession | None,
     ) -> bool:
-        """Apply a batch at once; return whether rows were written over others.
-
-        Args:
-            complete: the batch ends with a transaction of the source.
-        """
+        """Apply a batch at once; return whether rows were written over others."""
 
         def parts() -> Iterator[list[KeyedChange]]:
             return ([_keyed(c) for c in part] for part in _parts(batch, self._batch_rows))
@@ -247,8 +243,7 @@ class Weigher:
     def finish(self, subscriptions: Sequence[TableSubscription], seconds: float = math.inf) -> bool:
         """Wait until every change that was received before the call is in a partition.
 
-        Returns:
-            Whether that is so; False after ``seconds``, or when nothing is to be applied any more.
+        False after ``seconds``, or when nothing is to be applied any more.
         """
         deadline = self._clock() + seconds
         with self._handed_on:

@@ -172,8 +172,7 @@ class ChangeBuffer:
     def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
         """Take in changes, in order: each an image, whether it was deleted, whether it is fresh.
 
-        Returns:
-            How many were not dropped.
+        Return how many were not dropped.
         """
         filters = self.filters
         add: Callable[[Pending], Pending | None]
@@ -209,11 +208,7 @@ class ChangeBuffer:
         return [change.image.key for change in islice(self.unweighed, rows)]
 
     def take_weights(self, keys: Sequence[Key]) -> None:
-        """Let the first changes without weights wait in their partitions.
-
-        Args:
-            keys: the comparable form of the key of each, in order.
-        """
+        """Let the first changes without weights wait in their partitions, by comparable keys."""
         more = 0
         for key in keys:
             image, deleted, epoch, stamp, size, fresh, _ = self.unweighed.popleft()

@@ -32,12 +32,7 @@ from spirit_py.binlog.events import (
 from spirit_py.binlog.statements import TableFinder
 from spirit_py.binlog.writes import StatementWrites
 from spirit_py.binlog.xa import XaTransactions
-from spirit_py.errors import (
-    HandOverFailed,
-    HiddenChange,
-    SchemaChanged,
-    UnreadableChange,
-)
+from spirit_py.errors import HandOverFailed, HiddenChange, SchemaChanged, UnreadableChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -70,7 +65,7 @@ class Dispatcher:
 
     Attributes:
         ended: the swap was seen: nothing is taken in any more, so nothing is proven any more.
-        rebuilt: how often each followed table, and each one that follows it, was built again.
+        rebuilt: how often each followed table, and each new table, was built again.
         lag: seconds between the last commit on the server and its receipt; None before the first.
         trouble: why a batch could not be handed on; empty unless it is tried again.
     """
@@ -116,11 +111,7 @@ class Dispatcher:
         self._own = None
 
     def run(self, store: EventStore[Event]) -> None:
-        """Hand on what the store holds, batch after batch, until it is closed.
-
-        Raises:
-            SpiritError: what the migration cannot go on after.
-        """
+        """Hand on what the store holds, batch after batch, until it is closed."""
         while not store.closed:
             batch = store.get(_GET_EVENTS, timeout=1.0)
             if not batch:
@@ -148,11 +139,7 @@ class Dispatcher:
                 self._tries, self.trouble = 0, ""
 
     def _try_again(self, error: HandOverFailed) -> None:
-        """Pause, longer each time, before the batch is read again.
-
-        Raises:
-            HandOverFailed: one event has failed too often.
-        """
+        """Pause, longer each time, before the batch is read again; raise after too many tries."""
         self._tries, self.trouble = self._tries + 1, error.message
         if self._tries >= HAND_OVER_TRIES:
             raise error
@@ -168,11 +155,7 @@ class Dispatcher:
         self._pause(pause)
 
     def deliver(self, event: Event) -> None:
-        """Take one event.
-
-        Raises:
-            SpiritError: what the migration cannot go on after.
-        """
+        """Take one event; raise what the migration cannot go on after."""
         if self.ended:
             return
         match event:
@@ -208,11 +191,7 @@ class Dispatcher:
             self._take_in(event, None, event.place)
 
     def _take_in(self, event: RowsChanged, epoch: Epoch | None, decided: Place) -> None:
-        """Decode row changes and buffer them.
-
-        Args:
-            decided: the place of the commit, or of the XA decision.
-        """
+        """Decode row changes and buffer them; ``decided``: the place of commit or XA decision."""
         try:
             changes = event.codec.rows(event.event_type, event.body)
         except HiddenChange as hidden:
@@ -229,11 +208,7 @@ class Dispatcher:
             subscription.receive(changes, epoch or self._ledger.current, event.doubt)
 
     def _hidden(self, hidden: HiddenChange, place: Place) -> None:
-        """Pass over rows that cannot be read, if the tables will be compared as a whole.
-
-        Raises:
-            HiddenChange: where they may not be passed over.
-        """
+        """Pass over rows that cannot be read, if the tables will be compared as a whole."""
         if not self._passes(place):
             where = f"before {place.file}:{place.offset} {place.gtid}".strip()
             hidden.details = (*hidden.details, where)
@@ -265,7 +240,6 @@ class Dispatcher:
             self._take_in(event, epoch, decided)
 
     def _prepared(self, place: Place, xid: str) -> None:
-        """Note that an XA transaction was prepared."""
         with self._lock:
             self._gate.received(place)
             if self._xa.prepared(xid):
@@ -355,7 +329,6 @@ class Dispatcher:
 def _statement_writes(
     tables: TableFinder, passable: Iterable[Table], stream: Stream
 ) -> StatementWrites:
-    """Return the rule for writes in STATEMENT format, for the sources and their new tables."""
     return StatementWrites(
         passable,
         tables.has,

@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from spirit_py import points
 from spirit_py.binlog.events import Failed, is_boundary, weight
 from spirit_py.chunk.watermark import Rest
-from spirit_py.errors import (
-    ChangesNotFlushed,
-    FeedBroken,
-    FeedFailure,
-    HistoryLost,
-    SpiritError,
-)
+from spirit_py.errors import ChangesNotFlushed, FeedBroken, FeedFailure, HistoryLost, SpiritError
 from spirit_py.events.event import Tell, untold
 from spirit_py.feed.apply import BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
@@ -65,8 +59,7 @@ JOIN_TIMEOUT: Final = 10.0
 class ChangeFeed:
     """Implements :class:`spirit_py.contracts.ChangeSource` over a stream; see there.
 
-    One class because one lock guards the state that its calls read. Each call delegates to the
-    module of its part.
+    One class because one lock guards the state that its calls read.
     """
 
     def __init__(

@@ -50,10 +50,8 @@ class Flusher:
     Args:
         shared: the feed's. Workers, and the threads that wait for them, have conditions of their
             own on its mutex, so that not every received transaction wakes them.
-        workers: how many workers there are.
         stop: once requested, no further batch is begun.
         fail: called with a fault that no call waits for.
-        backpressure: while it waits, part of a transaction may be taken to make room.
         wanted: set when changes are to be applied before the next interval ends.
     """
 
@@ -100,8 +98,7 @@ class Flusher:
     def flush_once(self) -> int:
         """Apply the changes that wait at the call and are not held; return how many were applied.
 
-        Raises:
-            Exception: the fault of a batch, which waits again.
+        Raises the fault of a batch, which waits again.
         """
         self._weigher.finish(list(self._subscriptions.values()))
         self._prove_all()
@@ -134,8 +131,7 @@ class Flusher:
     def run(self, stopping: threading.Event, interval: float, often: float) -> None:
         """Request pending changes when ``wanted`` is set, at least every ``interval`` seconds.
 
-        Args:
-            often: the seconds instead while a swap is next.
+        While a swap is next: every ``often`` seconds.
         """
         while not stopping.is_set():
             self._wanted.wait(often if self._often else interval)
@@ -146,8 +142,7 @@ class Flusher:
     def request(self, *, wait: float) -> bool:
         """Request what is not requested yet, and wait until a worker is idle.
 
-        Returns:
-            Whether anything was applied meanwhile.
+        Return whether anything was applied meanwhile.
         """
         self._prove_all()
         with self._lock:
@@ -306,10 +301,8 @@ class Flusher:
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of these tables in one session, while the workers are paused.
 
-        After a stop request changes may be left.
-
-        Raises:
-            ChangesNotFlushed: the server does not say in time which keys are equal.
+        After a stop request changes may be left. ChangesNotFlushed when the server does not say in
+        time which keys are equal.
         """
         weighed = self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
         if not (weighed or self._over()):

@@ -45,11 +45,7 @@ class Epoch:
 
 
 class Ledger:
-    """The positions of one stream. Not thread-safe: the feed calls it under its lock.
-
-    Args:
-        start: where the stream begins; everything before it is safe.
-    """
+    """The positions of one stream; not thread-safe. Everything before ``start`` is safe."""
 
     def __init__(self, start: Frontier) -> None:
         self._safe = start
@@ -153,11 +149,7 @@ class VisibilityGate:
 
 @dataclass
 class VisibilityProofs:
-    """The proofs of one table.
-
-    Attributes:
-        begun: proofs begun so far: the stamp of a change that is received now.
-    """
+    """The proofs of one table. ``begun`` is the stamp of a change that is received now."""
 
     begun: int = 0
     _ended: list[tuple[int, int]] = field(default_factory=list)

@@ -146,10 +146,6 @@ class Partitions:
     """The partitions of one table.
 
     One class because batches, rounds and divisions change the same list of partitions.
-
-    Args:
-        ordered: every change is kept, in order, because keys cannot be compared.
-        divisible: partitions are split and merged.
     """
 
     def __init__(self, *, ordered: bool, divisible: bool) -> None:
@@ -263,8 +259,7 @@ class Partitions:
     def ask(self, number: int, *, insist: bool) -> bool:
         """Request everything that waits now; without ``insist`` only where no round is open.
 
-        Returns:
-            Whether there is anything to apply.
+        Return whether there is anything to apply.
         """
         for each in self.live:
             if insist or not each.quota:

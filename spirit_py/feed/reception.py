@@ -23,11 +23,7 @@ _LOOK_AGAIN: Final = 0.001
 
 @dataclass(kw_only=True, eq=False)
 class Reception:
-    """How far the stream was received, and when the source last sent anything.
-
-    Args:
-        check: raises what ends the wait.
-    """
+    """How far the stream was received; ``check`` raises what ends a wait."""
 
     shared: Shared
     dispatcher: Dispatcher
@@ -43,17 +39,13 @@ class Reception:
         self._heard_at = self.clock()
 
     def wait(self, seconds: float, session: SqlSession | None, *, while_moving: bool) -> None:
-        """Wait until all that is visible at the call was received.
+        """Wait until all that is visible at the call was received; FeedFailure after ``seconds``.
 
         Args:
-            seconds: the time limit.
             session: reads the executed position, instead of the stream's own session. Everything
                 that was received before the call must be executed too: else the numbers are those
                 of another log (R25).
             while_moving: the limit starts again whenever something was received or applied.
-
-        Raises:
-            FeedFailure: it was not received in time.
         """
         deadline = self.clock() + seconds
         with self.shared.lock:
@@ -120,11 +112,7 @@ _FIRST_PAUSE: Final = 0.5
 def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivial: int) -> None:
     """Apply in rounds until the backlog is trivial, or nothing more may be applied yet.
 
-    Args:
-        apply: applies what may be applied; returns how many changes.
-
-    Raises:
-        ChangesNotFlushed: the backlog does not shrink.
+    ChangesNotFlushed when the backlog does not shrink.
     """
     best, stalled = None, 0
     while True:
@@ -148,12 +136,6 @@ def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], No
 
     Waits for a feed that reconnects and for a server that restarts. The limit is
     :data:`PATIENCE` seconds in which no change was received or applied.
-
-    Args:
-        tell: called with what is waited for, and with an empty text at the end.
-
-    Raises:
-        SpiritError: the feed's own fault, the reason of the stop switch, or the last failure.
     """
 
     def moved() -> object:

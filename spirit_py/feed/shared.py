@@ -47,11 +47,7 @@ def statistics(
     lag: float | None,
     paused: bool,
 ) -> FeedStatistics:
-    """Return the counters of a feed; ``ledger`` and ``lag`` are None before the start.
-
-    Args:
-        paused: nothing is applied but under the lock of the swap, or while rows are repaired.
-    """
+    """Return the counters of a feed; ``ledger`` and ``lag`` are None before the start."""
     received, skipped, own = stream.traffic
     with lock:
         totals = subscriptions.totals()

@@ -45,17 +45,9 @@ _JOIN_SECONDS: Final = 10.0
 
 
 def watch(options: WatchConfig, *, descriptor: int, tell: Tell) -> int:
-    """Print events until the end that was asked for, a signal or a fault.
+    """Print events until the end that was asked for (0), or the output's reader has gone (141).
 
-    Args:
-        descriptor: where the lines go.
-        tell: reports what the operator should know, apart from the lines.
-
-    Returns:
-        0 at the end that was asked for, 141 when the reader of the output has gone.
-
-    Raises:
-        SpiritError: also :class:`~spirit_py.errors.Interrupted`; its hint has the position.
+    SpiritError otherwise, also :class:`~spirit_py.errors.Interrupted`; its hint has the position.
     """
     stop = StopSwitch()
     with stop_on_signals(stop):
@@ -181,11 +173,7 @@ class _Watch:
         return self._arrived
 
     def _end(self, position: str, *, whole: bool) -> int:
-        """Print the last line, with the reason of the end.
-
-        Args:
-            whole: the thread has ended, so that no line is incomplete.
-        """
+        """Print the last line; ``whole``: the thread has ended, so that no line is incomplete."""
         reason = self.stop.reason
         error = self._raised
         if isinstance(error, OutputClosed) or (reason is None and self.lines.closed()):

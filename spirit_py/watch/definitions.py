@@ -204,7 +204,6 @@ class Definitions:
     Args:
         read: reads a table's definition from the server; None when there is no such table.
         executed: asks what the server has executed.
-        collations: the server's, by number.
     """
 
     def __init__(
@@ -225,11 +224,7 @@ class Definitions:
             self._known[table] = known
 
     def compile(self, table_map: TableMap) -> RowCodec:
-        """Make the codec of a table map.
-
-        Raises:
-            SchemaChanged: when the server has another definition by now, or none.
-        """
+        """Make the codec of a table map; SchemaChanged when the server has another definition."""
         table = table_map.schema, table_map.table
         if table_map.names and (codec := self._by_itself(table, table_map)) is not None:
             return codec
@@ -293,11 +288,7 @@ class Definitions:
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
         """Note a DDL statement of the stream; return whether a definition has changed.
 
-        Args:
-            statement: the statement as read from ``seen``.
-
-        Raises:
-            SchemaChanged: when rows before it were described by the definition after it.
+        SchemaChanged when rows before it were described by the definition after it.
         """
         touched = [
             table

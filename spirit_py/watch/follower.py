@@ -71,11 +71,7 @@ class Follower:
         self._xa = XaTransactions(_XA_MEMORY)
 
     def deliver(self, event: Event) -> None:
-        """Take one event.
-
-        Raises:
-            SpiritError: what the stream cannot go on after.
-        """
+        """Take one event; raise what the stream cannot go on after."""
         match event:
             case RowsChanged(place=place):
                 self._rows(event, place)

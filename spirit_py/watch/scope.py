@@ -14,13 +14,7 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """One table, one schema, or everything.
-
-    Args:
-        database: empty for every schema.
-        table: empty for every table of the schema.
-        ignore_case: the server's ``lower_case_table_names`` is not 0.
-    """
+    """One table, one schema, or everything: an empty name stands for all."""
 
     def __init__(self, database: str, table: str, *, ignore_case: bool) -> None:
         self._ignore_case = ignore_case
@@ -92,9 +86,6 @@ class Progress:
 
     With GTIDs the set has a gap where an undecided XA transaction was prepared: after a resume only
     that one is sent again. With files the position stays before the first undecided one.
-
-    Args:
-        start: where the stream begins.
     """
 
     def __init__(self, start: ServerFrontier) -> None:

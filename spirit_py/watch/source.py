@@ -38,11 +38,7 @@ class ScopeSource(BinlogSource):
         self._events: BinlogParser | None = None
 
     def open(self, position: str) -> ServerFrontier:
-        """Open the stream after a position, or after everything committed and visible now.
-
-        Raises:
-            PositionNotFound: purged, of another server, or never executed here.
-        """
+        """Open the stream after a position, or after everything committed and visible now."""
         if position:
             return self.resume((), position)
         return self._open((), self.executed())
@@ -54,10 +50,7 @@ class ScopeSource(BinlogSource):
         return None if rows is None else {_xid(row[0], row[1], row[3]) for row in rows}
 
     def learn(self) -> int:
-        """Read the definitions of the tables there are now; return how many.
-
-        With very many tables they are read when they are needed.
-        """
+        """Read the definitions of the tables there are now, if not very many; count the tables."""
         with self._control.lend() as session:
             rows = session.query(
                 "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"

@@ -247,7 +247,6 @@ def _float(column: Column, index: int) -> dict[str, Any]:
 
 
 def _year(_column: Column, _index: int) -> dict[str, Any]:
-    """Describe YEAR: years since 1900, and 0 for the zero year."""
     value = "({v} and {v} + 1900)"
     return {"code": "B", "width": 1, "key": value, "literal": ("", value, ""), "plain": value}
 
@@ -307,7 +306,6 @@ def _binary(column: Column, index: int) -> dict[str, Any]:
 
 
 def _prefix(column: Column) -> int:
-    """Return the bytes of the length in front of a variable column."""
     if column.data_type in _BLOBS:
         return _BLOBS[column.data_type]
     if column.data_type in {"char", "varchar", "binary", "varbinary"}:

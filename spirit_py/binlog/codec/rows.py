@@ -252,21 +252,13 @@ class RowCodec:
 
     @classmethod
     def compile(cls, table_map: TableMap, mapping: TableMapping) -> RowCodec:
-        """Make the codec of a migration's source table.
-
-        Raises:
-            SchemaChanged: when the table map is not that of the mapping's source (R14).
-        """
+        """Make the codec of a migration's source; SchemaChanged for another table's map (R14)."""
         check_table_map(table_map, mapping.source)
         return cls(mapping.source, mapping.key_columns, [pair.old for pair in mapping.pairs])
 
     @classmethod
     def for_schema(cls, table_map: TableMap, schema: TableSchema) -> RowCodec:
-        """Make a codec without a migration; its key is the first index that identifies a row.
-
-        Raises:
-            SchemaChanged: when the table map is not that of ``schema``.
-        """
+        """Make a codec without a migration; its key is the first index that identifies a row."""
         check_table_map(table_map, schema)
         unique = schema.not_null_unique_indexes()
         names = unique[0].columns if unique else ()

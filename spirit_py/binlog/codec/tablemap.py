@@ -86,7 +86,6 @@ def parse_table_map(body: bytes) -> TableMap:
 
 
 def _parse(body: bytes) -> TableMap:
-    """Parse, letting index and key errors out."""
     schema, at = _short_text(body, 8)
     table, at = _short_text(body, at)
     count, at = packed_integer(body, at)
@@ -242,8 +241,6 @@ def _reading(column: Column) -> tuple[Any, ...]:
 
 
 class _Described:
-    """Reads the fields of the optional metadata, column by column."""
-
     def __init__(self, table_map: TableMap, collations: Mapping[int, Collation]) -> None:
         self._map = table_map
         self._collations = collations
