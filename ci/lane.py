@@ -39,19 +39,31 @@ ON_SPARK = {"SPIRIT_PY_TEST_ENGINE": "spark"}
 #: Files with tests of which the usual run draws some.
 DRAWN = (
     "after_checksum",
+    "atomic_revision",
     "batch_resume",
     "cases",
+    "checksum",
+    "checksum_types",
+    "chunker",
+    "compare_values",
     "control",
     "deferred_indexes",
+    "example_projects",
     "failover",
     "feed_server",
+    "feed_weights",
     "foreign_key_feed",
     "frozen",
-    "plan_cases",
+    "fuzz_migrations",
+    "lost_history",
+    "migrate",
     "migrate_keys",
     "migrate_replicas",
     "narrowing",
     "patience",
+    "plan_cases",
+    "resume_attached",
+    "revisions",
     "spark",
     "watch",
 )
@@ -169,9 +181,11 @@ class Lane:
         return self.tests("tests/large/transactions.py", "tests/large/rows.py")
 
     def faults(self) -> int:
-        """Run what takes too long for the usual run: a cluster, a server's limits, planted bugs."""
-        names = ("executors", "server_limits", "proof")
-        return self.tests(*(f"tests/faults/{name}.py" for name in names))
+        """Run what takes too long: a cluster, a server's limits, planted bugs, many faults."""
+        names = ("test_short_draw", "executors", "server_limits", "proof")
+        runs = self.environ.get("SPIRIT_PY_FAULTS_RUNS", "20")
+        files = (f"tests/faults/{name}.py" for name in names)
+        return self.tests(*files, SPIRIT_PY_FAULTS_RUNS=runs)
 
     @contextlib.contextmanager
     def _composed(self) -> Iterator[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import pkgutil
 import re
@@ -15,13 +16,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "spirit_py").rglob("*.py"))
-TREES = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in MODULES}
-CLASSES = [
-    (path, node)
-    for path, tree in TREES.items()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef)
-]
 
 LINES = 600
 PUBLIC_METHODS = 15
@@ -31,6 +25,19 @@ REASON = re.compile(r"\bOne (class|interface)\s+because\b")
 SPARK_TESTS = 40
 #: The rules of docs/rules.md that keep data safe.
 RULES = range(1, 27)
+
+
+@functools.cache
+def trees():
+    """Parse the modules of the package, once and only where a test asks for it."""
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in MODULES}
+
+
+@functools.cache
+def classes():
+    """Return each class of the package with the path of its module."""
+    walked = ((path, node) for path, tree in trees().items() for node in ast.walk(tree))
+    return [(path, node) for path, node in walked if isinstance(node, ast.ClassDef)]
 
 
 def texts(pattern):
@@ -80,7 +87,7 @@ def test_a_class_with_many_methods_says_why():
     """No class has more than 15 public methods, unless its docstring has the reason."""
     wide = {
         node.name
-        for _, node in CLASSES
+        for _, node in classes()
         if len(_public_methods(node)) > PUBLIC_METHODS
         and not REASON.search(ast.get_docstring(node) or "")
     }
@@ -95,7 +102,7 @@ def _public_methods(node):
 def test_the_name_of_a_class_is_its_alone():
     """No two classes of the package have one name; private ones are their module's affair."""
     places = defaultdict(list)
-    for path, node in CLASSES:
+    for path, node in classes():
         if not node.name.startswith("_"):
             places[node.name].append(path)
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
@@ -106,7 +113,7 @@ def test_a_docstring_begins_with_what_the_code_does():
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     said = {
         path
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, documented)
         and re.match(r"(Give|Tell|Say)s?\b", ast.get_docstring(node) or "")
@@ -163,10 +170,10 @@ def test_what_calls_itself_pure_is_held_to_it():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (contract,) = (one for one in settings["contracts"] if one["name"].startswith("Pure core"))
     held = set(contract["source_modules"])
-    called = {_module(path) for path, tree in TREES.items() if _calls_itself_pure(tree)}
+    called = {_module(path) for path, tree in trees().items() if _calls_itself_pure(tree)}
     covered = {one for one in called if any(one == at or one.startswith(f"{at}.") for at in held)}
     assert called - covered == set()
-    packages = {_module(path) for path in TREES if path.endswith("__init__.py")}
+    packages = {_module(path) for path in trees() if path.endswith("__init__.py")}
     assert held - called - packages - {"spirit_py.sql"} == set()
 
 

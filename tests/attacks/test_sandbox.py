@@ -16,8 +16,7 @@ from spirit_py.checkpoint.codec import to_text
 from spirit_py.checkpoint.record import CheckpointRecord, Proofs, TableProgress, UncopiedRange
 from spirit_py.mysql.tables.identity import Identity
 from tests.attacks.victim import run
-from tests.kits.command import command_line, environment
-from tests.kits.command import run as run_command
+from tests.kits.command import command_line, environment, run_here
 from tests.kits.held_command import ALTER, assert_migrated
 
 pytestmark = pytest.mark.timeout(400)
@@ -137,7 +136,7 @@ def test_what_a_developer_left_before_the_first_run_is_not_executed(victim, text
     )
     leave(developer, place, forged(victim.db.name, uuid, text))
     for words in commands:
-        done = run_command(victim.migrator, *words)
+        done = run_here(victim.migrator, *words)
         assert done.returncode in {0, 1, 2}, f"{words}: {done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
         assert "\x1b" not in done.stdout + done.stderr

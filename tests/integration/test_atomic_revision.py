@@ -199,6 +199,7 @@ def test_a_version_that_somebody_else_notes_meanwhile_ends_it(db, shop, tmp_path
     assert state(db) == (["mine"], before)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "number"), chosen(FEW_OF_A_WHOLE_REVISION, MORE_OF_A_WHOLE_REVISION)

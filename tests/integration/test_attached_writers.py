@@ -23,6 +23,7 @@ from mysql_server import SERVER_VARIABLE, ServerOptions, running
 from spirit_py import points
 from spirit_py.errors import SpiritError
 from tests.fixtures.mysql import PROVIDER, Database
+from tests.kits.draw import seed_of
 from tests.kits.migrate import config_for, migrate_here
 from tests.kits.point_listener import PointListener
 from tests.kits.relatives import (
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
 
 LOG = logging.getLogger(__name__)
-SWAPS = int(os.environ.get("SPIRIT_PY_ATTACHED_SWAPS", "3"))
-SEED = int(os.environ.get("SPIRIT_PY_ATTACHED_SEED", "0")) or random.randrange(1, 1 << 30)
+SWAPS = int(os.environ.get("SPIRIT_PY_ATTACHED_SWAPS", "2"))
+SEED = seed_of("SPIRIT_PY_ATTACHED_SEED")
 #: Kinds of trouble, in the share in which the long run draws them.
 TROUBLE = ("", "", "", "session", "session", "process", "server")
 #: What is changed together.
@@ -77,12 +78,12 @@ class Change:
 
 
 def drawn(count: int) -> Iterator[Change]:
-    """Draw the changes of a run; the first ones meet one kind of trouble each.
+    """Draw the changes of a run; the first ones meet another kind of trouble each, or none.
 
     A server that the tests were given cannot be killed.
     """
     source = random.Random(f"attached {SEED}")
-    first = ("", "session", "process")
+    first = source.sample(("", "session", "process"), 3)
     trouble = [kind for kind in TROUBLE if kind != "server" or SERVER_VARIABLE not in os.environ]
     for number in range(count):
         yield Change(

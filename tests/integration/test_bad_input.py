@@ -145,24 +145,6 @@ def test_a_table_that_cannot_be_migrated_is_refused_with_the_reason(db):
     assert tables(db) == before
 
 
-def test_triggers_are_refused_where_the_operator_says_so(db):
-    """--triggers refuse: nothing is written."""
-    db.execute(TABLE)
-    db.execute("CREATE TRIGGER trg BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1")
-    done = spirit(
-        db, "--triggers", "refuse", "--no-shortcut", "--table", "t", "--alter", "ADD COLUMN z INT"
-    )
-    refused(done, "trigger trg (BEFORE INSERT)")
-    assert tables(db) == ["t"]
-
-
-def test_minimal_row_images_are_refused(db):
-    """A server that logs MINIMAL images cannot be followed (R13)."""
-    db.execute(TABLE)
-    db.set_global("binlog_row_image", "MINIMAL")
-    refused(spirit(db, "--table", "t", "--alter", "ADD COLUMN z INT"), "binlog_row_image")
-
-
 def test_a_missing_java_is_refused_before_anything_is_written(db, tmp_path):
     """Whoever names a Spark master wants Spark: a refusal, and the schema is as it was."""
     db.execute(TABLE)

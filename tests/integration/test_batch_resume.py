@@ -97,6 +97,7 @@ def states(made):
         ]
 
 
+@pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.slow
 @pytest.mark.timeout(600)

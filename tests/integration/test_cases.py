@@ -34,7 +34,7 @@ ALWAYS = ("division_by_zero_fails", "generated_by_sql_mode", "generated_stored_o
 
 def played() -> list[Any]:
     """Return all cases; the usual run draws among those that do not always run."""
-    drawn = pytest.mark.draws(58)
+    drawn = pytest.mark.draws(26)
     return [
         pytest.param(case, id=case.name, marks=() if case.name in ALWAYS else drawn)
         for case in load_all()
@@ -50,6 +50,7 @@ def test_a_case_ends_as_a_native_alter_would(
         play(case, db, migrate_case)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("name", WITHOUT_GTID)
 def test_a_case_ends_as_a_native_alter_would_without_gtids(
     name: str, db_file: Database, migrate_case: Migrate

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kits.cases import DRAW_VARIABLE
+from tests.kits.draw import DRAW_VARIABLE
 from tests.oracle.case import Case, load_all
 from tests.oracle.scene import play
 from tests.oracle.zones import zones
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COUNT_VARIABLE = "SPIRIT_PY_CASES_AFTER"
 EVERY = "all"
-USUAL = 14
+USUAL = 7
 #: Of these cases every so many runs without GTIDs, too.
 FILE_SHARE = 5
 

@@ -27,6 +27,7 @@ from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, W
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.locks.table import LockWatch, open_lock_session
 from tests.kits.checksum import Pair
+from tests.kits.draw import seed_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy
 
@@ -446,10 +447,10 @@ def test_a_reader_that_passes_rows_over_is_no_pass(db, monkeypatch):
         pair.check()
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 4, 7])
+@pytest.mark.parametrize("tasks", [1, 2, 7])
 def test_a_row_that_falls_between_chunks_is_no_pass(db, monkeypatch, tasks):
     """Bounds that lose a row on both sides leave all hashes equal; a divided count notices it."""
-    fill(db, 30_000)
+    fill(db, 12_000)
     pair = Pair(db).copy()
     lossy: set[str] = set()
 
@@ -462,15 +463,16 @@ def test_a_row_that_falls_between_chunks_is_no_pass(db, monkeypatch, tasks):
 
     monkeypatch.setattr("spirit_py.checksum.query.chunk_predicate", losing)
     with pytest.raises(ChecksumFailure, match="rows of the source, a count"):
-        pair.check(tasks=tasks, target_seconds=0.001)
+        pair.check(tasks=tasks, target_seconds=0.001, first_rows=400)
     assert len(lossy) > 10
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("tasks", [1, 2, 3, 8])
 @pytest.mark.parametrize("collation", ["utf8mb4_0900_bin", "utf8mb4_0900_ai_ci"])
 def test_there_are_counts_for_all_tasks(db, monkeypatch, tasks, collation):
     """The parts of a count add up to all rows of each side."""
-    fill(db, 20_000)
+    fill(db, 6000)
     db.execute("ALTER TABLE t MODIFY id VARCHAR(20) COLLATE utf8mb4_0900_bin NOT NULL")
     pair = Pair(db, f"MODIFY id VARCHAR(20) COLLATE {collation} NOT NULL").copy()
     honest = SnapshotReader.handle
@@ -484,7 +486,7 @@ def test_there_are_counts_for_all_tasks(db, monkeypatch, tasks, collation):
 
     monkeypatch.setattr(SnapshotReader, "handle", noting)
     result = pair.check(tasks=tasks, target_seconds=0.001)
-    assert (result.differences, result.rows, result.rows_counted) == (0, 20_000, True)
+    assert (result.differences, result.rows, result.rows_counted) == (0, 6000, True)
     assert set(counted) == {SOURCE, TARGET}
     assert len(counted) >= tasks
 
@@ -535,6 +537,7 @@ def test_a_lock_that_is_not_granted_fails_and_lets_writers_through(db):
     while thread.is_alive():
         writer.cursor().execute("UPDATE t SET n = n + 1 WHERE id = 2")
         written += 1
+        thread.join(0.01)
     holder.rollback()
     assert isinstance(errors[0], ChecksumFailure)
     assert "could not lock" in errors[0].message
@@ -796,8 +799,8 @@ def test_no_false_difference_is_found_under_load(request, server, alter):
     db = request.getfixturevalue(server)
     fill(db, 3000)
     pair = Pair(db, alter)
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")  # noqa: T201 - to repeat a failure
+    seed = seed_of("SPIRIT_PY_TEST_SEED")
+    print(f"SPIRIT_PY_TEST_SEED={seed}")  # noqa: T201 - to repeat a failure
     with followed(pair) as (feed, applier), Application(db, seed) as application:
         for _ in range(4):
             before = application.written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 from dataclasses import replace
 from itertools import cycle
@@ -13,6 +12,7 @@ import pytest
 from spirit_py.chunk.chunk import chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import CompositeChunker, OptimisticChunker, forced_source, make_chunker
 from spirit_py.chunk.lanes import LaneChunker
+from tests.kits.draw import seed_of
 from tests.kits.tables import map_table, open_session
 
 # Rows of a helper table of numbers 0 to 999, from which keys are made.
@@ -210,6 +210,7 @@ def make_single(db, kind: str) -> None:
     db.execute("ANALYZE TABLE t")
 
 
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("kind", KEYS)
 def test_each_row_of_each_key_type_is_in_one_chunk(db, kind):
     """The union of the chunks is the table, and every chunk but the last has its rows."""
@@ -222,6 +223,7 @@ def test_each_row_of_each_key_type_is_in_one_chunk(db, kind):
     assert len(counts) > 3
 
 
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("kind", KEYS)
 def test_each_row_of_each_key_type_is_in_one_lane(db, kind):
     """Three workers: lanes begin and end at keys of every type, and their chunks are full."""
@@ -230,6 +232,7 @@ def test_each_row_of_each_key_type_is_in_one_lane(db, kind):
     assert sum(count == 50 for count in counts) >= len(counts) - 8
 
 
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_chunk_reads_no_more_than_its_rows(db, kind):
     """The range optimizer reads the predicate of every key type as a range of the index."""
@@ -247,6 +250,7 @@ def test_a_chunk_reads_no_more_than_its_rows(db, kind):
     assert reads < (total + 10 if kind == "large set" else 120)
 
 
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("kind", KEYS)
 def test_the_end_of_a_chunk_in_a_lane_costs_no_more_than_its_rows(db, kind):
     """A lane that has an end: the query for a chunk reads the chunk, not the lane."""
@@ -366,7 +370,7 @@ def test_an_auto_increment_table_with_a_gap_is_cut_in_few_chunks(db):
 @pytest.mark.parametrize("auto", [True, False], ids=["arithmetic", "looked up"])
 def test_rows_that_live_throughout_are_in_one_chunk_while_others_come_and_go(db, auto):
     """Inserts and deletes between the cuts: what is there all the time is read exactly once."""
-    seed = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(2**32))
+    seed = seed_of("SPIRIT_PY_TEST_SEED")
     print(f"SPIRIT_PY_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)
     key = "id INT AUTO_INCREMENT" if auto else "id INT"

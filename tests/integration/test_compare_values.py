@@ -123,6 +123,7 @@ UNFIT = {
 }
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("name", UNFIT)
 def test_a_value_that_the_targets_type_cannot_hold_is_a_difference(db, name):
     """It is a difference in its column, and every other row has its verdict.

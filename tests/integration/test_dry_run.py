@@ -46,7 +46,7 @@ def test_a_dry_run_does_everything_but_the_swap(table, engine):
     def write():
         nonlocal written
         with table.connect() as connection, connection.cursor() as cursor:
-            while not ended.is_set():
+            while not ended.wait(0.002):
                 written += 1
                 cursor.execute(f"INSERT INTO t VALUES ({ROWS + written}, 0)")
 

@@ -17,6 +17,7 @@ from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 ROWS = 12_000
+pytestmark = pytest.mark.draws(1)
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from mysql_server import MySQLServer
 
 
-@pytest.fixture(params=[True, False], ids=["gtid", "file"])
+@pytest.fixture(
+    params=[True, pytest.param(False, marks=pytest.mark.draws(2))], ids=["gtid", "file"]
+)
 def server(request: pytest.FixtureRequest) -> Iterator[MySQLServer]:
     """Return a server of the test's own."""
     options = ServerOptions(gtid=request.param, buffer_pool="32M", keeps_all=True)

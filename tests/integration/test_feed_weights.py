@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,13 +10,14 @@ import pytest
 
 from spirit_py.feed import partitions
 from spirit_py.mysql.connect import connect
+from tests.kits.draw import seed_of
 from tests.kits.texts import LETTERS, like, text
 from tests.kits.waiting import until
 
 if TYPE_CHECKING:
     from tests.fixtures.feed import Scene
 
-SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
+SEED = seed_of("SPIRIT_PY_SEED")
 LATIN = [letter for letter in LETTERS if all(ord(c) < 256 for c in letter)]
 ASCII = [letter for letter in LETTERS if letter.isascii()]
 THAI = [*ASCII, "\u0e01\u0e32", "\u0e40\u0e01", "\u0e44\u0e01", "\u0e01"]
@@ -122,6 +122,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spirit_py.feed.apply.BATCH_ROWS", 23)
 
 
+@pytest.mark.draws(7)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", KINDS)
 def test_any_history_leads_to_the_rows_of_the_source(scene: Scene, name: str) -> None:
@@ -144,6 +145,7 @@ def test_any_history_leads_to_the_rows_of_the_source(scene: Scene, name: str) ->
     assert scene.feed.statistics().deduplicated > 0
 
 
+@pytest.mark.draws(3)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", QUEUES)
 def test_a_queue_keeps_any_history(scene: Scene, name: str) -> None:

@@ -1,7 +1,4 @@
-"""A few random migrations, drawn by the seed of the run; ``make fuzz-migrations`` does many.
-
-``SPIRIT_PY_FUZZ_MIGRATIONS`` is how many.
-"""
+"""A few random migrations, drawn by the seed of the run; ``make fuzz-migrations`` does many."""
 
 from __future__ import annotations
 
@@ -13,21 +10,23 @@ import pytest
 
 from tests.fuzz.draw import draw
 from tests.fuzz.judge import judge
-from tests.kits.cases import DRAW_VARIABLE
+from tests.kits.draw import DRAW_VARIABLE
 
 if TYPE_CHECKING:
     from mysql_server import MySQLServer
     from tests.fuzz.judge import Migrate
 
-COUNT = int(os.environ.get("SPIRIT_PY_FUZZ_MIGRATIONS") or 8)
+#: Migrations of a day, of which a usual run has a few.
+COUNT = 30
 
 
 def drawn() -> list[int]:
-    """Return the seeds of this run, drawn by its own."""
+    """Return the seeds of this day, drawn by that of the run."""
     source = random.Random(f"migrations {os.environ[DRAW_VARIABLE]}")
     return [source.randrange(10**6) for _ in range(COUNT)]
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("seed", drawn())
 def test_a_random_migration_does_what_a_native_alter_does(
     seed: int, mysql: MySQLServer, migrate_case: Migrate

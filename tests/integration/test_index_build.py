@@ -226,7 +226,7 @@ def test_a_run_after_the_build_says_that_it_built_nothing(db, engine, monkeypatc
 # -- the server's log of concurrent changes
 
 LONG = 500
-ROWS = 20_000
+ROWS = 10_000
 
 
 class HeavyWriters:
@@ -241,7 +241,7 @@ class HeavyWriters:
     def _write(self):
         connection = self._db.connect()
         cursor = connection.cursor()
-        while not self._ended.is_set():
+        while not self._ended.wait(0.01):
             low = self.rounds * 1000 % ROWS
             cursor.execute(
                 f"UPDATE t SET b = REPEAT(HEX(RAND() * 1e9), {LONG // 8})"

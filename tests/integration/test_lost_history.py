@@ -51,7 +51,9 @@ def a_server(request: pytest.FixtureRequest, *extra: str, gtid: bool) -> Iterato
         yield server, db
 
 
-@pytest.fixture(params=[True, False], ids=["gtid", "file"])
+@pytest.fixture(
+    params=[True, pytest.param(False, marks=pytest.mark.draws(2))], ids=["gtid", "file"]
+)
 def gtid(request: pytest.FixtureRequest) -> bool:
     """Return whether the server has GTIDs."""
     return bool(request.param)

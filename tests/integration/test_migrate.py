@@ -21,6 +21,7 @@ from tests.kits.waiting import until
 ROWS = 4000
 HELD_ID = 2000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5"
+CHANGE = ("migrate", "--no-shortcut", "--alter", ALTER)
 
 
 @pytest.fixture
@@ -124,6 +125,7 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
     assert_source_whole(table)
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("point", "code", "says", "swapped"),
     [
@@ -149,25 +151,6 @@ def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swap
     assert_migrated(db)
 
 
-def test_a_killed_run_is_carried_on_by_the_next(table, tmp_path):
-    """After kill -9 the same command recognises what it left and carries on."""
-    with copy_held(table, tmp_path) as (process, cursor):
-        process.kill()
-        process.communicate(timeout=4 * MINUTE)
-        cursor.execute("ROLLBACK")
-    assert "_t_new" in tables(table)
-    report = tmp_path / "report.json"
-    again = start(table, "--report-json", str(report))
-    _, errors = again.communicate(timeout=4 * MINUTE)
-    assert again.returncode == 0, errors
-    assert "carrying on: stopped in the copy phase" in errors
-    assert tables(table) == ["t"]
-    found = table.query("SELECT COUNT(*), SUM(a = id * 3), SUM(z = 5) FROM t")
-    assert tuple(int(n) for n in found[0]) == (ROWS, ROWS, ROWS)
-    assert json.loads(report.read_text())["rows_copied"] == ROWS
-    assert json.loads(report.read_text())["runs"] == 2
-
-
 def test_a_second_run_on_the_same_table_is_refused(table, tmp_path):
     """While one migration runs, another of the same table ends with 2 and disturbs nothing."""
     with copy_held(table, tmp_path) as (first, cursor):
@@ -184,19 +167,17 @@ def test_a_second_run_on_the_same_table_is_refused(table, tmp_path):
 def test_tables_of_others_are_not_touched(table):
     """A table in the new table's place that is not ours is refused by name and left alone."""
     table.execute("CREATE TABLE _t_new (keep_me INT)")
-    process = start(table)
-    _, errors = process.communicate(timeout=4 * MINUTE)
-    assert process.returncode == 2, errors
-    assert "_t_new" in errors
+    done = run_here(table, *CHANGE)
+    assert done.returncode == 2, done.stderr
+    assert "_t_new" in done.stderr
     assert [row[0] for row in table.query("SHOW COLUMNS FROM _t_new")] == ["keep_me"]
 
 
 def test_the_old_table_can_be_kept(table, tmp_path):
     """With --drop-old-after never the old table stays as it was at the swap."""
     report = tmp_path / "report.json"
-    process = start(table, "--drop-old-after", "never", "--report-json", str(report))
-    _, errors = process.communicate(timeout=4 * MINUTE)
-    assert process.returncode == 0, errors
+    done = run_here(table, *CHANGE, "--drop-old-after", "never", "--report-json", str(report))
+    assert done.returncode == 0, done.stderr
     assert tables(table) == ["_t_chkpnt", "_t_old", "t"]
     assert int(table.query("SELECT COUNT(*) FROM _t_old")[0][0]) == ROWS
     assert json.loads(report.read_text())["old_table"] == "_t_old"
@@ -205,9 +186,8 @@ def test_the_old_table_can_be_kept(table, tmp_path):
 def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path):
     """Outcome, algorithm, rows, chunks, phases, changes, checksum, cutover, positions, versions."""
     report = tmp_path / "report.json"
-    process = start(table, "--report-json", str(report), "--log-format", "json")
-    _, errors = process.communicate(timeout=4 * MINUTE)
-    assert process.returncode == 0, errors
+    done = run_here(table, *CHANGE, "--report-json", str(report), "--log-format", "json")
+    assert done.returncode == 0, done.stderr
     found = json.loads(report.read_text())
     assert (found["outcome"], found["exit_code"], found["algorithm"]) == ("done", 0, "copy")
     assert found["rows_copied"] == ROWS
@@ -221,7 +201,7 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
     assert found["start_position"]
     assert found["final_position"]
     assert {"mysql", "pyspark", "python", "spirit-py"} <= set(found["versions"])
-    for line in errors.splitlines():
+    for line in done.stderr.splitlines():
         assert json.loads(line)["event"] in kinds()
 
 

@@ -46,7 +46,7 @@ def test_two_tables_change_in_one_rename(two, engine):
     def write():
         with two.connect() as connection, connection.cursor() as cursor:
             number = ROWS
-            while not ended.is_set():
+            while not ended.wait(0.002):
                 number += 1
                 for table in written:
                     cursor.execute(f"INSERT INTO {table} (id, v) VALUES ({number}, 7)")

@@ -6,7 +6,6 @@ The comparison is with the writers' own journal (ci/workload.py), not with the t
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -14,6 +13,7 @@ import pytest
 
 import workload
 from tests.kits.command import command_line, environment
+from tests.kits.draw import seed_of
 
 ROWS = 20_000
 ALTER = (
@@ -44,7 +44,7 @@ def test_nothing_is_lost_under_load(kind, request, tmp_path):
     SPIRIT_PY_SEED to replay the writers' choices.
     """
     db = request.getfixturevalue("db" if kind == "gtid" else "db_file")
-    seed = int(os.environ.get("SPIRIT_PY_SEED", "0")) or int.from_bytes(os.urandom(3), "big")
+    seed = seed_of("SPIRIT_PY_SEED")
     sys.stdout.write(f"SPIRIT_PY_SEED={seed}\n")
     workload.load(db.server, db.name, ROWS)
     application = workload.Application(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -29,13 +27,14 @@ from spirit_py.throttle.throttles import GRACE
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
 from tests.kits.connection import connection_options
+from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
 from tests.kits.locking import Clock
 from tests.kits.reporter import RecordingReporter
 from tests.kits.reverse import Client, SwappedTable, reverse_config
 from tests.kits.waiting import until
 
-SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
 TABLE = (
     "CREATE TABLE t (id BIGINT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL,"
     " u VARCHAR(40) NOT NULL UNIQUE)"

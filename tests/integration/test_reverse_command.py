@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kits.command import command_line, environment
+from tests.kits.draw import seed_of
 from tests.kits.reverse import Client
 from tests.kits.waiting import until
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(10_000))
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
 ALTER = "ADD COLUMN extra INT NOT NULL DEFAULT 3, MODIFY v BIGINT NOT NULL"
 PATIENCE = 280.0
 # A process starts Spark, and the machine may be busy.

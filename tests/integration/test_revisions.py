@@ -194,6 +194,7 @@ def test_a_connection_that_is_closed_has_sent_what_waits(db):
     assert "`c` int" in definitions(db)["orders"]
 
 
+@pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.parametrize(
     ("point", "how"),

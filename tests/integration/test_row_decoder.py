@@ -34,10 +34,11 @@ from spirit_py.table.values import (
     key_select_expressions,
     row_key_sql,
 )
+from tests.kits.draw import seed_of
 from tests.kits.row_families import FAMILIES, KEYS, LEAVES, family_for
 from tests.kits.tables import map_table, open_session
 
-SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.SystemRandom().randrange(2**32))
+SEED = seed_of("SPIRIT_PY_SEED")
 ROWS = int(os.environ.get("SPIRIT_PY_FUZZ_ROWS", "240"))
 BATCH, PORTION = 40, 2000
 _DECIMAL_IN_JSON = re.compile(r"CAST\((-?\d+\.\d+) AS DECIMAL\(\d+,\d+\)\)")

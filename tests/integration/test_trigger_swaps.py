@@ -58,7 +58,7 @@ class Inserting(threading.Thread):
         """Write until it is told to end."""
         key = self.first
         try:
-            while not self.done.is_set():
+            while not self.done.wait(0.002):
                 key += 1
                 if self._insert(key):
                     self.keys.append(key)

@@ -15,6 +15,8 @@ from tests.kits.resume import once_at
 from tests.kits.tables import open_session, tables
 
 ROWS = 2000
+#: Between two rows of a writer: without it three of them take all cores from the migration.
+PAUSE = 0.002
 NAMES = ("a1", "a2", "u1", "d1")
 ADD = "ADD COLUMN extra INT NOT NULL DEFAULT 5, FORCE"
 
@@ -72,7 +74,7 @@ class Writers:
     def _write(self, at: int, connection) -> None:
         try:
             key = 100_000 * (at + 1)
-            while not self.done.is_set():
+            while not self.done.wait(PAUSE):
                 key += 1
                 self._transaction(
                     connection,

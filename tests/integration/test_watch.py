@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kits.binlogs import purge_binlogs
+from tests.kits.draw import seed_of
 from tests.kits.waiting import DEADLINE, until
 from tests.kits.watch import Watching, committed, kinds, values
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.fixtures.mysql import Database
 
-SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED", "0")) or random.randrange(1, 2**31)
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
 
 
 @pytest.fixture(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 from spirit_py.table.weights import CHARSETS, KeyWeights
 from tests.kits.definitions import column
+from tests.kits.draw import seed_of
 from tests.kits.tables import open_session
 from tests.kits.texts import like, text
 
-SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
+SEED = seed_of("SPIRIT_PY_SEED")
 PAIRS = 250
 COLLATIONS = (
     "SELECT COLLATION_NAME, CHARACTER_SET_NAME, PAD_ATTRIBUTE FROM information_schema.COLLATIONS"

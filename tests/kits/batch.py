@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import sys
 import threading
@@ -105,9 +106,10 @@ class ShardWriters:
     def _write(self) -> None:
         connection = self._made.db.connect()
         try:
-            while not self._ended.wait(PAUSE):
-                for schema, journal in self._journals.items():
-                    self._one(connection.cursor(), schema, journal)
+            for schema, journal in itertools.cycle(self._journals.items()):
+                if self._ended.wait(PAUSE):
+                    return
+                self._one(connection.cursor(), schema, journal)
         except Exception as error:
             self._failure = error
         finally:

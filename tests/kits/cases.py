@@ -23,6 +23,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.copier import Copier
 from spirit_py.errors import SpiritError
+from tests.kits.draw import DRAW_VARIABLE
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
 from tests.oracle.scene import Outcome
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
     from tests.oracle.case import Case
 
-#: Replays what a run of the tests has drawn: cases, migrations.
-DRAW_VARIABLE = "SPIRIT_PY_DRAW"
+
 #: Whether the cases' indexes are built after the copy: ``on``, ``off`` or, empty, drawn.
 DEFERRAL_VARIABLE = "SPIRIT_PY_CASES_DEFER_INDEXES"
 THREADS = 2

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py import points
 from spirit_py.errors import Interrupted
 from tests.kits.command import command_line, environment
+from tests.kits.draw import seed_of
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 
@@ -31,8 +32,8 @@ ROWS = 6000
 ALTER = "MODIFY a BIGINT, ADD COLUMN z INT NOT NULL DEFAULT 5, ADD INDEX (b)"
 MINUTE = 60.0
 #: Between two writes: so many changes, and yet a slow machine keeps up with them.
-PAUSE = 0.002
-SEED = int(os.environ.get("SPIRIT_PY_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
+PAUSE = 0.004
+SEED = seed_of("SPIRIT_PY_TEST_SEED")
 
 
 def make_table(db: Database, rows: int = ROWS) -> None:

@@ -253,7 +253,7 @@ class Client:
                     return
                 self.rows = planned[1]
                 self.writes += 1
-                time.sleep(0.001)
+                time.sleep(0.003)
 
     def _plan(self) -> tuple[list[str], dict[int, tuple[int, str]]]:
         """Draw a transaction: its statements, and what the journal is after it."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import random
 import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mysql_words import version_number
+from tests.kits.draw import seed_of
 from tests.oracle.case import Timing, other, place
 from tests.oracle.compare import quoted
 from tests.oracle.crew import Crew, Deferred, run_in_own_session
@@ -50,7 +49,7 @@ def play(case: Case, db: Database, migrate: Migrate) -> Judgement:
     Raises:
         AssertionError: whatever is not as the case expects.
     """
-    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
+    seed = seed_of(SEED_VARIABLE)
     case = case.on(version_number(db.server.version()))
     expect = case.expect
     print(f"{case.name}: {SEED_VARIABLE}={seed}")  # noqa: T201 -- shown when the case fails

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import random
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kits.draw import seed_of
 from tests.semisync.load import under_load
 from tests.semisync.window import Window, run_migration
 
@@ -150,7 +149,7 @@ def test_a_start_at_the_end_of_the_binlog_loses_rows(file_db, stall_file, engine
 
 def _under_load(db, stall, engine) -> None:
     """Migrate a table while applications write to it and their commits stall."""
-    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(1 << 32))
+    seed = seed_of(SEED_VARIABLE)
     print(f"{SEED_VARIABLE}={seed}")  # noqa: T201 - shown when the test fails
     rows = 20_000
     fill(db, rows=rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
@@ -15,6 +14,7 @@ from spirit_py.binlog.position import (
     GtidSet,
     read_position,
 )
+from tests.kits.draw import seed_of
 
 A = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 B = "17b0f0fa-e4d3-11f1-97c7-02fc00000001"
@@ -71,7 +71,7 @@ def test_a_set_without_tags_has_the_old_encoding() -> None:
 
 def test_set_operations_agree_with_plain_sets() -> None:
     """Random unions, differences and questions give what Python's own sets give."""
-    seed = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(2**32))
+    seed = seed_of("SPIRIT_PY_TEST_SEED")
     print(f"SPIRIT_PY_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
     rng = random.Random(seed)
     for _ in range(300):

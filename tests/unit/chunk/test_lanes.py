@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from bisect import bisect_right
 from collections import defaultdict
@@ -17,6 +16,7 @@ from spirit_py.chunk.lanes import LANE_BYTES, LaneChunker
 from spirit_py.chunk.watermark import Rest, WatermarkTracker
 from tests.kits.chunks import ListedTable, between, mapping, primary
 from tests.kits.definitions import column
+from tests.kits.draw import seed_of
 
 if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
@@ -200,7 +200,7 @@ def test_the_fraction_follows_the_rows(auto):
 
 def test_lanes_partition_what_is_to_be_copied():
     """Random tables, estimates, resumes, chunk sizes and workers that come and go."""
-    seed = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(2**32))
+    seed = seed_of("SPIRIT_PY_TEST_SEED")
     print(f"SPIRIT_PY_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
     for n in range(60):
         rng = random.Random(seed + n)

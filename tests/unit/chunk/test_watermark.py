@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from functools import partial
 
@@ -11,6 +10,7 @@ import pytest
 from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
 from spirit_py.chunk.watermark import CopiedSoFar, OpenEnd, Rest, WatermarkTracker
 from tests.kits.chunks import between, bound, chunk, rest
+from tests.kits.draw import seed_of
 
 ASCENDING = (False,)
 
@@ -348,7 +348,7 @@ def inside(key: int, between: KeyRange) -> bool:
 @pytest.mark.parametrize("comparable", [True, False])
 def test_agrees_with_a_model_that_knows_every_key(comparable):
     """Lanes cut, parted and committed at random: every answer follows its definition."""
-    seed = int(os.environ.get("SPIRIT_PY_TEST_SEED") or random.randrange(2**32))
+    seed = seed_of("SPIRIT_PY_TEST_SEED")
     print(f"SPIRIT_PY_TEST_SEED={seed}")  # noqa: T201 - shown when the test fails
     for n in range(60):
         model = Model(random.Random(seed + n), comparable=comparable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,14 @@ from spirit_py.errors import FeedFailure
 from spirit_py.feed.apply import PART_BYTES, BatchApplier
 from spirit_py.feed.ledger import Epoch
 from spirit_py.feed.partitions import Pending
+from tests.kits.draw import seed_of
 from tests.kits.memory_stream import MemoryImage
 from tests.kits.row_images import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
+SEED = seed_of("SPIRIT_PY_SEED")
 EPOCH: Any = Epoch(None)  # type: ignore[arg-type]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
@@ -13,10 +12,11 @@ from spirit_py.chunk.watermark import WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Filters
 from spirit_py.feed.ledger import Epoch, Ledger
 from spirit_py.feed.partitions import MERGE_ROWS, SPLIT_ROWS, Partition, Partitions
+from tests.kits.draw import seed_of
 from tests.kits.memory_stream import CountFrontier
 from tests.kits.row_images import Image
 
-SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
+SEED = seed_of("SPIRIT_PY_SEED")
 KEYS = 60
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from typing import Any
@@ -13,11 +12,12 @@ from spirit_py.errors import ChangesNotFlushed, Interrupted, ServerFault
 from spirit_py.feed import apply, flusher
 from tests.kits.chunks import chunk
 from tests.kits.definitions import column
+from tests.kits.draw import seed_of
 from tests.kits.feed_scene import DEADLINE, Scene, until
 from tests.kits.memory_stream import delete, upsert
 from tests.kits.row_images import mapping
 
-SEED = int(os.environ.get("SPIRIT_PY_SEED") or random.randrange(1 << 32))
+SEED = seed_of("SPIRIT_PY_SEED")
 T = ("s", "t")
 TEXT_KEY = mapping(key=column("id", "varchar(20)"))
 

@@ -97,6 +97,7 @@ def test_a_page_outside_the_navigation_ends_the_build(tmp_path, monkeypatch):
     assert "#gone" in said
 
 
+@pytest.mark.smoke
 def test_a_command_without_a_page_ends_the_build(monkeypatch):
     """A new command gets a page."""
     monkeypatch.setitem(options.COMMANDS, "vanish", click.Command("vanish"))
@@ -105,6 +106,7 @@ def test_a_command_without_a_page_ends_the_build(monkeypatch):
         hooks.on_files(get_files(config), config)
 
 
+@pytest.mark.smoke
 def test_drawings_are_made_from_their_text():
     """Three kinds: steps between parties, boxes on a grid, the key of a table."""
     swap = "app: Application\ndb: MySQL\napp -> db: UPDATE\napp waits\ndb: a note\napp goes on"
