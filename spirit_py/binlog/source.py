@@ -68,7 +68,10 @@ _HEARTBEAT: Final = 5.0
 
 
 class BinlogSource:
-    """Implements :class:`spirit_py.binlog.events.Stream` over a MySQL server's binlog."""
+    """Implements :class:`spirit_py.binlog.events.Stream` over a MySQL server's binlog.
+
+    One class because that is one interface.
+    """
 
     def __init__(
         self, connection: ConnectionOptions, options: FeedOptions, *, tell: Tell = untold
