@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5

@@ -28,8 +28,8 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
 from spirit_py.events.event import teller
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import Swap
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from benchmarks.application import Write

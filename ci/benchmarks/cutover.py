@@ -25,8 +25,8 @@ from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverPlan
 from spirit_py.mysql.tables.new_table import align_auto_increment
 from spirit_py.sql import identifier_list
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import Swap
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

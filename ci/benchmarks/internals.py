@@ -17,8 +17,8 @@ from spirit_py.feed.feed import ChangeFeed
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.statement.parse import alter_of
-from spirit_py.stop import StopSwitch
 from spirit_py.table.build import build_mapping
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.plan import Plan
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 R = TypeVar("R")
 

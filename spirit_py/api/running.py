@@ -22,8 +22,7 @@ from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
 from spirit_py.status.reporters import Reporters, recorders
 from spirit_py.status.wording import ProgressEvents
-from spirit_py.stop import StopSwitch
-from spirit_py.threads import Background
+from spirit_py.threads import Background, StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

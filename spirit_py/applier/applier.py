@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.values import KeyedChange, RenderedRow
+    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 _ATTEMPTS = 12

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Tell
     from spirit_py.locks.blockers import LockPolicy
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 _WHAT: Final = "the lock for keys and triggers of a swap"
 _HOLD_SECONDS: Final = 10.0

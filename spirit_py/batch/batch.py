@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
     from spirit_py.status.report import MigrationReport
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 

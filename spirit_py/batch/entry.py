@@ -29,8 +29,8 @@ from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, versions
 from spirit_py.status.reporters import SafeReporter
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import TablePlan
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 _COPIED = "copied"
 _PERHAPS = "in place if the server can, otherwise copied"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
     from spirit_py.spark.member import Outcome
     from spirit_py.status.snapshot import MigrationStatus
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
     from spirit_py.throttle.latency import Measures
 
 _R = TypeVar("_R")

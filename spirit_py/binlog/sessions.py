@@ -12,7 +12,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.session import CuttableSession
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

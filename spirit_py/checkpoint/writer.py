@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, SessionModes
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.statement import AlterStatement
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
+    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from spirit_py.checksum.worker import Rows
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 _BATCH: Final = 500
 

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
+    from spirit_py.threads import StopSwitch
 
 _SESSION_SECONDS: Final = 86_400
 

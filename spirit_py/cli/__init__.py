@@ -70,7 +70,7 @@ class Program(JsonAwareGroup):
 
 def _show_versions(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
-        from spirit_py.migration.versions import runtime_versions
+        from spirit_py.migration.entry import runtime_versions
 
         for name, version in runtime_versions().items():
             click.echo(f"{name} {version}")

@@ -39,7 +39,7 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
 from spirit_py.status.reporters import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

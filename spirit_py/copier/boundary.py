@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import KeyRange
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 
 class BoundaryReader:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from spirit_py.errors import ValueLost
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 #: A copy that will end sooner is not handed over to Spark.
 _WORTHWHILE_SECONDS: Final = 2.0

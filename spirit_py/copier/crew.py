@@ -47,8 +47,7 @@ from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import Patience, retrying
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.spark.server_mailbox import open_mailbox
-from spirit_py.stop import StopSwitch
-from spirit_py.threads import Background
+from spirit_py.threads import Background, StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -43,7 +43,7 @@ from spirit_py.mysql.grants import access_remedy
 from spirit_py.mysql.lost_values import DEPRECATED, VALUE_ERRORS, telling
 from spirit_py.mysql.own_sessions import committing_as, take_slot
 from spirit_py.mysql.retry import TaskRest, retrying
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Swap
+    from spirit_py.threads import StopSwitch
 
 
 class AttachedObjects:

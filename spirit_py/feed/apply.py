@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Applier, Clock, SqlSession
     from spirit_py.feed.partitions import Pending
     from spirit_py.feed.subscription import Subscriptions, TableSubscription
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 

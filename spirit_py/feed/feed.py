@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from spirit_py.config import FeedOptions
     from spirit_py.contracts import Applier, Clock, Origin, SqlSession
     from spirit_py.progress import FeedStatistics
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.shared import Shared
     from spirit_py.feed.store import Backpressure
     from spirit_py.feed.subscription import TableSubscription
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 TAKE_ROWS: Final = 10_000
 """Changes of an indivisible table in one batch: its parts are applied side by side."""

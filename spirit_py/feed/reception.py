@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.dispatch import Dispatcher
     from spirit_py.feed.shared import Shared
     from spirit_py.feed.store import Backpressure
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 _LOOK_AGAIN: Final = 0.001
 

@@ -17,8 +17,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from spirit_py import points
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks.online import change, look_around, prepared
-from spirit_py.frameworks.steps import ABSENT, RevisionStep, StepTable, form_of, made_of
-from spirit_py.frameworks.versions import VersionChange, VersionSwap, finish_versions, version_rows
+from spirit_py.frameworks.steps import (
+    ABSENT,
+    RevisionStep,
+    StepTable,
+    VersionChange,
+    VersionSwap,
+    finish_versions,
+    form_of,
+    made_of,
+    version_rows,
+)
 from spirit_py.sql import quote_identifier, quote_table
 from spirit_py.statement import parse_statement
 from spirit_py.statement.rewrite import FOREIGN_KEY

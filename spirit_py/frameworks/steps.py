@@ -1,10 +1,20 @@
-"""The statements of a framework's migration that are made, kept until the framework has noted it.
+"""What a framework's migration has made, and its own table of versions, swapped in one RENAME.
 
 MySQL cannot take DDL back, and a framework notes a migration when all its statements are made. So
 the program keeps a step for each statement, in a table beside the framework's own: with the form of
 the table's definition before and after. A step counts as made only where the table has the form
 that it left, or that the next ones left. Nothing of a row is sent to the server; and who can write
 one can also write the framework's own table, which is believed in the same way (R26).
+
+::
+
+    prepare   a second table, with what the migration notes; its number is noted (R24)
+    prove     under the lock: both are these tables, and hold these rows (R25)
+    RENAME    with the tables of the migration
+    finish    the first one is dropped, if its number is the noted one
+
+So there is no moment in which a table is changed and the migration not noted, or the other way
+round.
 """
 
 from __future__ import annotations
@@ -14,13 +24,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
-from spirit_py.mysql.tables.identity import Identity, has_mark
-from spirit_py.sql import comment_literal, quote_table
-from spirit_py.table.names import Name  # noqa: TC001 (the codec reads it)
+from spirit_py.codes import ErrorCode
+from spirit_py.errors import Refusal
+from spirit_py.mysql.tables.identity import Identity, has_mark, identity
+from spirit_py.sql import comment_literal, quote_identifier, quote_table
+from spirit_py.table.names import AuxiliaryNames, Name, Swap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession
@@ -201,3 +214,195 @@ class StepTable:
     @property
     def _quoted(self) -> str:
         return quote_table(self._schema, self.name)
+
+
+_VERSIONS_MARK: Final = "spirit-py: what a migration notes"
+_ENGINE_AND_COMMENT: Final = """
+SELECT ENGINE, TABLE_COMMENT, CREATE_OPTIONS FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
+_ATTACHED: Final = """
+SELECT TRIGGER_NAME FROM information_schema.TRIGGERS
+WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s
+UNION ALL SELECT CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE %s IN (UNIQUE_CONSTRAINT_SCHEMA, CONSTRAINT_SCHEMA)
+AND %s IN (REFERENCED_TABLE_NAME, TABLE_NAME)"""
+_COLUMNS: Final = """
+SELECT COLUMN_NAME FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionChange:
+    """A row that the framework would write for a migration.
+
+    Attributes:
+        sql: with ``{table}`` for the table's name, and ``%s`` for each parameter.
+    """
+
+    sql: str
+    parameters: tuple[str, ...]
+
+
+def version_rows(session: SqlSession, table: Name) -> tuple[str, ...]:
+    """Return the rows of a table as text, in whatever order they are in, sorted."""
+    columns = [str(name) for (name,) in session.query(_COLUMNS, table)]
+    shown = ", ".join(
+        f"COALESCE(HEX(CAST({quote_identifier(name)} AS BINARY)), '-')" for name in columns
+    )
+    rows = session.query(f"SELECT CONCAT_WS('|', {shown}) FROM {quote_table(*table)}")
+    return tuple(sorted(as_text(row) for (row,) in rows))
+
+
+class VersionSwap:
+    """The version table in the swap of a migration (:class:`~spirit_py.contracts.SwappedAlong`).
+
+    Args:
+        table: the framework's own.
+        changes: what it would write there.
+        rows: what it holds before, from :func:`version_rows`.
+        tables: those that the migration changes.
+        home: the schema of the table of steps.
+    """
+
+    def __init__(
+        self,
+        table: Name,
+        changes: Sequence[VersionChange],
+        rows: tuple[str, ...],
+        tables: Sequence[Name],
+        home: str,
+    ) -> None:
+        schema, name = table
+        names = AuxiliaryNames.of(name)
+        self.swap = Swap(schema=schema, table=name, new=names.new, old=names.old)
+        self._changes, self._before, self._tables = tuple(changes), rows, tuple(tables)
+        self._home = home
+        self._after: tuple[str, ...] = ()
+        self._noted: NotedVersions | None = None
+
+    @property
+    def _new(self) -> Name:
+        return self.swap.schema, self.swap.new
+
+    def prepare(self, session: SqlSession) -> None:
+        """Make the second table; a second call makes it anew.
+
+        Raises:
+            Refusal: the table is not one that a RENAME can exchange; it holds other rows by now;
+                its second name is taken.
+        """
+        comment = self._require_plain(session)
+        self._require_rows(session)
+        steps = StepTable(lambda: session, self.swap.table)
+        steps.read(self._home)
+        self._drop_earlier(session, steps)
+        # With the mark until its number is noted: whose it is can be proven at any moment.
+        create = str(session.query(f"SHOW CREATE TABLE {quote_table(*self.swap.name)}")[0][1])
+        body = create.partition("(\n")[2]
+        new = quote_table(*self._new)
+        session.execute(f"CREATE TABLE {new} (\n{body} COMMENT={comment_literal(_MARK)}")
+        points.reach("revision.versions_made")
+        noted = NotedVersions(
+            before=identity(session, *self.swap.name),
+            after=identity(session, *self._new),
+            tables=self._tables,
+        )
+        if not (noted.before and noted.after):
+            raise Refusal(
+                f"the number of {'.'.join(self.swap.name)} cannot be read, without which nothing"
+                " proves what may be dropped",
+                hint="GRANT PROCESS ON *.* to the account",
+            )
+        steps.write_versions(noted)
+        points.reach("revision.versions_noted")
+        session.execute(f"ALTER TABLE {new} COMMENT={comment_literal(comment)}")
+        session.execute(f"INSERT INTO {new} SELECT * FROM {quote_table(*self.swap.name)}")
+        for change in self._changes:
+            sql = change.sql.format(table=new.replace("%", "%%"))
+            if session.execute(sql, change.parameters) != 1:
+                raise self._changed()
+        self._noted, self._after = noted, version_rows(session, self._new)
+
+    def prove(self, session: SqlSession) -> None:
+        """Prove that both tables are those that were made ready, with their rows (R25).
+
+        Raises:
+            Refusal: they are not.
+        """
+        self._require_rows(session)
+        noted = self._noted
+        same = noted is not None and (
+            identity(session, *self.swap.name).equals(noted.before)
+            and identity(session, *self._new).equals(noted.after)
+            and version_rows(session, self._new) == self._after
+        )
+        if not same:
+            raise self._changed()
+
+    def _require_plain(self, session: SqlSession) -> str:
+        """Return the table's comment; raise where a RENAME would leave something behind."""
+        found = session.query(_ENGINE_AND_COMMENT, self.swap.name)
+        why = ""
+        if not found:
+            why = "is no table"
+        elif str(found[0][0]).lower() != "innodb" or "partitioned" in str(found[0][2]):
+            why = "is not a plain InnoDB table"
+        elif attached := session.query(_ATTACHED, (*self.swap.name, *self.swap.name)):
+            why = f"has {attached[0][0]}, a trigger or foreign key, which a RENAME leaves behind"
+        if why:
+            raise Refusal(
+                f"{'.'.join(self.swap.name)} {why}: it cannot be exchanged with the tables of the"
+                " migration",
+                hint="run the migration without asking that it happens as a whole",
+            )
+        return as_text(found[0][1])
+
+    def _require_rows(self, session: SqlSession) -> None:
+        if version_rows(session, self.swap.name) != self._before:
+            raise self._changed()
+
+    def _changed(self) -> Refusal:
+        return Refusal(
+            f"{'.'.join(self.swap.name)} was written by somebody else while the migration ran",
+            hint="see which migrations it names now, then run the same command again",
+        )
+
+    def _drop_earlier(self, session: SqlSession, steps: StepTable) -> None:
+        """Drop the second table that an earlier try has made."""
+        there = identity(session, *self._new)
+        if not there:
+            return
+        noted = steps.versions()
+        if not (noted and there.equals(noted.after)) and not has_mark(
+            session, self._new, _VERSIONS_MARK
+        ):
+            raise Refusal(
+                f"the table {'.'.join(self._new)} exists already, and nothing proves that this"
+                " program made it",
+                hint="rename or drop it, then run the same command again",
+                error_code=ErrorCode.NAME_TAKEN,
+            )
+        session.execute(f"DROP TABLE {quote_table(*self._new)}")
+
+
+def finish_versions(
+    session: FrameworkSession, table: Name, steps: StepTable, settle: Callable[[Name], None]
+) -> None:
+    """Drop what an exchange of the version table has left, if there was one.
+
+    Args:
+        steps: read before.
+        settle: finishes the migration of a table whose process has ended after the RENAME.
+    """
+    noted = steps.versions()
+    plain = cast("SqlSession", session)
+    if noted is None or not identity(plain, *table).equals(noted.after):
+        return
+    for one in noted.tables:
+        # The checkpoint of the first one, which names the others, may be dropped already.
+        settle(one)
+    schema, name = table
+    old = (schema, AuxiliaryNames.of(name).old)
+    if identity(plain, *old).equals(noted.before):
+        session.query(f"DROP TABLE {quote_table(*old)}")
+    steps.drop()

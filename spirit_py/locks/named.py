@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 #: After a restart of the server another run could begin until the lock is taken again.
 _KEEP_ALIVE_SECONDS: Final = 2.0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spirit_py.locks.blockers import Blocker
     from spirit_py.locks.turns import Front
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 LETS_GO_AFTER: Final = 4
 """Seconds of silence after which the server ends the session."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Tell
     from spirit_py.locks.blockers import Blocker, LockPolicy
     from spirit_py.locks.look import LockRequest
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 _LOG = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.tables.identity import Identity, drop_unreferenced, emptied_partitions
 from spirit_py.mysql.tables.new_table import is_own_sentinel
 from spirit_py.sql import quote_table
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, is_building_name
+from spirit_py.threads import StopSwitch
 from spirit_py.units import counted
 
 if TYPE_CHECKING:

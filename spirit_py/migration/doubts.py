@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import RowDifference
     from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.migration.job import Job
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 _NAMES: Final = ("lock_deadlocks", "lock_timeouts")
 _COUNTS: Final = (

@@ -1,19 +1,23 @@
-"""Run one migration from configuration to report, whether it succeeds or fails."""
+"""Run one migration from configuration to report; the versions of what it runs on."""
 
 from __future__ import annotations
 
+import platform
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import Interrupted, OutcomeUnknown, SpiritError
+from spirit_py import __version__
+from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.migration.facts import StaysResumable
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
+from spirit_py.mysql.connect import client_version
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.status.report import MigrationReport, run_begun, told
+from spirit_py.spark.java import require_java
+from spirit_py.status.report import MigrationReport, installed, run_begun, told
 from spirit_py.status.reporters import SafeReporter
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,3 +105,20 @@ def _left_at_once(run: Run) -> SpiritError:
         "interrupted twice during the swap: it may or may not have happened",
         hint="look at the tables: if the old table (_..._old) exists, it is done",
     )
+
+
+_LIBRARIES: Final = ("pyspark", "mysqlclient", "mysql-replication", "click", "rich")
+
+
+def runtime_versions() -> dict[str, str]:
+    """Return what runs here, by name; what cannot be found says why. Takes a second for Java."""
+    found = {"spirit-py": __version__, "Python": platform.python_version(), "Java": _java()}
+    found |= {name: installed(name) for name in _LIBRARIES}
+    return found | {"MySQL client library": client_version()}
+
+
+def _java() -> str:
+    try:
+        return require_java().banner.splitlines()[0]
+    except Refusal as refusal:
+        return f"not usable: {refusal.message}"

@@ -1,9 +1,13 @@
-"""The parts of a migration that have figures, and what they have counted."""
+"""The owner of a run's state, and what the parts of a migration have counted."""
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from spirit_py.migration.state import State, apply
+from spirit_py.phases import PhaseLog
 from spirit_py.status.snapshot import RunTotals
 from spirit_py.units import human_bytes, human_seconds
 
@@ -11,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spirit_py.checksum.checker import Checker
-    from spirit_py.contracts import ChangeSource
+    from spirit_py.contracts import ChangeSource, Clock
     from spirit_py.copier.copier import Copier
     from spirit_py.estimates import TableShares
-    from spirit_py.migration.journal import Journal
-    from spirit_py.migration.state import State
+    from spirit_py.events.event import Event
+    from spirit_py.migration.facts import Fact
     from spirit_py.progress import FeedStatistics
+    from spirit_py.status.report import MigrationReport
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
     from spirit_py.throttle.throttles import Throttles
@@ -211,3 +216,37 @@ def backpressure_note(seen: FeedStatistics) -> str:
     if reach.left is None:
         return f"{text}; {unread}, which the server keeps"
     return f"{text}; {unread}, which the server keeps for {human_seconds(reach.left)} more"
+
+
+class Journal:
+    """Holds the state, and replaces it with what follows from each thing that happened.
+
+    Any thread may report and read; a state that was read never changes.
+
+    Args:
+        report: what the report begins with.
+        first: further fields of the first state.
+    """
+
+    def __init__(
+        self, report: MigrationReport, *, clock: Clock = time.monotonic, **first: Any
+    ) -> None:
+        self.clock = clock
+        self._changing = threading.Lock()
+        began = clock()
+        phases = PhaseLog(entered_at=began)
+        self._state = State(report=report, began=began, phases=phases, **first)
+
+    @property
+    def state(self) -> State:
+        """What is so now."""
+        return self._state
+
+    def note(self, happened: Event | Fact) -> None:
+        """Take something in.
+
+        Raises:
+            IllegalTransition: as of :func:`spirit_py.migration.state.apply`.
+        """
+        with self._changing:
+            self._state = apply(self._state, happened, self.clock())

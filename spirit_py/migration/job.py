@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 Follower: TypeAlias = "Callable[[object], None]"

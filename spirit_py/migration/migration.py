@@ -46,6 +46,7 @@ from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
 from spirit_py.migration.opening import open_migration, show_plan
 from spirit_py.migration.pair import open_feed
+from spirit_py.migration.rehearsal import Rehearsal
 from spirit_py.migration.reverse.phase import (
     begin_reverse,
     carry_on_reverse,
@@ -62,7 +63,6 @@ from spirit_py.pace import Work, await_turn
 from spirit_py.phases import Phase
 from spirit_py.plan.earlier_run import statement_of
 from spirit_py.preflight.clauses import copy_is_certain
-from spirit_py.rehearsal.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

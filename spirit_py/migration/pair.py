@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Applier
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.migration.job import Job
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 
 def open_feed(

@@ -11,9 +11,8 @@ from spirit_py.errors import ServerFault
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.control.settings import SETTINGS
 from spirit_py.migration.facts import Broken, Counted, Fact, WaitsFor
-from spirit_py.migration.figures import Figures
+from spirit_py.migration.figures import Figures, Journal
 from spirit_py.migration.job import Job
-from spirit_py.migration.journal import Journal
 from spirit_py.migration.snapshots import Snapshots
 from spirit_py.migration.swap.veto import Veto
 from spirit_py.mysql.connect import connect
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.migration.state import State
     from spirit_py.preflight.check import Finding
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
     from spirit_py.throttle.latency import Measures
 
 _PREPARING: Final = frozenset({Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE})

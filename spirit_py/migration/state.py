@@ -5,7 +5,7 @@ Parts report what happened. Most of it is an event, which people and programs se
 the state after either, and is the only place where a state is made of another one. It goes by two
 tables: :data:`ENTERS` has what is entered into the report, :data:`KEEPS` what the state keeps.
 
-The owner is a :class:`spirit_py.migration.journal.Journal`. Report, display, ``status`` and the
+The owner is a :class:`spirit_py.migration.figures.Journal`. Report, display, ``status`` and the
 decisions of operators' requests are functions of the state, and of what parts count themselves.
 """
 

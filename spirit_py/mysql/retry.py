@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.errors import SpiritError
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 

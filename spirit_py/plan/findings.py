@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import Finding, PreflightContext
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 _CHECK_SECONDS: Final = 10.0
 """After which a check that reads the whole table is given up."""

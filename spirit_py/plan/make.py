@@ -44,7 +44,7 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.sql import quote_table
 from spirit_py.statement.index_definitions import without_indexes
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import unwatched
 
 if TYPE_CHECKING:

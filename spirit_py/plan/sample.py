@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 SECONDS: Final = 1.5
 """For which a sample lasts; the piece that has begun is finished."""

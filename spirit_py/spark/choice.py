@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.errors import SpiritError
     from spirit_py.spark.gang import GangEngine
     from spirit_py.spark.member import Outcome
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 _R = TypeVar("_R")

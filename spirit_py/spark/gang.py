@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from spirit_py.spark.mailbox import DriverEnd
     from spirit_py.spark.member import GangMember, Outcome
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 _R = TypeVar("_R")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
     from spirit_py.throttle.settings import LiveSettings, LoadLimits
 
 #: One look may meet the moment of a peak that is over at once.

@@ -21,8 +21,7 @@ from spirit_py.errors import (
 from spirit_py.events.run import Warned, WatchBegun, WatchBroken, WatchEmpty, WatchXaPrepared
 from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
-from spirit_py.stop import StopSwitch
-from spirit_py.threads import Background
+from spirit_py.threads import Background, StopSwitch
 from spirit_py.watch.follower import ONWARD, Follower
 from spirit_py.watch.output import Lines, OutputClosed, OutputStuck
 from spirit_py.watch.records import as_json, as_text, record

@@ -15,7 +15,7 @@ from spirit_py.migration.control import subject, verbs
 from spirit_py.migration.control.command import control
 from spirit_py.migration.reverse import control as reverting
 from spirit_py.migration.reverse.revert import Revert
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine, ThreadEngine

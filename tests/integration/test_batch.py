@@ -17,7 +17,7 @@ from spirit_py.events.run import RunEnded, TableEnded
 from spirit_py.migration.control.command import control
 from spirit_py.migration.run import Run
 from spirit_py.records import RecordOptions
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.batch import Batching, ShardWriters, batch_config, batch_here, shards
 from tests.kits.connection import connection_options
 from tests.kits.reporter import RecordingReporter

@@ -16,8 +16,8 @@ from spirit_py.batch.store import BatchTable, TableState, marked_tables
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import AdvisoryLock
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
+from spirit_py.threads import StopSwitch
 from tests.kits import kills
 from tests.kits.batch import ShardWriters, batch_config, batch_here, shards
 from tests.kits.command import command_line, environment

@@ -11,7 +11,7 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import Comparison
 from spirit_py.errors import ChecksumFailure
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.checksum import Pair
 from tests.kits.connection import connection_options
 from tests.kits.cutover import SnapshotSource

@@ -26,7 +26,7 @@ from spirit_py.errors import (
     SchemaChanged,
 )
 from spirit_py.records import RecordOptions
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
 from tests.kits.compare import Comparison, copy, make

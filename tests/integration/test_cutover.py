@@ -20,7 +20,7 @@ from spirit_py.errors import (
 from spirit_py.migration.swap.old_tables import drop_old_table
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import NOTHING, identity
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.cutover import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.errors import CutoverFailure, DuplicateForUnique
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall, Loop
 from tests.kits.cutover import ProvenCutover, lock_request
 from tests.kits.followed_tables import FollowedTables

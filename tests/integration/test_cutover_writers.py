@@ -14,7 +14,7 @@ import pytest
 from spirit_py.config import FeedOptions
 from spirit_py.errors import CutoverFailure, DuplicateForUnique, SchemaChanged
 from spirit_py.mysql.connect import connect
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall, Loop
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, Writer, lock_request, make_tables, untouched

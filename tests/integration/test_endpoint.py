@@ -14,7 +14,7 @@ from spirit_py.migration.cleanup import clean_up
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
 from tests.kits.migrate import config_for, migrate_here

@@ -11,7 +11,7 @@ import pytest
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.errors import MigrationFailure, Refusal, StatementWrite, UnreadableChange
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.migrate import Migrating, config_for, migrate_here
 from tests.kits.waiting import until
 from tests.kits.watch import Watching, kinds, values

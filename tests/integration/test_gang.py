@@ -20,7 +20,7 @@ from spirit_py.spark.gang import Gang, OrderAnswer
 from spirit_py.spark.mailbox import MemoryMailbox
 from spirit_py.spark.server_mailbox import TableMailbox, VariablesMailbox
 from spirit_py.sql import quote_table
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
 

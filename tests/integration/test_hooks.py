@@ -21,7 +21,7 @@ from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.swap import veto
 from spirit_py.mysql.connect import connect
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.command import MINUTE, command_line, environment
 from tests.kits.connection import connection_options
 from tests.kits.events import declared, kinds

@@ -13,8 +13,8 @@ from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.errors import MigrationFailure, NullInKey, Refusal, SpiritError, ValueLost
 from spirit_py.mysql.duplicates import ruled_out
 from spirit_py.mysql.tables.definition import read_table
-from spirit_py.stop import StopSwitch
 from spirit_py.table.values import KeyedChange, RenderedRow
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.migrate import Migrating, config_for
 from tests.kits.resume import Interruption, assert_nothing_left, start

@@ -20,7 +20,7 @@ from spirit_py.locks.look import (
 from spirit_py.migration.swap.swap import Stopwatch
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.processlist import FRESH_SECONDS
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.cutover import (

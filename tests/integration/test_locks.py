@@ -16,8 +16,8 @@ from spirit_py.locks.table import TableLock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import run_label
 from spirit_py.mysql.processlist import FRESH_SECONDS, open_transactions
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import lock_name
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.cutover import lock_request, make_tables

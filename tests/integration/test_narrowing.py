@@ -11,8 +11,8 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.feed.subscription import rows_are_independent
-from spirit_py.stop import StopSwitch
 from spirit_py.table.values import RenderedRow
+from spirit_py.threads import StopSwitch
 from tests.integration.test_row_decoder import LOOSE, Recorder
 from tests.kits.connection import connection_options
 from tests.kits.tables import map_table, open_session

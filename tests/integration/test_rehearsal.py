@@ -8,7 +8,7 @@ import time
 import pytest
 
 from spirit_py.config import ConnectionOptions
-from spirit_py.rehearsal.rehearsal import Rehearsal
+from spirit_py.migration.rehearsal import Rehearsal
 from tests.fixtures.mysql import Database, connect
 from tests.kits.connection import options_of
 from tests.kits.replica import replicated_pair

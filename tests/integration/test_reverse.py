@@ -22,7 +22,7 @@ from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from spirit_py.throttle.throttles import GRACE
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs

@@ -21,7 +21,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.mysql.connect import connect
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options

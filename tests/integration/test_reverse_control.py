@@ -18,7 +18,7 @@ from spirit_py.migration.reverse.revert import Revert
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.swap import PairSwap
 from spirit_py.mysql.connect import connect
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine

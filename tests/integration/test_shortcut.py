@@ -29,7 +29,7 @@ from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.plan.definition import shape_after
 from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
 from spirit_py.statement import alter_of
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.locking import BLIND, policy

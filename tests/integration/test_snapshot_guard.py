@@ -15,7 +15,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables import guard_column
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.guard_column import why_server_cannot
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.cutover import ProvenCutover, SnapshotSource, make_tables, swapped, untouched
 from tests.kits.engine import ThreadEngine

@@ -13,8 +13,8 @@ from spirit_py.config import RunConfig
 from spirit_py.migration.swap.attachments import SwapAttachments
 from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import Swap
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.reporter import lines_to
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spirit_py.batch import plan_batch, run_batch
 from spirit_py.config import BatchConfig
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.engine import SharedEngine
 from tests.kits.migrate import config_for
 from tests.kits.reporter import RecordingReporter

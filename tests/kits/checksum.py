@@ -11,7 +11,7 @@ from spirit_py.checksum.worker import Comparison
 from spirit_py.mysql.connect import connect
 from spirit_py.pace import Unhindered
 from spirit_py.sql import identifier_list
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import ThreadEngine
 from tests.kits.tables import map_table

@@ -18,7 +18,7 @@ from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.config import ConnectionOptions, FeedOptions
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.tables import read_mapping
 
 

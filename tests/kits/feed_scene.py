@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.config import FeedOptions
 from spirit_py.errors import ValueLost
 from spirit_py.feed.feed import ChangeFeed
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.memory_stream import MemoryStream
 from tests.kits.row_images import mapping
 

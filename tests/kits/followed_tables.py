@@ -21,8 +21,8 @@ from tests.kits.connection import connection_options
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession, Subscription
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 #: Quick to apply, and patient: how long a busy machine takes for anything is not what is tested.
 QUICK = FeedOptions(flush_interval=0.2, wait_timeout=60)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spirit_py import migration
 from spirit_py.config import MigrationConfig
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter

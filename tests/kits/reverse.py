@@ -30,8 +30,8 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.progress import MigrationProgress
 from spirit_py.statement.parse import alter_of
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine

@@ -48,9 +48,8 @@ with stand_in():
     from spirit_py.mysql.retry import retrying
     from spirit_py.pace import Unhindered
     from spirit_py.spark.driver import DriverEngine
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Swap, lock_name
-    from spirit_py.threads import Background, every
+    from spirit_py.threads import Background, StopSwitch, every
     from tests.kits.definitions import ID, column, mapping
     from tests.simulation.binlog import Dump
     from tests.simulation.driver import Connection, Wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 
 from spirit_py.errors import FeedFailure, Interrupted
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 
 def test_the_first_reason_counts():

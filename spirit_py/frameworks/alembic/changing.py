@@ -25,7 +25,7 @@ from spirit_py.frameworks.online import (
 )
 from spirit_py.frameworks.policy import Policy, split_settings
 from spirit_py.frameworks.revision import Revision
-from spirit_py.frameworks.versions import VersionChange
+from spirit_py.frameworks.steps import VersionChange
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import changed_table, defined_table
 

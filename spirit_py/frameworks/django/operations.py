@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.schema import BaseDatabaseSchemaEditor
     from django.db.migrations.state import ProjectState
 
-    from spirit_py.frameworks.versions import VersionChange
+    from spirit_py.frameworks.steps import VersionChange
 
 
 class Online(Operation):

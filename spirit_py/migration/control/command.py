@@ -19,8 +19,8 @@ from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
 from spirit_py.signals import stop_on_signals
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

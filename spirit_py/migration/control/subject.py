@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.queue import Asked
     from spirit_py.errors import SpiritError
     from spirit_py.mysql.session import Session
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
 
 ABORT: Final = "abort"
 CUTOVER: Final = "cutover"

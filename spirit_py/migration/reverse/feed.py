@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.job import Job
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.build import ColumnChanges
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
 
 def plan_reverse(

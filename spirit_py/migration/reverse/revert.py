@@ -43,8 +43,8 @@ from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun, told
 from spirit_py.status.reporters import SafeReporter
 from spirit_py.status.snapshot import MigrationStatus
-from spirit_py.stop import StopSwitch
 from spirit_py.table.names import AuxiliaryNames, lock_name
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

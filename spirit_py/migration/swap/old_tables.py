@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from spirit_py.migration.swap.same_tables import Direction
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Identity
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 #: Between two questions whether a drop may begin.
 _PACE_SECONDS: Final = 0.2

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.migration.job import Job
     from spirit_py.mysql.tables.identity import Identity
-    from spirit_py.stop import StopSwitch
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Name
+    from spirit_py.threads import StopSwitch
 
 #: A rebuild's numbers are there a moment before its statement is in the binlog.
 _LOGGED_WITHIN: Final = 5.0

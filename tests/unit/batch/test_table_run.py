@@ -11,7 +11,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.events.copy import ChecksumDone, CopyDone
 from spirit_py.events.run import Warned
 from spirit_py.events.swap import SwapDone
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.reporter import RecordingReporter
 
 

@@ -12,7 +12,7 @@ from spirit_py.checkpoint.record import CheckpointRecord, TableProgress
 from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 RECORD = CheckpointRecord(
     statement="ALTER", tables=(TableProgress(schema="s", table="t"),), server_uuid="u", phase="copy"

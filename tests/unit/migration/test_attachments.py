@@ -9,7 +9,7 @@ from typing import Any
 from spirit_py.errors import ServerFault
 from spirit_py.migration.swap import attachments
 from spirit_py.migration.swap.attachments import SwapAttachments
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 READ_ONLY = 1290
 

@@ -11,7 +11,7 @@ import pytest
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.migration import auxiliary
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from spirit_py.errors import Refusal
 from spirit_py.migration.control.subject import PAUSE, SET
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.phases import Phase
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 
 class Run:

@@ -18,7 +18,7 @@ from spirit_py.migration.swap.deferral import Deferral
 from spirit_py.mysql.retry import retrying
 from spirit_py.pace import Unhindered, Work
 from spirit_py.phases import Phase
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

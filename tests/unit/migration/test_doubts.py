@@ -15,7 +15,7 @@ from spirit_py.errors import HeldBack
 from spirit_py.migration import doubts
 from spirit_py.migration.doubts import Doubts, require_settled
 from spirit_py.migration.pair import Pair
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from tests.kits.row_images import mapping
 
 CODEC: Any = SimpleNamespace(key_sql=lambda key: f"({key[0]})")

@@ -18,7 +18,7 @@ from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import ABORT, PAUSE
 from spirit_py.migration.reverse.control import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.keeper import Keeper
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 READ_ONLY = 1290
 RECORD = ReverseRecord(

@@ -10,8 +10,7 @@ import pytest
 from spirit_py.copier.meter import CopyStatistics
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.facts import IndexesUnderWay
-from spirit_py.migration.figures import Figures
-from spirit_py.migration.journal import Journal
+from spirit_py.migration.figures import Figures, Journal
 from spirit_py.migration.snapshots import Snapshots
 from spirit_py.phases import Phase
 from spirit_py.status.report import MigrationReport

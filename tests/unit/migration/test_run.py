@@ -9,7 +9,7 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, MigrationConfig
 from spirit_py.migration.run import Run
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from spirit_py.units import Window
 from tests.kits.reporter import RecordingReporter
 

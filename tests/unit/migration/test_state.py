@@ -36,7 +36,7 @@ from spirit_py.migration.facts import (
     TablesChanged,
     WaitsFor,
 )
-from spirit_py.migration.journal import Journal
+from spirit_py.migration.figures import Journal
 from spirit_py.migration.state import State, Wait, apply, validate
 from spirit_py.phases import IllegalTransition, Phase
 from spirit_py.status.report import MigrationReport
@@ -245,4 +245,4 @@ def test_states_are_made_in_one_place():
         for path in package.rglob("*.py")
         if re.search(r"\bState\(|replace\((?:self\.)?_?state\b", path.read_text())
     }
-    assert makers == {"state.py", "journal.py"}
+    assert makers == {"state.py", "figures.py"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from spirit_py.errors import ServerFault
 from spirit_py.locks import named
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 
 def test_a_restart_of_the_server_leaves_a_run_without_its_lock_for_seconds_only(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from spirit_py.errors import FeedFailure, Interrupted, SchemaChanged, ServerFault
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.retry import retrying
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 
 
 class Flaky:

@@ -7,7 +7,7 @@ import pytest
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import CriticalLoad
 from spirit_py.mysql.retry import RenewedSession
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from spirit_py.throttle.server import excess, load_throttler
 from spirit_py.throttle.settings import LiveSettings, PaceSettings
 

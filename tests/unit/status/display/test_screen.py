@@ -17,7 +17,7 @@ from spirit_py.events.run import LogWritten
 from spirit_py.signals import run_command
 from spirit_py.status.display.screen import LiveDisplay
 from spirit_py.status.plain import to_terminal
-from spirit_py.stop import StopSwitch
+from spirit_py.threads import StopSwitch
 from spirit_py.errors import Interrupted, MigrationFailure
 from tests.kits.screens import COPY, FEED, SCREENS, status
 

@@ -1,4 +1,4 @@
-"""The rehearsal: its thread takes samples; what was not measured is None, never zero."""
+"""The rehearsal: measures what a migration costs the server, during a dry run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
-    from spirit_py.stop import StopSwitch
+    from spirit_py.threads import StopSwitch
     from spirit_py.throttle.replica import ReplicaWatch
 
 

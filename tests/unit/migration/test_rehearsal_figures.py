@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from spirit_py.rehearsal.rehearsal import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
+from spirit_py.migration.rehearsal import BinlogMeter, RehearsalFigures, ReplicaFigures, TableDisk
 
 
 class TestBinlogMeter:
