@@ -15,7 +15,7 @@ from spirit_py.checkpoint.table import checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.statement import alter_of, parse_statement
-from spirit_py.statement.lexer import SqlMode
+from spirit_py.statement.lexer import SqlMode, not_understood
 from spirit_py.statement.parse import read_script
 from spirit_py.table.names import AuxiliaryNames, is_building_name
 from spirit_py.units import counted
@@ -278,10 +278,8 @@ def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[Ta
             error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
         )
     if not found:
-        raise Refusal(
-            f"{config.file} has no statement",
-            hint="write ALTER TABLE schema.table ...;",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        raise not_understood(
+            f"{config.file} has no statement", "write ALTER TABLE schema.table ...;"
         )
     return list(found.values())
 
@@ -292,11 +290,7 @@ def _of_statement(
     schema = one.schema or config.each.database
     statement, *others = parse_statement(one.text, schema, sql_mode=sql_mode)
     if others:
-        raise Refusal(
-            "several statements stand before one delimiter",
-            hint="part them",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
-        )
+        raise not_understood("several statements stand before one delimiter", "part them")
     rows = session.query(
         _TABLES + "TABLE_SCHEMA = %s AND TABLE_NAME = %s", (statement.schema, statement.table)
     )

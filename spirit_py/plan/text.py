@@ -89,7 +89,10 @@ def _table(table: TablePlan) -> Iterator[PlanLine]:
     yield PlanLine(headline(table), "heading")
     yield from listed("why", [table.method.why])
     yield from definition_lines(table)
-    yield from _columns(table.columns)
+    kept = sum(one.change == "kept" for one in table.columns)
+    columns = [f"{kept} kept as they are"] if kept else []
+    columns += [column_line(one) for one in table.columns if one.change != "kept"]
+    yield from listed("columns", columns)
     if table.key is not None:
         key = table.key
         how = "changes of one row are applied as one" if key.deduplicates else "changes are applied"
@@ -126,16 +129,6 @@ def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
             style: Style = mark if mark in {"removed", "added"} else "dim"
             yield PlanLine(f"  {'change' if not n else '':<{_WIDTH}}{marks[mark]} {text}", style)
     yield from listed("not known", list(definition.unknown))
-
-
-def _columns(columns: Iterable[ColumnPlan]) -> Iterator[PlanLine]:
-    columns = tuple(columns)
-    if not columns:
-        return
-    kept = sum(one.change == "kept" for one in columns)
-    lines = [f"{kept} kept as they are"] if kept else []
-    lines += [column_line(one) for one in columns if one.change != "kept"]
-    yield from listed("columns", lines)
 
 
 def column_line(column: ColumnPlan) -> str:
@@ -284,27 +277,18 @@ def diff_of(old: str, new: str) -> list[DiffLine]:
     A comma at the end of a line is no difference: it depends on what follows.
     """
     before, after = old.splitlines(), new.splitlines()
-    matcher = difflib.SequenceMatcher(None, _bare(before), _bare(after), autojunk=False)
+    bare = [[line.rstrip(",") for line in text] for text in (before, after)]
+    matcher = difflib.SequenceMatcher(None, bare[0], bare[1], autojunk=False)
     lines: list[DiffLine] = []
-    groups = list(matcher.get_grouped_opcodes(_AROUND))
-    for number, group in enumerate(groups):
+    for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
         if number:
             lines.append(DiffLine("gap", "  ..."))
         for tag, first, last, start, end in group:
-            lines += _lines(tag, before[first:last], after[start:end])
+            if tag != "equal":
+                lines += [DiffLine("removed", line) for line in before[first:last]]
+            mark: Mark = "same" if tag == "equal" else "added"
+            lines += [DiffLine(mark, line) for line in after[start:end]]
     return lines
-
-
-def _bare(lines: list[str]) -> list[str]:
-    return [line.rstrip(",") for line in lines]
-
-
-def _lines(tag: str, before: list[str], after: list[str]) -> Iterator[DiffLine]:
-    if tag == "equal":
-        yield from (DiffLine("same", line) for line in after)
-        return
-    yield from (DiffLine("removed", line) for line in before)
-    yield from (DiffLine("added", line) for line in after)
 
 
 _MOST_LINES: Final = 24

@@ -30,6 +30,7 @@ from spirit_py.preflight.check import PreflightContext, refusal_of, refuse
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.sql import binary_literal, string_literal
+from spirit_py.statement.lexer import not_understood
 from spirit_py.table.build import build_mapping
 from spirit_py.table.computed import without_computed
 from spirit_py.table.conversions import cast_to
@@ -126,10 +127,9 @@ def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
     for context in contexts:
         name = (context.schema, context.table)
         if name in seen:
-            raise Refusal(
+            raise not_understood(
                 f"table {context.schema}.{context.table} is changed by two statements",
-                hint="write its clauses into one ALTER TABLE, separated by commas",
-                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+                "write its clauses into one ALTER TABLE, separated by commas",
             )
         seen.add(name)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.statement.cursor import Cursor, normal_text, outside_parentheses, split_at, text_of
+from spirit_py.statement.lexer import not_understood
 from spirit_py.statement.model import Clause, ClauseKind
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ def refuse_clause(cursor: Cursor) -> None:
     """Raise for a clause whose head is one of the rules; the cursor does not move."""
     for words, reason, hint in _RULES:
         if cursor.starts_with(*words):
-            raise Refusal(
-                f"{' '.join(words)} is not possible here: {reason}",
-                hint=hint,
-                error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
-            )
+            raise _not_supported(f"{' '.join(words)} is not possible here: {reason}", hint)
+
+
+def _not_supported(message: str, hint: str) -> Refusal:
+    return Refusal(message, hint=hint, error_code=ErrorCode.CLAUSE_NOT_SUPPORTED)
 
 
 def foreign_key(cursor: Cursor) -> Refusal:
@@ -68,40 +69,20 @@ def foreign_key(cursor: Cursor) -> Refusal:
     Only while both tables are locked can rows be compared with a parent that changes, which takes
     as long as the table is large; without it, rows without a parent would be let in.
     """
-    return Refusal(
+    return _not_supported(
         f"a foreign key cannot be added: {cursor.excerpt()!r}; the rows would have to be compared"
         " with the parent's while both tables are locked",
-        hint="leave it out, and add it with a native ALTER TABLE of its own afterwards: it copies"
+        "leave it out, and add it with a native ALTER TABLE of its own afterwards: it copies"
         " the table and keeps writers out, or, with SET foreign_key_checks=0 in that session, it"
         " changes only metadata once the columns have an index, and compares no row",
-        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
-    )
-
-
-def table_rename(cursor: Cursor) -> Refusal:
-    """Refuse to rename the table."""
-    return Refusal(
-        f"the table cannot be renamed on the way: {cursor.excerpt()!r}",
-        hint="run RENAME TABLE afterwards: it changes metadata only",
-        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
-    )
-
-
-def other_engine(value: str) -> Refusal:
-    """Refuse an engine that is not InnoDB."""
-    return Refusal(
-        f"ENGINE={value} is not possible: only InnoDB lets the swap be proved and undone",
-        hint="keep ENGINE=InnoDB, or run the ALTER natively",
-        error_code=ErrorCode.CLAUSE_NOT_SUPPORTED,
     )
 
 
 def unknown_clause(cursor: Cursor) -> Refusal:
     """Refuse an unknown clause."""
-    return Refusal(
+    return not_understood(
         f"the clause is not understood: {cursor.excerpt()!r}",
-        hint="check the spelling against the server's manual, or run the ALTER natively",
-        error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        "check the spelling against the server's manual, or run the ALTER natively",
     )
 
 
@@ -141,7 +122,11 @@ def read_options(cursor: Cursor) -> Iterator[Clause]:
         cursor.take_symbol("=")
         value = _value(cursor)
         if name == "engine" and value[0].value.lower() != _INNODB:
-            raise other_engine(value[0].value)
+            raise _not_supported(
+                f"ENGINE={value[0].value} is not possible: only InnoDB lets the swap be proved and"
+                " undone",
+                "keep ENGINE=InnoDB, or run the ALTER natively",
+            )
         yield Clause(
             kind=ClauseKind.OPTION,
             name=name,
@@ -183,10 +168,9 @@ def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
     clauses: list[Clause] = []
     for piece in split_at(tokens, ","):
         if not piece:
-            raise Refusal(
+            raise not_understood(
                 "there is an empty clause: a comma too many, or nothing to change",
-                hint="give at least one clause, such as ADD COLUMN c INT",
-                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+                "give at least one clause, such as ADD COLUMN c INT",
             )
         for part in _split_partitioning(piece):
             clauses.extend(_read_clause(Cursor(sql, part)))
@@ -285,10 +269,9 @@ def _index_name(cursor: Cursor) -> str:
 def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> Clause:
     """Read a column definition, whose type must follow."""
     if cursor.done:
-        raise Refusal(
+        raise not_understood(
             f"the definition of column {new_name or name} is missing in {cursor.excerpt()!r}",
-            hint="give its type, such as INT NOT NULL",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+            "give its type, such as INT NOT NULL",
         )
     clause = _clause(cursor, kind, name, new_name)
     if any(token.upper == "REFERENCES" for _, token in outside_parentheses(cursor.tokens)):
@@ -354,7 +337,10 @@ def _rename(cursor: Cursor) -> Iterator[Clause]:
     elif cursor.take_any("INDEX", "KEY"):
         kind, what = Kind.RENAME_INDEX, "the index's name"
     else:
-        raise table_rename(cursor)
+        raise _not_supported(
+            f"the table cannot be renamed on the way: {cursor.excerpt()!r}",
+            "run RENAME TABLE afterwards: it changes metadata only",
+        )
     old = cursor.name(what)
     if not cursor.take("TO"):
         raise unknown_clause(cursor)

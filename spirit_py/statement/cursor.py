@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
+from spirit_py.statement.lexer import not_understood
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,17 +107,14 @@ class Cursor:
     def name(self, what: str) -> str:
         """Read a name; raise where the next token is none."""
         if self.done or not self.tokens[self.at].is_identifier:
-            raise Refusal(
-                f"{what} is missing in {self.excerpt()!r}",
-                hint="check the statement's spelling",
-                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+            raise not_understood(
+                f"{what} is missing in {self.excerpt()!r}", "check the statement's spelling"
             )
         self.at += 1
         if self.symbol(".") and what != "the table's name":
-            raise Refusal(
+            raise not_understood(
                 f"{what} is qualified in {self.excerpt()!r}",
-                hint="write the bare name; the statement is about one table only",
-                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+                "write the bare name; the statement is about one table only",
             )
         return self.tokens[self.at - 1].value
 

@@ -41,6 +41,11 @@ _INSIDE: Final = {
 }
 
 
+def not_understood(message: str, hint: str) -> Refusal:
+    """Refuse a text that cannot be read as a statement."""
+    return Refusal(message, hint=hint, error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD)
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """One token and its offsets in the text.
@@ -119,10 +124,9 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
         else:
             token = read_token(sql, at, mode)
             if token.kind == "word" and token.value[0] == "$" and not executed:
-                raise Refusal(
+                raise not_understood(
                     f"a bare name begins with a dollar sign: {token.value!r}",
-                    hint="put the name in backquotes",
-                    error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+                    "put the name in backquotes",
                 )
             yield token
             at = token.end
@@ -131,18 +135,12 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
 def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
     """Return the offset after a comment that every server ignores, with ``hints`` these too."""
     if sql.startswith(("/*!", "/*M!") if hints else ("/*!", "/*M!", "/*+"), at):
-        raise Refusal(
-            f"the statement holds a comment that some servers execute: {sql[at : at + 24]!r}",
-            hint=_HINT,
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        raise not_understood(
+            f"the statement holds a comment that some servers execute: {sql[at : at + 24]!r}", _HINT
         )
     end = sql.find("*/", at + 2)
     if end < 0:
-        raise Refusal(
-            "the statement ends inside a comment",
-            hint="close it with */",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
-        )
+        raise not_understood("the statement ends inside a comment", "close it with */")
     return end + 2
 
 
@@ -176,10 +174,9 @@ def _quoted(sql: str, at: int, kind: TokenKind, *, escapes: bool) -> Token:
     quote = sql[at]
     found = _INSIDE[quote, escapes].match(sql, at)
     if found is None:
-        raise Refusal(
+        raise not_understood(
             f"the statement ends inside a quote that was opened at {sql[at : at + 20]!r}",
-            hint="close the quote",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+            "close the quote",
         )
     # A quote after a backslash is escaped, not doubled: so each escape is read by itself.
     parts = _ESCAPED.split(found[1]) if escapes else [found[1]]

@@ -16,7 +16,7 @@ from spirit_py.errors import Refusal, UsageFault
 from spirit_py.sql import quote_identifier
 from spirit_py.statement.clauses import read_clauses, refuse_clause, unknown_clause
 from spirit_py.statement.cursor import Cursor, split_at, text_of
-from spirit_py.statement.lexer import SqlMode, after_blanks, read_token, tokenize
+from spirit_py.statement.lexer import SqlMode, after_blanks, not_understood, read_token, tokenize
 from spirit_py.statement.model import AlterStatement
 
 if TYPE_CHECKING:
@@ -39,11 +39,7 @@ def parse_statement(
     mode = SqlMode.of(sql_mode)
     pieces = [piece for piece in split_at(tokenize(sql, mode), ";") if piece]
     if not pieces:
-        raise Refusal(
-            "the statement is empty",
-            hint="give an ALTER TABLE or a CREATE INDEX",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
-        )
+        raise not_understood("the statement is empty", "give an ALTER TABLE or a CREATE INDEX")
     return tuple(_one(Cursor(sql, piece), default_schema, mode) for piece in pieces)
 
 
@@ -100,10 +96,9 @@ def alter_of(schema: str, table: str, clauses: str, *, sql_mode: str = "") -> Al
         )
     pieces = [piece for piece in split_at(tokens, ";") if piece]
     if len(pieces) > 1:
-        raise Refusal(
+        raise not_understood(
             "the clauses hold a semicolon: more than one statement",
-            hint="use --statement for whole statements",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+            "use --statement for whole statements",
         )
     return _statement(schema, table, clauses, pieces[0] if pieces else ())
 
@@ -131,10 +126,8 @@ def _table_name(cursor: Cursor, default_schema: str) -> tuple[str, str]:
     if cursor.take_symbol("."):
         return first, cursor.name(_TABLE)
     if not default_schema:
-        raise Refusal(
-            f"table {first} is named without a schema",
-            hint="name it schema.table, or give --database",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        raise not_understood(
+            f"table {first} is named without a schema", "name it schema.table, or give --database"
         )
     return default_schema, first
 
@@ -214,10 +207,8 @@ def read_script(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
         if read_token(found.text, 0, mode).upper == "USE":
             tokens = tokenize(found.text, mode)
             if len(tokens) != 2 or not tokens[1].is_identifier:
-                raise Refusal(
-                    f"line {found.line}: USE takes one schema: {found.text!r}",
-                    hint="write USE schema;",
-                    error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+                raise not_understood(
+                    f"line {found.line}: USE takes one schema: {found.text!r}", "write USE schema;"
                 )
             schema = tokens[1].value
         elif not _sets_utf8(found.text, mode):
@@ -254,11 +245,7 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
             token = read_token(text, at, mode)
         except Refusal as refusal:
             line = lines.of(at if begin < 0 else begin)
-            raise Refusal(
-                f"line {line}: {refusal.message}",
-                hint=refusal.hint,
-                error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
-            ) from refusal
+            raise not_understood(f"line {line}: {refusal.message}", refusal.hint) from refusal
         begin = token.start if begin < 0 else begin
         # A word may go on into the delimiter: "INT$$".
         inside = text.find(delimiter, token.start, token.end) if token.kind == "word" else -1
@@ -269,10 +256,8 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
 
 def _delimiter(found: re.Match[str]) -> str:
     if not found[1] or "\\" in found[1]:
-        raise Refusal(
-            f"DELIMITER names no delimiter: {found[0]!r}",
-            hint="write for instance DELIMITER //",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        raise not_understood(
+            f"DELIMITER names no delimiter: {found[0]!r}", "write for instance DELIMITER //"
         )
     return found[1]
 

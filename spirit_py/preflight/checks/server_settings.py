@@ -87,9 +87,10 @@ def log_writer(context: PreflightContext) -> Findings:
     default from MySQL 8.4 on with fewer than 32 CPUs.
     """
     facts = context.facts
+    if context.source.total_bytes < _LARGE_TO_COPY or not facts.text(_SETTING):
+        return
     service = service_of(context.session, facts)
-    known = facts.text(_SETTING) and service is not Service.AURORA
-    if context.source.total_bytes < _LARGE_TO_COPY or not known or facts.is_on(_SETTING):
+    if facts.is_on(_SETTING) or service is Service.AURORA:
         return
     remedy = how_to_set(service, _SETTING, "ON")
     if service is Service.NONE:

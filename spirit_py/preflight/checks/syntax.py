@@ -10,6 +10,7 @@ from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, connection_lost
 from spirit_py.preflight.check import Findings, PreflightContext, refuse
 from spirit_py.sql import quote_table, string_literal
 from spirit_py.statement import alter_of, parse_statement
+from spirit_py.statement.lexer import not_understood
 
 if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
@@ -62,10 +63,8 @@ def syntax(context: PreflightContext) -> Findings:
 
 def _refusal(fault: ServerFault) -> Refusal:
     if fault.code == SYNTAX_ERROR:
-        return Refusal(
-            f"the server cannot read the statement: {fault.text}",
-            hint="correct the statement",
-            error_code=ErrorCode.STATEMENT_NOT_UNDERSTOOD,
+        return not_understood(
+            f"the server cannot read the statement: {fault.text}", "correct the statement"
         )
     return Refusal(
         f"the server refuses the statement: {fault.text} (error {fault.code})",
