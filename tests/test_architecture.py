@@ -57,15 +57,17 @@ def test_the_driver_is_imported_in_the_mysql_package_only():
     assert [path for path in found if not path.startswith("spirit_py/mysql/")] == []
 
 
+@functools.cache
+def _named_rules():
+    """Return the rules that the tests name."""
+    paths = set((ROOT / "tests").rglob("test_*.py")) - {Path(__file__)}
+    return {rule for path in paths for rule in re.findall(r"\bR\d+\b", path.read_text())}
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_every_safety_rule_is_named_by_a_test(rule):
     """Each rule of the design has a test that says whose it is."""
-    named = [
-        path
-        for path in (ROOT / "tests").rglob("test_*.py")
-        if path != Path(__file__) and re.search(rf"\bR{rule}\b", path.read_text())
-    ]
-    assert named, f"no test names R{rule}"
+    assert f"R{rule}" in _named_rules(), f"no test names R{rule}"
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -195,6 +197,7 @@ PAGES = [
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|yml|sql|lock)|(?:[\w.-]+/)+|ci/[\w-]+")
 
 
+@functools.cache
 def _paths():
     """Return every file and folder of the tree, with ``/`` in front and behind a folder."""
     found = set()
