@@ -8,11 +8,8 @@ What cannot be known is None. Three rules keep the figures honest:
 - A speed is that of the last seconds, pauses included: of a paused copy no end is known.
 
 The current phase has an end of its own (``eta``). What comes after it is the work that is left, at
-the time which a row has taken in the copy and the shares of :mod:`spirit_py.estimates`. Waits
-for others (locks, throttles, windows, the operator) are in no estimate.
-
-Measured shares, for times that are shown as "about" before there is anything better: a build shows
-its own progress, and a comparison its own speed, soon after they have begun.
+the time which a row has taken in the copy and measured shares of it, until a build shows its own
+progress, or a comparison its own speed. Waits for others are in no estimate.
 """
 
 from __future__ import annotations

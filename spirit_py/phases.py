@@ -34,7 +34,7 @@ class Phase(enum.StrEnum):
 
 AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP, Phase.DONE})
 """The phases in which the tables are swapped."""
-_AFTER_SWAP = frozenset({Phase.KEEP, Phase.GRACE, Phase.CLEANUP})
+_AFTER_SWAP = AFTER_SWAP - {Phase.DONE}
 TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     # A resumed run begins with the copy, or with the cleanup after the swap of an earlier run.
     Phase.PREFLIGHT: frozenset({Phase.SHORTCUT, Phase.COPY}) | _AFTER_SWAP,

@@ -151,8 +151,7 @@ def run_aside(
             continue
         if again is None:
             again = clock() + _PATIENCE_SECONDS
-            reason = str(stop.reason)
-            tell(StopRequested(reason=str(reason)))
+            tell(StopRequested(reason=str(stop.reason)))
         elif hurry is not None and clock() >= again:
             again = clock() + _PATIENCE_SECONDS
             hurry()

@@ -229,14 +229,11 @@ def without_own(
         for name in names
         if name not in own
         and not any(
-            schema == name[0] and is_building_name(_stem(found), name[1])
+            schema == name[0] and is_building_name(table, name[1])
             for schema, found in beside
+            for table in [found.checkpoint[1:].removesuffix("_chkpnt")]
         )
     ]
-
-
-def _stem(names: AuxiliaryNames) -> str:
-    return names.checkpoint[1:].removesuffix("_chkpnt")
 
 
 def _alike(pattern: TablePattern, table: str) -> str:

@@ -123,7 +123,6 @@ def _report(config: BatchConfig) -> BatchReport:
 
 
 def _asked(config: BatchConfig) -> str:
-    """Return what is asked for, for people."""
     if not config.patterns:
         return f"the statements of {config.file}"
     left = f" without {', '.join(config.exclude)}" if config.exclude else ""
@@ -262,7 +261,7 @@ def _require_alone(
 
 
 def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:
-    """Run the batch; return what stopped it before its end."""
+    """Return what stopped the batch before its end."""
     reporter.start()
     try:
         run_command(

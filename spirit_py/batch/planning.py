@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.mysql.session import Session
-    from spirit_py.plan.model import TablePlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
@@ -93,13 +92,9 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
 def _name(config: BatchConfig, changes: list[TableChange]) -> str:
     """Return the name of the batch; ``--exclude`` and the order of statements do not count."""
     if config.patterns:
-        of = changes[0].normalized.removeprefix(_head(changes[0]))
+        of = changes[0].normalized.removeprefix(f"ALTER TABLE {quote_table(*changes[0].name)}")
         return batch_name("tables", (config.each.database, of, *config.patterns))
     return batch_name("statements", (change.normalized for change in changes))
-
-
-def _head(change: TableChange) -> str:
-    return f"ALTER TABLE {quote_table(*change.name)}"
 
 
 class _Planner:
@@ -267,7 +262,9 @@ def plan_of_batch(
     return replace(
         first,
         together=False,
-        tables=tuple(_shown(planned, one) for planned, plan in made for one in plan.tables),
+        tables=tuple(
+            replace(one, differs=planned.differs) for planned, plan in made for one in plan.tables
+        ),
         replicas=tuple(dict.fromkeys(line for plan in plans for line in plan.replicas)),
         pace=tuple(dict.fromkeys(line for plan in plans for line in plan.pace)),
         warnings=_without_repetition(note for plan in plans for note in plan.warnings),
@@ -277,10 +274,6 @@ def plan_of_batch(
         ),
         batch=tuple(_lines(batch)),
     )
-
-
-def _shown(planned: PlannedTable, plan: TablePlan) -> TablePlan:
-    return replace(plan, differs=planned.differs)
 
 
 def _without_repetition(notes: Iterable[Note]) -> tuple[Note, ...]:

@@ -136,7 +136,7 @@ class OnlineChange:
 
 
 def look_around(session: FrameworkSession) -> SessionFacts:
-    """Read what the session knows."""
+    """Return the facts of a session."""
     ((schema, own, general, uuid),) = session.query(
         "SELECT DATABASE(), @@SESSION.sql_mode, @@GLOBAL.sql_mode, @@server_uuid"
     )

@@ -394,7 +394,6 @@ class Revision:
         self._keep()
 
     def _made(self, table: tuple[str, str]) -> None:
-        """Note that it is made."""
         self._steps[-1] = replace(self._steps[-1], after=self._form(table), made=True)
         self._done += 1
         self._keep()
@@ -524,7 +523,6 @@ def _add_notes(error: SpiritError) -> None:
 
 
 def _joined(changes: list[OnlineChange], around: SessionFacts) -> OnlineChange:
-    """Return one change that does what the changes do."""
     if len(changes) == 1:
         return changes[0]
     clauses = ", ".join(_clauses(one.statement, around) or "" for one in changes)

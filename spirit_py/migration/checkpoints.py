@@ -175,7 +175,6 @@ class Checkpoints:
 
 
 def _progress(table: TableProgress, pair: CopiedPair) -> TableProgress:
-    """Return the progress of one table."""
     copied = pair.copied_so_far()
     return replace(
         table,

@@ -184,7 +184,6 @@ class _Settling:
 def _drop(
     options: ConnectionOptions, session: SqlSession, left: Leftovers, *, old_too: bool, say: Say
 ) -> None:
-    """Drop what is to be dropped, in order."""
     for schema, name in left.to_drop(old_too=old_too):
         if proof := left.proofs.get((schema, name)):
             _drop_old(options, (schema, name), proof)
@@ -228,7 +227,6 @@ def _migration(
 
 
 def _refuse_others(session: SqlSession, database: str, table: str) -> None:
-    """Refuse to drop tables that only have the right names."""
     names = AuxiliaryNames.of(table)
     there = _existing(session, database)
     taken = [name for name in (names.new, names.old, names.checkpoint) if name.lower() in there]
@@ -244,7 +242,6 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
 def _leftovers(
     session: SqlSession, tables: Sequence[Name], record: CheckpointRecord | None
 ) -> Leftovers:
-    """Find what is there."""
     own: list[Name] = []
     old: list[Name] = []
     others: list[Name] = []

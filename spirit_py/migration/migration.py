@@ -223,7 +223,6 @@ def _new_tables(
 
 
 def _copy_and_swap(run: Run, new: NewTables) -> None:
-    """Copy while changes are applied, drain, check, swap."""
     rehearsal = _begin_rehearsal(run) if run.config.dry_run else None
     begin_throttling(run, CheckpointTable(*new.record.home), new.traffic)
     pairs = _follow(run, new)
@@ -303,7 +302,6 @@ def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
 
 
 def _begin_rehearsal(run: Run) -> Rehearsal:
-    """Begin to measure what the migration costs the server."""
     config = run.config
     rehearsal = Rehearsal(
         config.connection, config.replicas, run.stop, account=config.replica_account

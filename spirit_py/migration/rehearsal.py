@@ -160,7 +160,6 @@ class RehearsalFigures:
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:
-    """Put entries under one title."""
     return [f"  {title if n == 0 else '':<9} {entry}" for n, entry in enumerate(entries)]
 
 
@@ -316,7 +315,6 @@ class Rehearsal:
         )
 
     def _replicas(self) -> tuple[ReplicaFigures, ...]:
-        """Return the replicas' figures, each server once."""
         watched = self._watched.watched()
         with self._lock:
             figures = [
@@ -397,5 +395,4 @@ class Rehearsal:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for LIKE."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

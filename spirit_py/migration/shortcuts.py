@@ -230,7 +230,6 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
 
 
 def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> LockTurns:
-    """Return what decides when the ALTER may be sent."""
     policy = LockPolicy.of(run.config)
     request = LockRequest(tables=tables, defines=True)
     return LockTurns(

@@ -138,7 +138,6 @@ class Snapshots:
     # -- the change feed
 
     def _feed(self, now: float) -> dict[str, Any]:
-        """Return the change feed's part."""
         source = self._figures.source
         if source is None:
             return {}
@@ -208,7 +207,6 @@ class Snapshots:
     # -- the phase's own work
 
     def _work(self, now: float) -> dict[str, Any]:
-        """Return the fields that depend on the current phase."""
         figures = self._figures
         if self._state.phase is Phase.COPY and figures.copiers:
             return self._copy(now)
@@ -325,7 +323,6 @@ class Snapshots:
         return sum(one.rows for one in seen.values()), self._over_all(of), ended
 
     def _copied(self, name: tuple[str, str]) -> int | None:
-        """Return how many rows of a table were copied."""
         before = self._state.copied_before.get(name)
         copied = [
             copier.statistics().rows for of, copier in self._figures.copiers if _name(of) == name

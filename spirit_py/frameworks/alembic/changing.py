@@ -82,18 +82,17 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
     Raises:
         SpiritError: it has failed; ``alembic upgrade`` again carries on.
     """
-    session = session_of(impl)
+    session, revision = session_of(impl), revision_of(impl)
     around = look_around(session)
     table = defined_table(statement, around.schema, sql_mode=around.sql_mode)
-    if revision_of(impl).takes_all:
+    if revision.takes_all:
         changed = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-        revision_of(impl).gather(statement, changed and _change_of(impl, changed, statement, {}))
+        revision.gather(statement, changed and _change_of(impl, changed, statement, {}))
         return None
     if table is None:
         return plainly()
     if not _goes_online(impl, session, statement, around):
-        return revision_of(impl).plainly(table, statement, plainly)
-    revision = revision_of(impl)
+        return revision.plainly(table, statement, plainly)
     connection = _connection(impl)
     if not connection.in_transaction():
         # As by a statement that is sent at once: then the connection's close is heard of.
