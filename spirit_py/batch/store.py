@@ -28,12 +28,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
-from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
+from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text
+from spirit_py.checkpoint.table import RecordTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
 from spirit_py.mysql.tables.identity import doubtful, holds_up, marked
-from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.statement.rewrite import FOREIGN_KEY
 from spirit_py.table.names import is_identifier
 
@@ -238,21 +238,14 @@ def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) ->
     )
 
 
-class BatchTable:
-    """Reads and writes the table of one batch.
+class BatchTable(RecordTable):
+    """Reads and writes the table of one batch."""
 
-    Attributes:
-        name: its schema and name.
-    """
+    MARK = _MARK
 
-    def __init__(self, schema: str, table: str) -> None:
-        self.name = (schema, table)
-        self._quoted = quote_table(schema, table)
+    def __init__(self, schema: str, name: str) -> None:
+        super().__init__(schema, name)
         self._ids: dict[Name, int] = {}
-
-    def __str__(self) -> str:
-        """Show the table's name."""
-        return ".".join(self.name)
 
     def create(self, session: SqlSession, record: BatchRecord) -> None:
         """Create the table and write the row of the batch.
@@ -260,18 +253,13 @@ class BatchTable:
         What a run left that was killed between these two is dropped.
         """
         self.drop(session)
-        session.execute(
-            f"CREATE TABLE {self._quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
-            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
-            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
-        )
+        self.make(session)
         self.write(session, record)
         points.reach("batch.created")
 
     def write(self, session: SqlSession, record: BatchRecord) -> None:
         """Replace the row of the batch."""
-        self._replace(session, _RECORD_ID, to_text(record))
+        self.replace(session, _RECORD_ID, record)
 
     def begin_again(self, session: SqlSession) -> int:
         """Note that another run begins; return which one it is."""
@@ -285,13 +273,13 @@ class BatchTable:
         """Replace the row of a table, or add it."""
         number = self._ids.setdefault(table.name, max(self._ids.values(), default=_RECORD_ID) + 1)
         points.reach("batch.noting")
-        self._replace(session, number, to_text(table))
+        self.replace(session, number, table)
         points.reach("batch.noted")
 
     def forget(self, session: SqlSession, tables: Iterable[Name]) -> None:
         """Delete the rows of tables that do not belong to the batch any more."""
         for name in tables:
-            session.execute(f"DELETE FROM {self._quoted} WHERE id = {self._ids[name]}")
+            session.execute(f"DELETE FROM {self.quoted} WHERE id = {self._ids[name]}")
 
     def read(self, session: SqlSession) -> BatchRecord | None:
         """Return the row of the batch; None where there is none yet.
@@ -300,7 +288,7 @@ class BatchTable:
             Refusal: it cannot be read.
         """
         # The hint keeps a view from being read: see CheckpointTable.
-        sql = f"SELECT record FROM {self._quoted} FORCE INDEX (PRIMARY) WHERE id = {_RECORD_ID}"
+        sql = f"SELECT record FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {_RECORD_ID}"
         try:
             self._require_size(session)
             rows = session.query(sql)
@@ -344,7 +332,7 @@ class BatchTable:
         """
         self._require_size(session)
         rows = session.query(
-            f"SELECT id, record FROM {self._quoted} FORCE INDEX (PRIMARY)"
+            f"SELECT id, record FROM {self.quoted} FORCE INDEX (PRIMARY)"
             f" WHERE id > {_RECORD_ID} ORDER BY id"
         )
         found: dict[Name, TableRecord] = {}
@@ -357,20 +345,10 @@ class BatchTable:
             self._ids[record.name] = int(number)
         return found
 
-    def drop(self, session: SqlSession) -> None:
-        """Drop the table, if it is there and has the mark."""
-        if self.name in marked_tables(session, self.name[1]):
-            session.execute(f"DROP TABLE IF EXISTS {self._quoted}")
-
-    def _replace(self, session: SqlSession, number: int, text: str) -> None:
-        session.execute(
-            f"REPLACE INTO {self._quoted} (id, record) VALUES ({number}, {string_literal(text)})"
-        )
-
     def _require_size(self, session: SqlSession) -> None:
         """Refuse rows that this process has no room for."""
         ((size,),) = session.query(
-            f"SELECT COALESCE(SUM(LENGTH(record)), 0) FROM {self._quoted} FORCE INDEX (PRIMARY)"
+            f"SELECT COALESCE(SUM(LENGTH(record)), 0) FROM {self.quoted} FORCE INDEX (PRIMARY)"
         )
         if int(size) > _LONGEST:
             raise self._unreadable(ValueError(f"it has {size} bytes"))

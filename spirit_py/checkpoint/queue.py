@@ -23,19 +23,18 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, to_text
 from spirit_py.checkpoint.live import Answer, Request
+from spirit_py.checkpoint.table import RecordTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.faults import ABSENT_TABLE
 from spirit_py.mysql.processlist import user_of
-from spirit_py.mysql.tables.identity import has_mark
-from spirit_py.sql import comment_literal, quote_table, string_literal
+from spirit_py.sql import string_literal
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
-_MARK: Final = "spirit-py requests"
 #: A longer row is not read: it is no request of this program.
 _LONGEST: Final = 1 << 18
 #: Rows of one look: an operator may write any number, and the run is not to end for want of memory.
@@ -66,41 +65,25 @@ class Malformed:
     why: str
 
 
-class RequestQueue:
+class RequestQueue(RecordTable):
     """The requests beside one table, in the table ``name``; has no session of its own."""
 
+    MARK = "spirit-py requests"
+
     def __init__(self, schema: str, table: str) -> None:
-        self.name = (schema, AuxiliaryNames.of(table).requests)
-        self._quoted = quote_table(*self.name)
-
-    def __str__(self) -> str:
-        return ".".join(self.name)
-
-    def is_ours(self, session: SqlSession) -> bool:
-        """Return whether the table exists and was made by this program."""
-        return has_mark(session, self.name, _MARK)
+        super().__init__(schema, AuxiliaryNames.of(table).requests)
 
     def create(self, session: SqlSession) -> None:
         """Create the table, in the place of that which a process has left that was killed."""
         self.drop(session)
-        session.execute(
-            f"CREATE TABLE {self._quoted} (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,"
-            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
-            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
-        )
-
-    def drop(self, session: SqlSession) -> None:
-        """Drop the table, if it exists and is ours."""
-        if self.is_ours(session):
-            session.execute(f"DROP TABLE IF EXISTS {self._quoted}")
+        self.make(session)
 
     # -- the side that asks
 
     def put(self, session: SqlSession, request: Request) -> int:
         """Add a request, and return its number; a :data:`ABSENT_TABLE` fault without the table."""
         session.execute(
-            f"INSERT INTO {self._quoted} (record) VALUES ({string_literal(to_text(request))})"
+            f"INSERT INTO {self.quoted} (record) VALUES ({string_literal(to_text(request))})"
         )
         return int(session.query("SELECT LAST_INSERT_ID()")[0][0])
 
@@ -125,7 +108,7 @@ class RequestQueue:
     def withdraw(self, session: SqlSession, number: int) -> bool:
         """Delete a request, or its answer; return False for one that was claimed."""
         try:
-            return bool(session.execute(f"DELETE FROM {self._quoted} WHERE id = {number}"))
+            return bool(session.execute(f"DELETE FROM {self.quoted} WHERE id = {number}"))
         except ServerFault as fault:
             if fault.code in ABSENT_TABLE:
                 return False
@@ -152,14 +135,14 @@ class RequestQueue:
                 asked.append(Asked(number=number, request=found, who=who))
         if answered:
             session.execute(
-                f"DELETE FROM {self._quoted} WHERE"
+                f"DELETE FROM {self.quoted} WHERE"
                 f" written_at < CURRENT_TIMESTAMP(6) - INTERVAL {_KEPT_SECONDS} SECOND"
             )
         return asked
 
     def claim(self, session: SqlSession, number: int) -> bool:
         """Take a request out of the queue; False for one that was withdrawn or claimed before."""
-        return bool(session.execute(f"DELETE FROM {self._quoted} WHERE id = {number}"))
+        return bool(session.execute(f"DELETE FROM {self.quoted} WHERE id = {number}"))
 
     def who_waits(self, session: SqlSession, request: Request) -> str:
         """Return user and host of the session that waits for the answer; empty for none.
@@ -171,13 +154,12 @@ class RequestQueue:
 
     def answer(self, session: SqlSession, number: int, answer: Answer) -> None:
         """Write the answer to a claimed request, or a newer one."""
-        text = string_literal(to_text(answer))
-        session.execute(f"REPLACE INTO {self._quoted} (id, record) VALUES ({number}, {text})")
+        self.replace(session, number, answer)
 
     def _rows(self, session: SqlSession, where: str) -> list[tuple[int, str]]:
         try:
             found = session.query(
-                f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self._quoted}"
+                f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self.quoted}"
                 f" FORCE INDEX (PRIMARY) WHERE {where} ORDER BY id LIMIT {_MOST}"
             )
         except ServerFault as fault:

@@ -23,7 +23,7 @@ removes all rows. Requests of operators are in a table of their own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from spirit_py import points
 from spirit_py.attached.record import AttachmentsNote
@@ -96,47 +96,75 @@ def checkpoint_tables(session: SqlSession, schema: str = "") -> list[tuple[str, 
     return marked(session, _MARK, schema=schema)
 
 
-class CheckpointTable:
-    """Reads and writes the checkpoint table beside one source table; ``quoted`` is its name."""
+class RecordTable:
+    """A table of rows in JSON, which a comment proves to be the program's own (R17).
 
-    def __init__(self, schema: str, table: str) -> None:
-        self._name = (schema, AuxiliaryNames.of(table).checkpoint)
-        self.quoted = quote_table(*self._name)
+    Attributes:
+        name: its schema and name; ``quoted`` for statements.
+    """
+
+    MARK: ClassVar[str]
+    #: What the numbers of the rows have besides their type.
+    NUMBERS: ClassVar[str] = " AUTO_INCREMENT"
+
+    def __init__(self, schema: str, name: str) -> None:
+        self.name = (schema, name)
+        self.quoted = quote_table(schema, name)
 
     def __str__(self) -> str:
-        return ".".join(self._name)
+        return ".".join(self.name)
+
+    def is_ours(self, session: SqlSession) -> bool:
+        """Return whether the table exists and was made by this program, readable or not."""
+        return has_mark(session, self.name, self.MARK)
+
+    def make(self, session: SqlSession) -> None:
+        """Create the table, without a row."""
+        session.execute(
+            f"CREATE TABLE {self.quoted} (id INT NOT NULL{self.NUMBERS} PRIMARY KEY,"
+            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
+            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
+            f" ENGINE=InnoDB COMMENT={comment_literal(self.MARK)}"
+        )
+
+    def drop(self, session: SqlSession) -> None:
+        """Drop the table, if it exists and is ours."""
+        if self.is_ours(session):
+            session.execute(f"DROP TABLE IF EXISTS {self.quoted}")
+
+    def replace(self, session: SqlSession, number: int, row: Any) -> None:
+        """Replace the row of a number, or add it."""
+        text = string_literal(to_text(row))
+        session.execute(f"REPLACE INTO {self.quoted} (id, record) VALUES ({number}, {text})")
+
+
+class CheckpointTable(RecordTable):
+    """Reads and writes the checkpoint table beside one source table; ``quoted`` is its name."""
+
+    MARK = _MARK
+    NUMBERS = ""
+
+    def __init__(self, schema: str, table: str) -> None:
+        super().__init__(schema, AuxiliaryNames.of(table).checkpoint)
 
     def create(self, session: SqlSession, record: CheckpointRecord | Pointer) -> None:
         """Create the table and write its first row."""
-        session.execute(
-            f"CREATE TABLE {self.quoted} (id INT NOT NULL PRIMARY KEY,"
-            " record LONGTEXT CHARACTER SET utf8mb4 NOT NULL,"
-            " written_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6))"
-            f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
-        )
+        self.make(session)
         self.write(session, record)
         points.reach("checkpoint.created")
 
     def exists(self, session: SqlSession) -> bool:
         """Return whether the table exists, made by this program or not."""
-        return kind_and_comment(session, self._name) is not None
-
-    def is_ours(self, session: SqlSession) -> bool:
-        """Return whether the table exists and was made by this program, readable or not."""
-        return has_mark(session, self._name, _MARK)
+        return kind_and_comment(session, self.name) is not None
 
     def drop(self, session: SqlSession) -> None:
         """Drop the table, if it exists and is ours."""
         points.reach("cleanup.checkpoint")
-        if self.is_ours(session):
-            session.execute(f"DROP TABLE IF EXISTS {self.quoted}")
+        super().drop(session)
 
     def write(self, session: SqlSession, row: Row) -> None:
         """Replace the row of that kind."""
-        text = string_literal(to_text(row))
-        session.execute(
-            f"REPLACE INTO {self.quoted} (id, record) VALUES ({_IDS[type(row)]}, {text})"
-        )
+        self.replace(session, _IDS[type(row)], row)
 
     def beat(self, session: SqlSession) -> None:
         """Write the heartbeat, with the server's time, in a transaction of its own."""
@@ -197,16 +225,16 @@ class CheckpointTable:
             UnreadableCheckpoint: when the table is not ours, or its row cannot be read.
             ServerFault: when the server could not be asked: that proves nothing.
         """
-        there = kind_and_comment(session, self._name)
+        there = kind_and_comment(session, self.name)
         if there is None:
             return None
         if there != ("BASE TABLE", _MARK):
-            raise UnreadableCheckpoint(f"{self._name[1]} is not a checkpoint table of spirit-py")
+            raise UnreadableCheckpoint(f"{self.name[1]} is not a checkpoint table of spirit-py")
         found = self._value(session, _RECORD, CheckpointRecord)
         if found is not None:
             return from_text(str(found), CheckpointRecord, Pointer)
         if self.exists(session):
-            raise UnreadableCheckpoint(f"{self._name[1]} has no row")
+            raise UnreadableCheckpoint(f"{self.name[1]} has no row")
         # A run that ended has just dropped it.
         return None
 
