@@ -1,25 +1,45 @@
-"""Sessions of the feed for queries: one that threads share, one for weights of keys (R6)."""
+"""What a stream asks its server, over sessions of its own: one for questions, one for weights."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.errors import FeedFailure, ServerFault
-from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import connection_lost
+from spirit_py.binlog.codec.tablemap import Collation
+from spirit_py.binlog.parser import binlog_reset
+from spirit_py.binlog.position import (
+    FileFrontier,
+    FilePlace,
+    GtidFrontier,
+    GtidSet,
+    reach,
+)
+from spirit_py.binlog.reader import BinlogReader
+from spirit_py.codes import ErrorCode
+from spirit_py.contracts import Origin
+from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, ServerFault
+from spirit_py.mysql.connect import another_server, connect
+from spirit_py.mysql.facts import ServerLife, look_at
+from spirit_py.mysql.faults import Disposition, connection_lost, disposition
+from spirit_py.mysql.replication import WITHOUT_FILTER, end_of_binlog, hides_changes, kept_binlog
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.session import CuttableSession
+from spirit_py.sql import quote_table
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock
+    from spirit_py.binlog.position import ServerFrontier
+    from spirit_py.binlog.reader import BinlogReader
+    from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.contracts import Clock, SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.progress import Retention
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.weights import KeyWeights
 
@@ -122,3 +142,211 @@ class ServerWeights:
         """End the session for good, and every pause; see :meth:`LentSession.end`."""
         self._closing.request(FeedFailure("the change feed is closed"))
         return self._lent.end()
+
+
+GIVE_UP: Final = (
+    "; if the followed table may have been changed unlogged since that start, give the migration up"
+    " first (spirit-py cleanup)"
+)
+_COLLATIONS: Final = (
+    "SELECT ID, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLLATIONS"
+)
+NATIVE_KEYS: Final = "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
+
+
+class FollowedServer:
+    """What a stream asks its server: each answer is of the server and the log that is followed.
+
+    One class because the past of the server is one, and every answer is compared with it.
+    """
+
+    def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
+        self._connection, self._options = connection, options
+        self._reader: BinlogReader | None = None
+        answer_within = math.ceil(options.wait_timeout) + 1
+        # Proofs wait while commits stall, so they have a session of their own.
+        self._control, self._proofs = (
+            LentSession(connection, role=role, read_timeout=answer_within)
+            for role in ("feed-control", "feed-proof")
+        )
+        self._weights = ServerWeights(connection, read_timeout=answer_within)
+        self._proof_table = f"_spirit_py_{uuid.uuid4().hex}"
+        self._schema = ""
+        #: Identifiers of this run's own writes, which are not to be sent.
+        self._own: set[str] = set()
+        with self._control.lend() as session:
+            seen = look_at(session)
+            row = session.query("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names")[0]
+            self._native_keys = session.query(NATIVE_KEYS)
+            #: The server's collations by number.
+            self.collations = {
+                int(number): Collation(str(charset), str(name))
+                for number, charset, name in session.query(_COLLATIONS)
+            }
+        self._server_uuid = seen.server_uuid
+        self._life = ServerLife(seen.started, seen.relaxed)
+        self.has_gtids = row[0] == "ON"
+        self.ignore_case = row[1] != 0
+
+    def _opened(self) -> BinlogReader:
+        if self._reader is None:
+            raise FeedBroken("the stream was not opened", hint="this is a bug: report it")
+        return self._reader
+
+    def executed(self, session: SqlSession | None = None) -> ServerFrontier:
+        """Ask for everything that is committed and visible now.
+
+        Without GTIDs: the end of the binlog, because every visible commit is before it. Our own
+        writes that are not sent are left out.
+        """
+        if session is not None:
+            return self._sent(self._executed_in(session))
+        with self._asking(self._control, "what it has executed") as own:
+            return self._sent(self._executed_in(own))
+
+    def _sent(self, found: ServerFrontier) -> ServerFrontier:
+        """Leave out our own writes, which are not sent."""
+        if isinstance(found, GtidFrontier) and self._own:
+            found.gtids = found.gtids.only(lambda tsid: tsid not in self._own)
+        return found
+
+    def _executed_in(self, session: SqlSession) -> ServerFrontier:
+        """Ask one session for what is executed; the server must be as it was (:meth:`_look`)."""
+        gtids, end = self._look(session)
+        if self.has_gtids:
+            return GtidFrontier(self._server_uuid, GtidSet.parse(gtids))
+        return FileFrontier(self._server_uuid, end)
+
+    def _look(self, session: SqlSession) -> tuple[str, FilePlace]:
+        """Return the executed GTIDs and the end of the binlog: both of the log that is followed.
+
+        Raises:
+            AnotherServer: it is not the server that is followed.
+            HistoryLost: it may have lost commits, or its log is off, or is another one.
+        """
+        read_to = self._read_to()
+        seen = look_at(session)
+        if seen.server_uuid != self._server_uuid:
+            address, found = self._connection.address, seen.server_uuid
+            raise another_server(address, found=found, wanted=self._server_uuid)
+        self._life.go_on(seen)
+        end = self._end(session)
+        if read_to is not None and not end.reaches(read_to):
+            raise binlog_reset(f"{read_to} is read, and it ends at {end}")
+        return seen.executed, end
+
+    def _read_to(self) -> FilePlace | None:
+        """Return the place up to which the stream is read, or one before; None at its start."""
+        parser = self._reader.parser if self._reader is not None else None
+        if parser is None or not (file := parser.file):
+            return None
+        return FilePlace(file, parser.offset)
+
+    def has_executed(self, received: Any, session: SqlSession) -> bool:
+        """Return whether everything that was received is executed; see the protocol."""
+        return self._executed_in(session).reaches(received)
+
+    def look(self) -> None:
+        """Look whether the server, and its log, are as they were; see the protocol."""
+        with contextlib.suppress(FeedSilent), self._asking(self._control, "that it lives") as own:
+            self._look(own)
+
+    @property
+    def origin(self) -> Origin:
+        """What the position is of; see the protocol."""
+        started = self._life.started
+        if self._reader is None:
+            return Origin(started)
+        parser = self._reader.parser
+        created, file = parser.created, parser.file
+        # The reader may have gone to the next file in between.
+        known = created and created == parser.created
+        return Origin(started, file, created) if known else Origin(started)
+
+    def position_here(self, session: SqlSession) -> str:
+        """Return the position after everything that a session finds executed.
+
+        Empty without GTIDs beyond 4 GiB of one file, where no dump can begin.
+        """
+        return self._executed_in(session).text()
+
+    def prove_visible(self, gtids: str) -> None:
+        """Wait for the transactions; without GTIDs commit something through the binlog.
+
+        Our own commit becomes visible after all commits before it in the binlog.
+        """
+        if self.has_gtids and not gtids:
+            return
+        visible = False
+        with self._asking(self._proofs, "whether commits are visible") as session:
+            if self.has_gtids:
+                call = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+                seconds = max(1, int(self._options.wait_timeout))
+                visible = session.value(call, (gtids, seconds)) == 0
+            else:
+                table = quote_table(self._schema, self._proof_table)
+                session.execute(f"DROP TABLE IF EXISTS {table}")
+                visible = True
+        if not visible:
+            raise FeedFailure(
+                "transactions in the binlog did not become visible within"
+                f" {self._options.wait_timeout:.0f} s: {gtids}",
+                hint="see whether commits wait for a semi-synchronous replica; run again",
+                error_code=ErrorCode.COMMITS_STALLED,
+            )
+
+    def weigh(
+        self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
+    ) -> Sequence[ComparableKey]:
+        """Return the comparable forms of keys; see the protocol."""
+        return self._weights.weigh(weights, keys)
+
+    def retention(self) -> Retention | None:
+        """Ask how far the binlog reaches from the event that was read last."""
+        with self._asking(self._control, "how long it keeps its binlog") as session:
+            return reach(self._opened().parser.place, *kept_binlog(session))
+
+    @property
+    def reconnects(self) -> int:
+        """How often the stream was opened again."""
+        return self._reader.reconnects if self._reader else 0
+
+    @property
+    def traffic(self) -> tuple[int, int, int]:
+        """Bytes received, those of them passed over as not followed, and of these our own."""
+        if self._reader is None:
+            return 0, 0, 0
+        parser = self._reader.parser
+        return parser.received_bytes, parser.skipped_bytes, parser.own_bytes
+
+    @property
+    def trouble(self) -> str:
+        """Why the stream is not open now."""
+        return self._reader.trouble if self._reader else ""
+
+    @contextlib.contextmanager
+    def _asking(self, lent: LentSession, question: str) -> Iterator[Session]:
+        """Lend a session for a question that a live server answers."""
+        try:
+            with lent.lend() as session:
+                yield session
+        except ServerFault as fault:
+            if disposition(fault) is Disposition.FATAL:
+                raise
+            raise FeedSilent(
+                f"the server at {self._connection.address} does not say {question}: {fault.text}",
+                hint="see whether the server is up, and whether its commits wait for a"
+                " semi-synchronous replica; run the same command again",
+            ) from fault
+
+    @staticmethod
+    def _end(session: SqlSession) -> FilePlace:
+        """Return where the binlog ends, which must be written, and hide nothing."""
+        end = end_of_binlog(session)
+        if end.filtered:
+            raise FeedFailure(
+                hides_changes(end.filtered),
+                hint=WITHOUT_FILTER + GIVE_UP,
+                error_code=ErrorCode.BINLOG_FILTERED,
+            )
+        return FilePlace(end.file, end.offset)
