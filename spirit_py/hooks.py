@@ -60,11 +60,6 @@ class CallResult:
     trouble: str = ""
     why: str = ""
 
-    @property
-    def first_line(self) -> str:
-        """The first line of the output, or else what happened."""
-        return self.lines[0] if self.lines else self.why
-
 
 def call(
     command: str, event: Event, *, seconds: float, given_up: threading.Event | None = None
@@ -274,8 +269,7 @@ class Hook:
         Returns:
             Why it does not agree, its first line of output; empty where its exit code is 0.
 
-        Raises:
-            BaseException: what ``check`` raises, which is called meanwhile.
+        ``check`` is called meanwhile; what it raises ends the wait, not the call.
         """
         item = _Item(event)
         self._waiting.appendleft(item)
@@ -293,7 +287,7 @@ class Hook:
         answer = item.answer
         if answer is None:
             return "the hook could not be called"
-        return answer.first_line if answer.trouble else ""
+        return (*answer.lines, answer.why)[0] if answer.trouble else ""
 
     def stop(self) -> None:
         """Wait until the queue is empty, for as long as one call may take.

@@ -50,6 +50,11 @@ def figure(help_: str = "", metric: str = "", *, default: Any = None, **more: An
     return field(default=default, metadata={_FIGURE: Figure(help=help_, metric=metric, **more)})
 
 
+def counter(help_: str, metric: str, **more: Any) -> Any:
+    """Declare a figure that only grows."""
+    return figure(help_, metric, kind="counter", **more)
+
+
 def figures_of(cls: type) -> Iterator[tuple[str, Figure]]:
     """Yield the figures that a class declares, with the names of their fields."""
     for one in dataclasses.fields(cls):

@@ -167,7 +167,7 @@ class Running(Generic[R, S]):
         return self._report[0]
 
     def stop(self) -> None:
-        """Ask the run to stop in order; return at once. Safe to call again and after the end."""
+        """Ask the run to stop in order; return at once. Safe to call at any time."""
         self._stop.request(
             Stopped(
                 "stopped by the program that started it",

@@ -33,8 +33,7 @@ def option_values(
     """Return the values of all options of a command, by their parameters' names.
 
     Args:
-        arguments: the TypedDict of those that a program may give.
-        given: keyword arguments; None means not given.
+        arguments: the TypedDict of those that a program may give; None means not given.
 
     Raises:
         TypeError: there is no such argument.

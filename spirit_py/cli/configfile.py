@@ -8,9 +8,9 @@
     max-load = "Threads_running=25"
     replica = ["db2", "db3:3307"]
 
-A table is named after its command; ``all`` holds for each command that has the option. Files are
-read in the order of :data:`PLACES`, then the one of ``--config``; a later one takes precedence,
-and the environment and the command line over all of them.
+A table is named after its command; ``all`` holds for each that has the option. Files are read in
+the order of :data:`PLACES`, then the one of ``--config``; later ones take precedence, and the
+environment and the command line over all of them.
 """
 
 from __future__ import annotations

@@ -75,7 +75,11 @@ class SectionedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""
         for title, options in in_sections(self, ctx).items():
-            shown = [record for one, record in options if _is_shown(one, ctx)]
+            shown = [
+                record
+                for one, record in options
+                if not (ctx.meta.get(_COMMON) and isinstance(one, SectionedOption)) or one.common
+            ]
             if shown:
                 with formatter.section(title):
                     formatter.write_dl(shown)
@@ -88,11 +92,6 @@ class SectionedCommand(click.Command):
             formatter.write_text(f"--help-all shows all {every} options.")
         formatter.write_text(f"Options can also be set in the environment: {EXAMPLE}.")
         super().format_epilog(ctx, formatter)
-
-
-def _is_shown(option: click.Option, ctx: click.Context) -> bool:
-    every = not ctx.meta.get(_COMMON)
-    return every or not isinstance(option, SectionedOption) or option.common
 
 
 def _show_help(ctx: click.Context, asked: click.Parameter, value: bool) -> None:

@@ -1,7 +1,7 @@
-"""Manual pages, made from the commands themselves: ``spirit-py.1``, ``spirit-py-migrate.1`` ...
+"""Manual pages, made from the commands: ``spirit-py.1``, ``spirit-py-migrate.1`` ...
 
-The wheel's build writes them (``hatch_build.py``), and the wheel puts them into ``share/man/man1``.
-They have what ``--help`` has, in the same sections, with exit codes, environment, files, examples.
+The wheel's build writes them (``hatch_build.py``). They have what ``--help`` has, in the same
+sections, with exit codes, environment, files and examples.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ A class declares its fields and the template of its line::
         chunks: int
         seconds: float
 
-A template names fields. ``:time``, ``:count``, ``:size`` and ``:list`` write a value as people read
-it, ``:# row`` a count with its noun. A line that depends on more is the property ``sentence``.
+A template names fields. ``:time``, ``:count`` and others of a table below write a value as people
+read it, ``:# row`` a count with its noun. A line that depends on more is the property ``sentence``.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "count": human_count,
     "size": human_bytes,
     "list": ", ".join,
+    "pairs": lambda given: ", ".join(f"{name}={value}" for name, value in given.items()),
     "duration": duration,
     "percent": human_percent,
 }

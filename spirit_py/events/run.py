@@ -263,17 +263,11 @@ class ControlRefused(Worded):
     reason: str
 
 
-@event("settings.kept")
+@event("settings.kept", "set by operators of the earlier run: {settings:pairs}")
 class SettingsKept(Event):
     """What operators of an earlier run had set counts again."""
 
     settings: dict[str, str]
-
-    @property
-    def sentence(self) -> str:
-        """The settings, as ``ctl set`` takes them."""
-        texts = ", ".join(f"{name}={value}" for name, value in self.settings.items())
-        return f"set by operators of the earlier run: {texts}"
 
 
 @event("watch.begun", "following {scope} from {position}")

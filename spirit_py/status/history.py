@@ -69,7 +69,6 @@ class History:
     lock_held_ms: float = 0.0
     batch: BatchStatus | None = None
     growth: Growth = field(default_factory=Growth)
-    began_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin now."""
@@ -79,6 +78,15 @@ class History:
     def now(self) -> float:
         """Seconds since the beginning."""
         return self.clock() - self.began_at
+
+    @property
+    def waits(self) -> dict[str, float]:
+        """The seconds for which work has waited, by what it waited for, where it did."""
+        return {
+            name.removeprefix(THROTTLED): spent
+            for name, spent in self.growth.totals.items()
+            if name.startswith(THROTTLED) and spent
+        }
 
     def event(self, event: Event) -> None:
         """Keep something that happened."""

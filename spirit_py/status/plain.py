@@ -42,8 +42,7 @@ _TEMPORARY: Final = frozenset({errno.EAGAIN, errno.ENOSPC, errno.EDQUOT})
 class LineWriter:
     """Writes whole lines, in the order of the calls; any thread may call it.
 
-    Args:
-        stream: None for what is standard error at the time of each line.
+    Without a stream it writes to what is standard error at the time of each line.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -61,10 +60,10 @@ class LineWriter:
         """Write a line, or have it written as soon as the stream takes it.
 
         Args:
-            lost: returns the line that says how many were passed over, if any are, from now on.
+            lost: returns the line that says how many were dropped.
 
         Raises:
-            OSError: nobody reads the stream any more, or it is broken.
+            OSError: the stream has no reader any more, or is broken.
             ValueError: it is closed.
         """
         stream = self._stream or sys.stderr
@@ -149,10 +148,7 @@ class LineWriter:
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Return the descriptor of a stream, with nothing left in its own buffer; None without one.
-
-    What stands in the place of standard error, such as a display, gets the lines itself.
-    """
+    """Return the descriptor of a stream, with an empty buffer; None for a display's and others."""
     if stream is sys.stderr and stream is not sys.__stderr__:
         return None
     try:
@@ -180,10 +176,7 @@ def text_line(event: Event) -> str:
 
 
 def json_line(event: Event) -> str:
-    """Return the event as one JSON object, with the token of the run.
-
-    In ASCII, so that no locale can break it; a number that JSON does not know is null.
-    """
+    """Return the event as JSON with the run's token: in ASCII, which no locale can break."""
     return json.dumps({"run": run_token(), **finite(event.to_dict())}, default=str)
 
 
@@ -202,13 +195,7 @@ _LAST_SECONDS: Final = 1.0
 
 
 class PlainReporter:
-    """Writes a line for each event, and progress lines: after some seconds, then ever rarer.
-
-    Args:
-        as_json: One JSON object a line instead of text.
-        verbose: details are written too.
-        clock: Monotonic seconds, to space the progress lines.
-    """
+    """Writes a line for each event, and progress lines: after some seconds, then ever rarer."""
 
     def __init__(
         self,
@@ -252,28 +239,12 @@ class PlainReporter:
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line, with its traceback only when ``verbose``."""
+    """Formats a record as a line, or as that of an event; with a traceback only if ``verbose``."""
 
-    def __init__(self, *, verbose: bool) -> None:
+    def __init__(self, *, verbose: bool, as_json: bool = False) -> None:
         super().__init__()
         self._verbose = verbose
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        line = f"{record.levelname.lower()}: {record.getMessage()}"
-        if record.exc_info and record.exc_info[1] is not None:
-            line += f" ({record.exc_info[1]})"
-            if self._verbose:
-                line += "\n" + self.formatException(record.exc_info)
-        return line
-
-
-class JsonFormatter(logging.Formatter):
-    """Formats a record as the JSON line of an event, with its traceback only when ``verbose``."""
-
-    def __init__(self, *, verbose: bool) -> None:
-        super().__init__()
-        self._verbose = verbose
+        self._json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -281,6 +252,9 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             text += f" ({record.exc_info[1]})"
             trace = self.formatException(record.exc_info) if self._verbose else None
+        if not self._json:
+            line = f"{record.levelname.lower()}: {text}"
+            return line if trace is None else f"{line}\n{trace}"
         level: Level = "info"
         if record.levelno >= logging.WARNING:
             level = "error" if record.levelno >= logging.ERROR else "warning"
@@ -288,10 +262,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes to standard error, between the lines of events, and waits for no reader.
-
-    A display leads it elsewhere while it holds the screen.
-    """
+    """Writes to standard error, between the lines of events, and waits for no reader."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record; one that cannot be written is lost."""
@@ -307,8 +278,7 @@ class _Handler(logging.StreamHandler[TextIO]):
 def to_terminal(*, verbose: bool, as_json: bool = False) -> None:
     """Send warnings to standard error, and everything of the program with ``verbose``."""
     handler = _Handler()
-    kind = JsonFormatter if as_json else LineFormatter
-    handler.setFormatter(kind(verbose=verbose))
+    handler.setFormatter(LineFormatter(verbose=verbose, as_json=as_json))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
     # Py4J logs exceptions that its callers handle.

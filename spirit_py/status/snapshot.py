@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.progress import MigrationProgress, figure, figures_of
+from spirit_py.progress import MigrationProgress, counter, figure, figures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,40 +31,35 @@ class RunTotals:
     """
 
     tables: tuple[str, ...] = ()
-    rows_copied: int | None = figure(
-        "Rows that this process has copied.", "copied_rows", kind="counter", curve="rows"
+    rows_copied: int | None = counter(
+        "Rows that this process has copied.", "copied_rows", curve="rows"
     )
     rows_copied_before: int | None = figure(
         "Rows that earlier runs of the migration had copied.", "earlier_copied_rows"
     )
-    chunks: int | None = figure(
-        "Chunks that this process has copied.", "copied_chunks", kind="counter", curve="chunks"
+    chunks: int | None = counter(
+        "Chunks that this process has copied.", "copied_chunks", curve="chunks"
     )
-    chunks_replaced: int | None = figure(
-        "Chunks that were begun again after a fault that passes.", "replaced_chunks",
-        kind="counter",
-    )  # fmt: skip
+    chunks_replaced: int | None = counter(
+        "Chunks that were begun again after a fault that passes.", "replaced_chunks"
+    )
     throttled: Mapping[str, float] = field(default_factory=dict)
-    backpressure_seconds: float | None = figure(
+    backpressure_seconds: float | None = counter(
         "Seconds for which the reader waited because the buffers of changes were full.",
         "feed_backpressure_seconds",
-        kind="counter",
     )
-    feed_reconnects: int | None = figure(
-        "Times that the feed had to connect again.", "feed_reconnects", kind="counter"
+    feed_reconnects: int | None = counter(
+        "Times that the feed had to connect again.", "feed_reconnects"
     )
-    feed_bytes: int | None = figure(
-        "Bytes of the binlog that the feed has received.", "feed_received_bytes",
-        kind="counter", curve="feed",
-    )  # fmt: skip
-    checksum_passes: int | None = figure(
-        "Comparisons of a whole table that have ended.", "checksum_passes", kind="counter"
+    feed_bytes: int | None = counter(
+        "Bytes of the binlog that the feed has received.", "feed_received_bytes", curve="feed"
     )
-    differences: int | None = figure(
-        "Rows in which the tables differed.", "differences", kind="counter"
+    checksum_passes: int | None = counter(
+        "Comparisons of a whole table that have ended.", "checksum_passes"
     )
-    chunks_repaired: int | None = figure(
-        "Chunks with a difference that was repaired.", "repaired_chunks", kind="counter"
+    differences: int | None = counter("Rows in which the tables differed.", "differences")
+    chunks_repaired: int | None = counter(
+        "Chunks with a difference that was repaired.", "repaired_chunks"
     )
 
 
@@ -82,20 +77,19 @@ class MigrationStatus(MigrationProgress):
     """
 
     phase: Phase
-    received: int | None = figure(
-        "Changes of rows that the feed has received.", "received_changes",
-        kind="counter", curve="received",
-    )  # fmt: skip
-    applied: int | None = figure(
-        "Changes that are applied to the new table.", "applied_changes",
-        kind="counter", curve="applied",
-    )  # fmt: skip
-    deduplicated: int | None = figure(
-        "Changes that a later one of the same row made needless.", "deduplicated_changes",
-        kind="counter", curve="deduplicated",
-    )  # fmt: skip
-    dropped: int | None = figure(
-        "Changes of rows that the copy had still to read.", "dropped_changes", kind="counter"
+    received: int | None = counter(
+        "Changes of rows that the feed has received.", "received_changes", curve="received"
+    )
+    applied: int | None = counter(
+        "Changes that are applied to the new table.", "applied_changes", curve="applied"
+    )
+    deduplicated: int | None = counter(
+        "Changes that a later one of the same row made needless.",
+        "deduplicated_changes",
+        curve="deduplicated",
+    )
+    dropped: int | None = counter(
+        "Changes of rows that the copy had still to read.", "dropped_changes"
     )
     pace: str = ""
     passed: tuple[tuple[Phase, float], ...] = ()

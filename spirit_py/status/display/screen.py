@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
-from rich.console import Console
+from rich.console import COLOR_SYSTEMS, Console
 from rich.text import Text
 
 from spirit_py.events.run import AlgorithmChosen, PlanMade, Summary
@@ -228,7 +228,7 @@ class LiveDisplay:
         console = self._console
         if console.no_color:
             style = style.without_color
-        system = _SYSTEMS.get(console.color_system or "", ColorSystem.STANDARD)
+        system = COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.STANDARD)
         return style.render(text, color_system=system)
 
     def _write(self, text: str) -> None:
@@ -276,14 +276,6 @@ class LiveDisplay:
         finally:
             if got:
                 self._writing.release()
-
-
-_SYSTEMS: Final = {
-    "standard": ColorSystem.STANDARD,
-    "256": ColorSystem.EIGHT_BIT,
-    "truecolor": ColorSystem.TRUECOLOR,
-    "windows": ColorSystem.WINDOWS,
-}
 
 
 def _size(stream: TextIO) -> tuple[int, int]:

@@ -145,18 +145,13 @@ def _within(history: History, spans: Sequence[Span], phases: set[str]) -> list[S
 
 def _waits(history: History, spans: Sequence[Span]) -> list[Curve]:
     """Return for each reason the part of the time in which work waited for it."""
-    names = [
-        name
-        for name, spent in history.growth.totals.items()
-        if name.startswith(THROTTLED) and spent
-    ]
     curves = []
-    for name in sorted(names):
+    for reason in sorted(history.waits):
         points = [
             Point(span.ended, min(1.0, value), 0.0, min(1.0, value))
-            for span, value in _parts(spans, name)
+            for span, value in _parts(spans, THROTTLED + reason)
         ]
-        curves.append(Curve(name.removeprefix(THROTTLED), _pieces(points, spans)))
+        curves.append(Curve(reason, _pieces(points, spans)))
     return _known(*curves)
 
 
@@ -173,16 +168,14 @@ def _parts(spans: Sequence[Span], name: str) -> Iterator[tuple[Span, float]]:
 
 def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
     """Return the times in which work waited for somebody, over all reasons."""
-    names = [name for name in history.growth.totals if name.startswith(THROTTLED)]
-    merged: dict[float, tuple[Span, float, str]] = {}
-    for name in names:
-        for span, part in _parts(spans, name):
+    merged: dict[float, tuple[Span, list[str]]] = {}
+    for reason in history.waits:
+        for span, part in _parts(spans, THROTTLED + reason):
             if part > 0:
-                _, before, texts = merged.get(span.ended, (span, 0.0, ""))
-                text = f"{texts}, {name.removeprefix(THROTTLED)}".removeprefix(", ")
-                merged[span.ended] = (span, min(1.0, before + part), text)
+                merged.setdefault(span.ended, (span, []))[1].append(reason)
     began: Shade | None = None
-    for span, _, text in (merged[at] for at in sorted(merged)):
+    for _, (span, reasons) in sorted(merged.items()):
+        text = ", ".join(reasons)
         if began is not None and began.text == f"waited for: {text}" and span.began <= began.ended:
             began = Shade(began.began, span.ended, began.text)
             continue

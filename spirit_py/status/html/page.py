@@ -26,7 +26,7 @@ from spirit_py.events.run import (
     Warned,
 )
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
-from spirit_py.status.history import THROTTLED, History
+from spirit_py.status.history import History
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
 from spirit_py.status.report import write_whole
@@ -161,7 +161,7 @@ def _shown(plot: Plot, seconds: float) -> Mapping[str, object]:
 def _tiles(history: History, seconds: float) -> list[Tile]:
     """Return the figures of the head, as far as they are known."""
     totals = history.growth.totals
-    waited = sum(spent for _, spent in _waits(history))
+    waited = sum(history.waits.values())
     tiles = [Tile("duration", human_seconds(seconds))]
     if "rows" in totals:
         copying = sum(
@@ -239,12 +239,7 @@ def _ticks(seconds: float) -> list[tuple[float, str]]:
 
 def _waits(history: History) -> list[tuple[str, float]]:
     """Return what work has waited for, and how long, the longest first."""
-    found = [
-        (name.removeprefix(THROTTLED), spent)
-        for name, spent in history.growth.totals.items()
-        if name.startswith(THROTTLED) and spent
-    ]
-    return sorted(found, key=lambda one: -one[1])
+    return sorted(history.waits.items(), key=lambda one: -one[1])
 
 
 _log = logging.getLogger(__name__)
