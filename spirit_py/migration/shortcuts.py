@@ -24,9 +24,9 @@ from spirit_py.preflight.clauses import why_copied
 from spirit_py.preflight.shortcut import (
     OtherModesAccept,
     Sending,
+    Shortcut,
     ShortcutResult,
     probe_shortcut,
-    try_shortcut,
 )
 from spirit_py.statement import ClauseKind
 
@@ -109,7 +109,7 @@ def _tried(
             if _await_pace(run, context, listen):
                 # It may have lasted longer than a session may idle.
                 _renew(run, native, session)
-            return try_shortcut(
+            return Shortcut(
                 native,
                 session,
                 context.source,
@@ -120,7 +120,7 @@ def _tried(
                 await_turn=partial(_await_turn, run, context, listen),
                 sending=partial(_sending, run),
                 refused=run.veto.try_ended,
-            )
+            ).try_all()
         except (OtherModesAccept, _Deferred) as reason:
             return ShortcutResult(reason=str(reason))
 

@@ -10,26 +10,15 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.attached.foreign_keys.rules import REMEDIES
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import (
-    MigrationFailure,
-    OutcomeUnknown,
-    Refusal,
-    SchemaChanged,
-    ServerFault,
-)
+from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
 from spirit_py.mysql.evaluation import DEPENDING_ON_MODES
-from spirit_py.mysql.faults import (
-    LOCK_WAIT_TIMEOUT,
-    Disposition,
-    connection_lost,
-    disposition,
-)
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, connection_lost, disposition
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import row_versions
@@ -45,7 +34,6 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.locks.turns import LockTurns
-    from spirit_py.mysql.tables.identity import Identity
     from spirit_py.statement import AlterStatement
     from spirit_py.table.schema import TableSchema
 
@@ -102,71 +90,6 @@ class ShortcutResult:
     attempts: int = 0
 
 
-def try_shortcut(
-    native: SqlSession,
-    session: SqlSession,
-    source: TableSchema,
-    statement: AlterStatement,
-    turns: LockTurns,
-    *,
-    made: str = "",
-    renew: Callable[[], bool] = lambda: False,
-    await_turn: Callable[[], bool] = lambda: False,
-    sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
-        Sending()
-    ),
-    refused: Callable[[], object] = lambda: None,
-) -> ShortcutResult:
-    """Change the table by INSTANT, else by an INPLACE that changes only metadata.
-
-    Neither gives the table another InnoDB number (measured on 9.7). So the table that was judged,
-    with the definition that the statement makes of it, is what proves the outcome.
-
-    Args:
-        native: A session with the server's own settings; runs the ALTER.
-        session: Another session, to look who is in front of the ALTER, and at the table when the
-            answer is lost.
-        turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
-        made: the definition that the statement makes; empty where it is not known: then a changed
-            definition does not prove by whom.
-        renew: opens those of both sessions again that are lost, such as by a restart of the server;
-            returns whether ``session`` was.
-        await_turn: waits until the ALTER may be sent; returns whether that took time.
-        sending: is open while the ALTER is under way.
-        refused: called when the lock was not granted, before ``await_turn`` is called again.
-
-    Raises:
-        Refusal: when the server refuses the statement for another reason than the algorithm.
-        MigrationFailure: when the lock was not granted; the table is unchanged.
-        SchemaChanged: another session changed or replaced the table before the ALTER was sent.
-        OutcomeUnknown: the table is another one, or has another definition than the statement
-            makes; or the answer was lost and the table could not be examined.
-    """
-
-    def keep_alive() -> None:
-        # The wait may last for a day. What is lost is seen by the statement that needs it.
-        turns.attend()
-        for each in (native, session):
-            with contextlib.suppress(ServerFault):
-                each.query("SELECT 1")
-
-    runner = _Runner(
-        native=native,
-        session=session,
-        source=source,
-        clauses=statement.clauses,
-        turns=replace(turns, attend=keep_alive),
-        made=made,
-        numbers=identity(session, source.schema, source.name),
-        renew=renew,
-        await_turn=await_turn,
-        sending=sending,
-        refused=refused,
-    )
-    found = _choose(source, statement, runner.run)
-    return replace(found, attempts=runner.sent)
-
-
 def probe_shortcut(
     native: SqlSession,
     session: SqlSession,
@@ -208,26 +131,68 @@ def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
     return f"the table has {used} row versions already" if used >= _MOST_VERSIONS else ""
 
 
-@dataclass(kw_only=True)
-class _Runner:
-    """Sends the ALTER with an algorithm, within a bounded wait for the lock, several times."""
+@dataclass
+class Shortcut:
+    """Sends the ALTER within a bounded wait for the lock, several times.
+
+    Neither algorithm gives the table another InnoDB number (measured on 9.7). So the table that was
+    judged, with the definition that the statement makes of it, is what proves the outcome.
+
+    Attributes:
+        native: a session with the server's own settings; runs the ALTER.
+        session: looks who is in front of the ALTER, and at the table when the answer is lost.
+        turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
+        made: the definition that the statement makes; empty where it is not known: then a changed
+            definition does not prove by whom.
+        renew: opens those of both sessions again that are lost, such as by a restart of the server;
+            returns whether ``session`` was.
+        await_turn: waits until the ALTER may be sent; returns whether that took time.
+        sending: is open while the ALTER is under way.
+        refused: called when the lock was not granted, before ``await_turn`` is called again.
+    """
 
     native: SqlSession
     session: SqlSession
     source: TableSchema
-    clauses: str
+    statement: AlterStatement
     turns: LockTurns
-    made: str
-    numbers: Identity
-    renew: Callable[[], bool]
-    await_turn: Callable[[], bool]
-    sending: Callable[[], AbstractContextManager[Sending]]
-    refused: Callable[[], object]
-    sent: int = 0
+    made: str = ""
+    renew: Callable[[], bool] = lambda: False
+    await_turn: Callable[[], bool] = lambda: False
+    sending: Callable[[], AbstractContextManager[Sending]] = lambda: contextlib.nullcontext(
+        Sending()
+    )
+    refused: Callable[[], object] = lambda: None
+    _sends: int = field(default=0, init=False)
     #: The named lock of the last try.
-    _fenced: str = ""
+    _fenced: str = field(default="", init=False)
 
-    def run(self, algorithm: Algorithm) -> str:
+    def __post_init__(self) -> None:
+        self._attend = self.turns.attend
+        self.turns = replace(self.turns, attend=self._keep_alive)
+        self._numbers = identity(self.session, self.source.schema, self.source.name)
+
+    def try_all(self) -> ShortcutResult:
+        """Change the table by INSTANT, else by an INPLACE that changes only metadata.
+
+        Raises:
+            Refusal: when the server refuses the statement for another reason than the algorithm.
+            MigrationFailure: when the lock was not granted; the table is unchanged.
+            SchemaChanged: another session changed or replaced the table before the ALTER was sent.
+            OutcomeUnknown: the table is another one, or has another definition than the statement
+                makes; or the answer was lost and the table could not be examined.
+        """
+        found = _choose(self.source, self.statement, self._run)
+        return replace(found, attempts=self._sends)
+
+    def _keep_alive(self) -> None:
+        # The wait may last for a day. What is lost is seen by the statement that needs it.
+        self._attend()
+        for each in (self.native, self.session):
+            with contextlib.suppress(ServerFault):
+                each.query("SELECT 1")
+
+    def _run(self, algorithm: Algorithm) -> str:
         """Change the table; return why the server cannot with this algorithm, or an empty text."""
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
@@ -247,20 +212,22 @@ class _Runner:
                 if self.turns.over:
                     raise self._no_lock(late.error) from late.error
                 self.refused()
-                self.turns.pause(self.sent, wait, "")
+                self.turns.pause(self._sends, wait, "")
             else:
                 if found is not None:
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
-        """Send the ALTER; return as :meth:`run`, or None where it is to be sent again."""
+        """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
         table = quote_table(self.source.schema, self.source.name)
-        self.sent += 1
+        self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
         try:
             self._fence(fence)
             self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
-            self.native.execute(f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.clauses}")
+            self.native.execute(
+                f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
+            )
         except ServerFault as error:
             # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:
@@ -298,7 +265,7 @@ class _Runner:
         who = self.turns.described()
         return MigrationFailure(
             f"the server can change table {self.source.name} at once, but its metadata lock was"
-            f" not granted to {self.sent} requests: {why}{who and f'; in front: {who}'}",
+            f" not granted to {self._sends} requests: {why}{who and f'; in front: {who}'}",
             hint="end the long transactions that use the table, then run the same command again",
             error_code=ErrorCode.LOCK_NOT_GRANTED,
         )
@@ -390,7 +357,7 @@ class _Runner:
         """
         found = read_table(self.session, self.source.schema, self.source.name)
         now = identity(self.session, self.source.schema, self.source.name)
-        same = (now.server, now.numbers) == (self.numbers.server, self.numbers.numbers)
+        same = (now.server, now.numbers) == (self._numbers.server, self._numbers.numbers)
         return ("", False) if found is None else (shape_of(found), same)
 
     def _other_table(self, what: str, *, same: bool) -> OutcomeUnknown:

@@ -106,12 +106,6 @@ _HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("INDEX", "DIRECTORY"), "index directory"),
     *(((word,), word.lower()) for word in _ONE_WORD.split()),
 )
-_INNODB = "innodb"
-
-
-def is_option(cursor: Cursor) -> bool:
-    """Return whether the next tokens are a table option."""
-    return any(cursor.starts_with(*words) for words, _ in _HEADS)
 
 
 def read_options(cursor: Cursor) -> Iterator[Clause]:
@@ -121,7 +115,7 @@ def read_options(cursor: Cursor) -> Iterator[Clause]:
         name = _head(cursor)
         cursor.take_symbol("=")
         value = _value(cursor)
-        if name == "engine" and value[0].value.lower() != _INNODB:
+        if name == "engine" and value[0].value.lower() != "innodb":
             raise _not_supported(
                 f"ENGINE={value[0].value} is not possible: only InnoDB lets the swap be proved and"
                 " undone",
@@ -196,7 +190,7 @@ def _read_clause(cursor: Cursor) -> Iterator[Clause]:
         if cursor.take(*words):
             yield from reader(cursor)
             return
-    if is_option(cursor):
+    if any(cursor.starts_with(*words) for words, _ in _HEADS):
         yield from read_options(cursor)
         return
     raise unknown_clause(cursor)

@@ -27,7 +27,7 @@ from spirit_py.migration.shortcuts import _renew
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.plan.definition import shape_after
-from spirit_py.preflight.shortcut import ShortcutResult, try_shortcut
+from spirit_py.preflight.shortcut import Shortcut, ShortcutResult
 from spirit_py.statement import alter_of
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall
@@ -81,7 +81,7 @@ def attempt(desk, native, alter, *, source=None, **more) -> ShortcutResult:
     statement = alter_of(desk.schema, "t", alter)
     table, turns = source or desk.table(), more.pop("turns", None) or turns_on(desk)
     made = made_of(desk, alter, table)
-    return try_shortcut(native, desk.session, table, statement, turns, made=made, **more)
+    return Shortcut(native, desk.session, table, statement, turns, made=made, **more).try_all()
 
 
 def made_of(desk, alter, source=None) -> str:
