@@ -108,11 +108,18 @@ _HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 
+def is_option(cursor: Cursor) -> bool:
+    """Return whether the next tokens are a table option."""
+    return any(cursor.starts_with(*words) for words, _ in _HEADS)
+
+
 def read_options(cursor: Cursor) -> Iterator[Clause]:
     """Read options until the end of the clause."""
     while not cursor.done:
         start = cursor.at
-        name = _head(cursor)
+        name = next((name for words, name in _HEADS if cursor.take(*words)), "")
+        if not name:
+            raise unknown_clause(cursor)
         cursor.take_symbol("=")
         value = _value(cursor)
         if name == "engine" and value[0].value.lower() != "innodb":
@@ -127,13 +134,6 @@ def read_options(cursor: Cursor) -> Iterator[Clause]:
             body=normal_text(value),
             text=text_of(cursor.sql, cursor.tokens[start : cursor.at]),
         )
-
-
-def _head(cursor: Cursor) -> str:
-    for words, name in _HEADS:
-        if cursor.take(*words):
-            return name
-    raise unknown_clause(cursor)
 
 
 def _value(cursor: Cursor) -> tuple[Token, ...]:
@@ -190,7 +190,7 @@ def _read_clause(cursor: Cursor) -> Iterator[Clause]:
         if cursor.take(*words):
             yield from reader(cursor)
             return
-    if any(cursor.starts_with(*words) for words, _ in _HEADS):
+    if is_option(cursor):
         yield from read_options(cursor)
         return
     raise unknown_clause(cursor)
