@@ -150,7 +150,6 @@ def _value(cursor: Cursor) -> tuple[Token, ...]:
 Kind = ClauseKind
 _Reader: TypeAlias = Callable[[Cursor], Iterator[Clause]]
 _CONSTRAINT_HEADS = frozenset({"PRIMARY", "UNIQUE", "FOREIGN", "CHECK"})
-_REBUILD_ALL = ("REBUILD", "PARTITION", "ALL")
 _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 
 
@@ -184,7 +183,7 @@ def _split_partitioning(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]
 
 
 def _read_clause(cursor: Cursor) -> Iterator[Clause]:
-    if not cursor.starts_with(*_REBUILD_ALL):
+    if not cursor.starts_with("REBUILD", "PARTITION", "ALL"):
         refuse_clause(cursor)
     for words, reader in _READERS:
         if cursor.take(*words):
@@ -374,7 +373,7 @@ _READERS: tuple[tuple[tuple[str, ...], _Reader], ...] = (
     (("REORGANIZE", "PARTITION"), _plain(Kind.REORGANIZE_PARTITION)),
     (("COALESCE", "PARTITION"), _plain(Kind.COALESCE_PARTITION)),
     (("FORCE",), _bare(Kind.FORCE)),
-    (_REBUILD_ALL, _bare(Kind.FORCE)),
+    (("REBUILD", "PARTITION", "ALL"), _bare(Kind.FORCE)),
     (("WITH", "VALIDATION"), _bare(Kind.VALIDATION, "with")),
     (("WITHOUT", "VALIDATION"), _bare(Kind.VALIDATION, "without")),
 )
