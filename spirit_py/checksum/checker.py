@@ -133,7 +133,14 @@ class Checker:
             found = self._patiently(partial(self._confirmed, coverage, found))
             self._book(coverage, found)
             if coverage.differences:
-                self._tell_found(coverage, found)
+                self._what.tell(
+                    RowsDiffer(
+                        table=self._what.name,
+                        rows=coverage.differences,
+                        passes=self._result.passes,
+                        examples=[str(one) for one in found[: self._options.examples]],
+                    )
+                )
             if self._applier is None:
                 return
             if not coverage.differences:
@@ -160,17 +167,6 @@ class Checker:
             f" {coverage.differences} rows after {number} passes",
             hint="keep the new table for inspection, or drop it and start afresh",
             details=tuple(str(example) for example in found[: self._options.examples]),
-        )
-
-    def _tell_found(self, coverage: PassCoverage, found: Sequence[RowDifference]) -> None:
-        examples = [str(one) for one in found[: self._options.examples]]
-        self._what.tell(
-            RowsDiffer(
-                table=self._what.name,
-                rows=coverage.differences,
-                passes=self._result.passes,
-                examples=examples,
-            )
         )
 
     def _overwrites(self) -> int:

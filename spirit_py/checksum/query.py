@@ -171,8 +171,7 @@ class ComparisonPlan:
     def where(self, side: Side, rows: Selection) -> str:
         """Render which rows of a table are meant.
 
-        Where the key may be NULL, rows that hold NULL there are in no range; the first chunk has
-        them.
+        Rows that hold NULL in the key are in no range; the first chunk has them.
         """
         if side == TARGET and not self.aligned:
             return "TRUE"
@@ -268,10 +267,7 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None =
     """List keys of the new table for which the source has no row; where the order changed.
 
     The source row is looked up by the key converted to the old type; its own key, converted to the
-    new type, must be equal again.
-
-    Args:
-        among: keys of the new table to look at; None for all of it.
+    new type, must be equal again. ``among`` are keys of the new table to look at; None for all.
     """
     mapping = plan.mapping
     on = " AND ".join(

@@ -28,10 +28,7 @@ _BATCH: Final = 500
 
 
 def comparable_by_key(mapping: TableMapping) -> bool:
-    """Return whether a key of the source finds the new table's row, also where the source has none.
-
-    Not where the new table is read through the source's rows.
-    """
+    """Return whether a key of the source finds the new table's row also without a source row."""
     return ComparisonPlan(mapping=mapping).aligned
 
 

@@ -122,11 +122,7 @@ def whole(old: Column, new: Column) -> bool:
 
 
 def unless_lost(old: Column, name: str, new: Column, text: str) -> str:
-    """Render ``text``, or a value that equals no other where the character set loses a character.
-
-    Args:
-        name: the old column.
-    """
+    """Render ``text``, or a value that equals no other where the character set loses some."""
     if whole(old, new):
         return text
     behind = _question_marks(f"CONVERT({name} USING {new.charset})", new)

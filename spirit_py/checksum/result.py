@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from spirit_py.chunk.chunk import Chunk
+from spirit_py.chunk.chunk import Chunk, same_bound
 from spirit_py.chunk.sizing import FIRST_ROWS
 from spirit_py.errors import ChecksumFailure
 from spirit_py.estimates import RowsLeft, probable_total
@@ -326,7 +326,7 @@ class Segment:
     def dispatch(self, chunk: Chunk) -> None:
         """Record that a chunk was handed out; refuse one that does not follow the last."""
         before = self.upper if self.dispatched else self.lower
-        if self.at_end or _literals(chunk.lower) != _literals(before):
+        if self.at_end or not same_bound(chunk.lower, before):
             raise ChecksumFailure(f"chunk {chunk} does not follow the one before it")
         self._open.add(chunk.number)
         self.dispatched += 1
@@ -373,7 +373,3 @@ class Segment:
                 f"the chunks held {self.target_rows} rows of the new table, a count {target_rows}",
                 hint="CHECK TABLE the new table: an index may be damaged",
             )
-
-
-def _literals(bound: KeyBound | None) -> tuple[str, ...] | None:
-    return None if bound is None else bound.literals

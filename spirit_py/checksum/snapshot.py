@@ -103,11 +103,7 @@ class SnapshotLock:
         self._requested_for = 0.0
 
     def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
-        """Call ``open_snapshots`` while both tables are locked and up to date.
-
-        Raises:
-            ChecksumFailure: when the lock was not granted.
-        """
+        """Call ``open_snapshots`` while both tables are locked and up to date."""
         if not self._what.options.lock:
             open_snapshots()
             self._on_wait("")
@@ -292,11 +288,9 @@ def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
 
 
 def _request(side: _Side, watch: LockWatch) -> None:
-    """Wait for the lock.
+    """Wait for the lock; 1205 when it was not granted in time.
 
-    Raises:
-        ServerFault: 1205 when it was not granted in time, whether the server ended the request or
-            the watch, which has the same limit, was first.
+    That is so whether the server ended the request or the watch, which has the same limit.
     """
     try:
         side.lock.acquire()
@@ -308,11 +302,7 @@ def _request(side: _Side, watch: LockWatch) -> None:
 
 
 def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
-    """Wait until the follower has executed what the leader has executed by now.
-
-    Raises:
-        ChangesNotFlushed: when it has not after so many whole seconds.
-    """
+    """Wait until the follower has executed what the leader has executed by now."""
     executed = str(leader.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
     late = follower.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, seconds))[0][0]
     if int(late):

@@ -132,8 +132,7 @@ def places_of(
 ) -> dict[int, set[int]] | None:
     """Read warnings: for each row's number the places of the columns; None if one is unclear.
 
-    Args:
-        doubtful: places of which a note is unclear.
+    ``doubtful`` are places of which a note is unclear.
     """
     if len(said) >= MOST_WARNINGS:
         return None

@@ -181,8 +181,7 @@ def convert_stage(
 ) -> str:
     """Render the statement in which the server converts.
 
-    Args:
-        places: the staged columns to convert; the others stay NULL. None for all.
+    ``places`` are the staged columns to convert, None for all; the others stay NULL.
     """
     mapping = plan.mapping
     names = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]

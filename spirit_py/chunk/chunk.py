@@ -110,12 +110,21 @@ def precedes(left: ComparableKey, right: ComparableKey, directions: Directions) 
     return False
 
 
+def same_bound(one: KeyBound | None, other: KeyBound | None) -> bool:
+    """Return whether two bounds are the same; None is an open end, the same on both sides."""
+    return _literals(one) == _literals(other)
+
+
+def _literals(bound: KeyBound | None) -> KeyLiterals | None:
+    return None if bound is None else bound.literals
+
+
 def encode_chunk(chunk: Chunk) -> dict[str, Any]:
     """Turn a chunk into JSON's types."""
     return {
         "number": chunk.number,
-        "lower": None if chunk.lower is None else chunk.lower.literals,
-        "upper": None if chunk.upper is None else chunk.upper.literals,
+        "lower": _literals(chunk.lower),
+        "upper": _literals(chunk.upper),
         "rows": chunk.target_rows,
         "cuts": [cut.literals for cut in chunk.cuts],
     }
@@ -146,7 +155,7 @@ def above(
     directions: Directions,
     names: Sequence[str] | None = None,
 ) -> str:
-    """Render "comes after the bound": exclusive. See :func:`chunk_predicate`."""
+    """Render "comes after the bound": exclusive."""
     return _side(columns, bound, directions, names, before=False)
 
 
@@ -156,7 +165,7 @@ def up_to(
     directions: Directions,
     names: Sequence[str] | None = None,
 ) -> str:
-    """Render "comes before the bound, or is it": inclusive. See :func:`chunk_predicate`."""
+    """Render "comes before the bound, or is it": inclusive."""
     return _side(columns, bound, directions, names, before=True)
 
 
@@ -169,10 +178,8 @@ def chunk_predicate(
     """Render "is in the range": lower bound exclusive, upper bound inclusive.
 
     Args:
-        columns: The key's columns in key order.
-        within: Its bounds hold one SQL literal for each column; for ENUM and SET a number.
-        directions: The walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
-        names: The columns' names where they differ, as in the new table.
+        within: its bounds hold one SQL literal for each column; for ENUM and SET a number.
+        names: the columns' names where they differ, as in the new table.
     """
     sides = []
     if within.lower is not None:

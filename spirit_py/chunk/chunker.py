@@ -361,12 +361,8 @@ def make_chunker(
 ) -> CompositeChunker:
     """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
-    Args:
-        mapping: Its ``key`` is the chunk key.
-        query: Runs the boundary queries in a session of the driver, in '+00:00' like all
-            sessions of the program, at READ COMMITTED.
-        part_rows: rows of a part of a chunk; None for chunks without parts.
-        numbers: yields the numbers of the chunks; by default from 0.
+    ``query`` runs the boundary queries in a session of the driver, in '+00:00' like all sessions of
+    the program, at READ COMMITTED. For the rest see :class:`CompositeChunker`.
     """
     columns = mapping.key_columns
     if len(columns) == 1 and columns[0].auto_increment and columns[0].data_type in INTEGER_TYPES:

@@ -133,13 +133,9 @@ class LaneChunker:
     def next_chunk(
         self, rows: int, worker: int = 0, *, part_rows: int | None = None
     ) -> Chunk | None:
-        """Return the next chunk of about ``rows`` rows for a worker. Asks the server.
+        """Return the next chunk of about ``rows`` rows for a worker; None when everything is cut.
 
-        Args:
-            part_rows: rows of a part of this chunk, where they are fewer than otherwise.
-
-        Returns:
-            None when everything is cut.
+        ``part_rows`` are the rows of a part of this chunk, where they are fewer than otherwise.
         """
         lane = self._lane_for(worker, rows)
         if lane is not None and part_rows is not None:

@@ -37,11 +37,7 @@ _FIRST_PARTS = 4
 
 
 def part_rows(table: TableSchema, part_bytes: int = PART_BYTES) -> int:
-    """Return the rows that one transaction should write, by the average length of a row.
-
-    Args:
-        part_bytes: bytes of binlog that it should write.
-    """
+    """Return the rows that one transaction should write, by the average length of a row."""
     if table.row_bytes is None:
         return max(FEWEST_PART_ROWS, _UNKNOWN_PART_ROWS * part_bytes // PART_BYTES)
     return max(FEWEST_PART_ROWS, min(MOST_PART_ROWS, int(part_bytes / table.row_bytes)))

@@ -31,12 +31,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spirit_py.chunk.chunk import Chunk, KeyRange, precedes
+from spirit_py.chunk.chunk import Chunk, KeyRange, precedes, same_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.chunk.chunk import ComparableKey, Directions, KeyBound, KeyLiterals
+    from spirit_py.chunk.chunk import ComparableKey, Directions, KeyBound
 
 RangeT = TypeVar("RangeT", bound=KeyRange)
 
@@ -117,19 +117,17 @@ class WatermarkTracker:
 
         The chunk may be the first of a lane that is cut off from another one, whose upper part that
         lane is; and its lane may end before the one that it was known as, the rest of which then
-        is a lane of its own.
-
-        Raises:
-            ValueError: when the chunk was dispatched before, or is not in the rest of a lane.
+        is a lane of its own. Raises ValueError for a chunk that was dispatched before, or is in no
+        rest.
         """
         place = self._rest_of(chunk)
         rest = self._uncommitted[place]
         parts: list[Rest | Chunk] = [chunk]
-        if not _same(rest.lower, chunk.lower):
+        if not same_bound(rest.lower, chunk.lower):
             parts.insert(0, replace(rest, upper=chunk.lower))
-        if not _same(chunk.upper, chunk.lane_end):
+        if not same_bound(chunk.upper, chunk.lane_end):
             parts.append(replace(rest, lower=chunk.upper, upper=chunk.lane_end))
-        if not _same(chunk.lane_end, rest.upper):
+        if not same_bound(chunk.lane_end, rest.upper):
             parts.append(replace(rest, lower=chunk.lane_end))
         self._uncommitted[place : place + 1] = parts
         self._in_flight[chunk.number] = self.dispatched
@@ -137,10 +135,7 @@ class WatermarkTracker:
         self._index()
 
     def committed(self, chunk: Chunk, rows: int = 0) -> None:
-        """Note that a chunk has committed.
-
-        A second report of the same chunk is ignored, because Spark may rerun a task (R18).
-        """
+        """Record a commit; a second report is ignored, because Spark may rerun a task (R18)."""
         if self._in_flight.pop(chunk.number, None) is None:
             return
         self._uncommitted = [
@@ -154,7 +149,7 @@ class WatermarkTracker:
         """Return what has committed, with what was copied before."""
         ranges: list[KeyRange] = []
         for one in self._uncommitted:
-            if ranges and _same(ranges[-1].upper, one.lower):
+            if ranges and same_bound(ranges[-1].upper, one.lower):
                 ranges[-1] = KeyRange(lower=ranges[-1].lower, upper=one.upper)
             else:
                 ranges.append(KeyRange(lower=one.lower, upper=one.upper))
@@ -183,8 +178,12 @@ class WatermarkTracker:
 
     def _rest_of(self, chunk: Chunk) -> int:
         rests = [(i, one) for i, one in enumerate(self._uncommitted) if isinstance(one, Rest)]
-        goes_on = (i for i, one in rests if _same(one.lower, chunk.lower) and self._in(one, chunk))
-        parts = (i for i, one in rests if _same(one.upper, chunk.lane_end) and self._in(one, chunk))
+        goes_on = (
+            i for i, one in rests if same_bound(one.lower, chunk.lower) and self._in(one, chunk)
+        )
+        parts = (
+            i for i, one in rests if same_bound(one.upper, chunk.lane_end) and self._in(one, chunk)
+        )
         place = next(chain(goes_on, parts), None)
         if place is None or chunk.number in self._in_flight:
             left = ", ".join(str(one) for _, one in rests)
@@ -227,14 +226,6 @@ class _Ranges(Generic[RangeT]):
         found = self._ranges[place]
         lower = found.lower
         return found if lower is None or before(_comparable(lower), key) else None
-
-
-def _same(one: KeyBound | None, other: KeyBound | None) -> bool:
-    return _literals(one) == _literals(other)
-
-
-def _literals(bound: KeyBound | None) -> KeyLiterals | None:
-    return None if bound is None else bound.literals
 
 
 def _comparable(bound: KeyBound) -> ComparableKey:

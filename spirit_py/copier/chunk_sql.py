@@ -58,16 +58,11 @@ def _range(mapping: TableMapping, chunk: Chunk) -> str:
 def copying_slots(mapping: TableMapping, origin: str) -> str:
     """Return the secret of the slots by which all sessions that copy a table are found (R18).
 
-    Args:
-        origin: of the sessions' options: nobody else can take the names.
+    ``origin`` is that of the sessions' options: nobody else can take the names.
     """
     return repr((origin, mapping.source.schema, mapping.source.name))
 
 
 def chunk_lock(mapping: TableMapping, chunk: Chunk, origin: str) -> str:
-    """Return the name of the lock that a chunk's session holds; at most 64 characters (R18).
-
-    Args:
-        origin: as of :func:`copying_slots`.
-    """
+    """Return the name of the lock that a chunk's session holds; at most 64 characters (R18)."""
     return lock_name("chunk", origin, mapping.source.schema, mapping.source.name, chunk.number)

@@ -168,10 +168,6 @@ class Copier:
         """Return the figures as they are now. No I/O; any thread may ask."""
         return self._meter.statistics()
 
-    @property
-    def _table(self) -> str:
-        return f"{self._mapping.source.schema}.{self._mapping.source.name}"
-
     def _next(self, rank: int) -> CopyOrder | None:
         """Return the next chunk for a task, dispatched; None when it has to wait, or at the end.
 

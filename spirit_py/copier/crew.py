@@ -21,8 +21,7 @@ A task takes its chunk's lock first and then looks for the licence
 (:meth:`spirit_py.copier.task.ChunkWriter.handle`). So a late one, such as a second attempt of
 Spark's, either holds the lock in step 2 and is ended, or finds the licence gone and refuses.
 
-Copying a chunk again is harmless, even one that has committed and whose answer was lost: the feed
-holds its changes until the chunk is reported (R4).
+Copying a chunk again is harmless (:mod:`spirit_py.copier.task`).
 
 Everything here runs in the copier's thread.
 """
@@ -51,7 +50,6 @@ from spirit_py.threads import Background, StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self
 
     from spirit_py.contracts import SqlSession
@@ -99,7 +97,13 @@ class CopyOrder:
 
 @dataclass
 class _Team:
-    """A gang, the driver's session for it, and what it was asked for."""
+    """A gang, the driver's session for it, and what it was asked for.
+
+    Attributes:
+        closing: ends the job if it still runs, and the driver's session.
+        asked: by chunk number, the rank and the order, as long as it is not answered.
+        began: when each rank began with what it probably does now.
+    """
 
     engine: GangEngine
     licence: str
@@ -107,9 +111,7 @@ class _Team:
     gang: Gang[None]
     closing: contextlib.ExitStack
     opened: float = field(default_factory=time.monotonic)
-    #: By chunk number: the rank and the order, as long as it is not answered.
     asked: dict[int, tuple[int, CopyOrder]] = field(default_factory=dict)
-    #: When each rank began with what it probably does now.
     began: dict[int, float] = field(default_factory=dict)
 
     def give_up(self) -> None:
@@ -118,19 +120,14 @@ class _Team:
         with contextlib.suppress(ServerFault):
             self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
 
-    def close(self) -> None:
-        """End the job if it still runs, and the driver's session."""
-        self.closing.close()
-
 
 class Crew:
     """Hands chunks to the gang that copies now; used as a context, by one thread.
 
     Args:
-        driver: runs a gang in threads of this process, at once.
+        driver: runs the first gang.
         spark: runs the one that takes over; None where nothing takes over.
         join: what every task is told; without a licence.
-        pace: how many of the tasks may work at a time; the others get no orders.
         stop: ends the waiting for a server that is away.
     """
 
@@ -150,11 +147,11 @@ class Crew:
         self._table = f"{join.mapping.source.schema}.{join.mapping.source.name}"
         self._stop = stop
         self._current: _Team | None = None
-        #: The one that has taken over is :attr:`_current`; this one ends its last orders.
+        #: Ends its last orders; the one that has taken over is :attr:`_current`.
         self._retiring: _Team | None = None
         #: Spark's, as long as its tasks have not all come.
         self._coming: _Team | None = None
-        #: Orders of lost gangs, in the order of their chunks.
+        #: Of lost gangs, in the order of their chunks.
         self._again: list[CopyOrder] = []
         self._losses = 0
         self._patience = Patience(_LOSSES_SECONDS)
@@ -165,25 +162,19 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End every gang; after a failure or a stop nothing of them writes any more."""
         teams = self._teams()
         self._current = self._retiring = self._coming = None
         for team in teams:
             team.give_up()
-        left = [team for team in teams if team.asked]
-        if left:
+        if left := [team for team in teams if team.asked]:
             try:
                 self._fence(left)
             except SpiritError as fault:
                 _log.warning("running chunks could not be ended on the server: %s", fault)
         for team in teams:
-            team.close()
+            team.closing.close()
 
     @property
     def idle(self) -> bool:
@@ -195,9 +186,7 @@ class Crew:
     ) -> None:
         """Post orders to the tasks that will soon have nothing to do.
 
-        Args:
-            next_order: returns the next order for a rank; None when there is none now.
-            lasting: returns whether there is enough left for Spark to take over.
+        ``lasting`` returns whether there is enough left for Spark to take over.
         """
         if self._current is None:
             self._current = retrying(self._stop)(self._open, self._driver)
@@ -212,12 +201,7 @@ class Crew:
         self._advance(lasting)
 
     def collect(self) -> list[ChunkCopied]:
-        """Return the chunks that were copied; empty after waiting some milliseconds.
-
-        Raises:
-            WorkersLost: when gang after gang was lost.
-            SpiritError: what a task failed with.
-        """
+        """Return the chunks that were copied after some milliseconds; raise a task's error."""
         found: list[ChunkCopied] = []
         for team in self._teams():
             if team is not self._coming:
@@ -321,13 +305,13 @@ class Crew:
         self._without_spark(why)
         self._coming = None
         # Not here, because a job that hangs would hold up the tasks that copy.
-        Background("crew-close", lambda _stopping: coming.close()).start()
+        Background("crew-close", lambda _stopping: coming.closing.close()).start()
 
     @staticmethod
     def _finish(team: _Team) -> None:
         with contextlib.suppress(WorkersLost):
             team.gang.finish(_FINISH_SECONDS)
-        team.close()
+        team.closing.close()
 
     def _open(self, engine: GangEngine) -> _Team:
         licence = f"spirit-py:crew:{secrets.token_hex(12)}"
@@ -354,9 +338,8 @@ class Crew:
     def _lost(self, team: _Team, error: SpiritError) -> None:
         """End a gang for good, and keep its chunks for another one.
 
-        Raises:
-            WorkersLost: gang after gang was lost, for a minute.
-            CopyFailure: a session does not end, so its chunk may still be written.
+        Raises `WorkersLost` when gang after gang was lost for a minute, and `CopyFailure` when a
+        session does not end, so that its chunk may still be written.
         """
         if not is_transient(error):
             raise error
@@ -369,7 +352,7 @@ class Crew:
             if self._spark_losses >= _MOST_LOSSES:
                 self._without_spark(error.message)
         team.give_up()
-        team.close()
+        team.closing.close()
         retrying(self._stop)(self._fence, [team])
         orders = [replace(order, tries=order.tries + 1) for _, order in team.asked.values()]
         self._again = sorted([*self._again, *orders], key=lambda order: order.number)
@@ -381,12 +364,11 @@ class Crew:
 
     def _fence(self, teams: list[_Team]) -> None:
         """Wait until nothing of these gangs can write (R18)."""
-        orders = [order for team in teams for _, order in team.asked.values()]
-        end_sessions(
-            self._join.connection, [number for team in teams for _, number in team.gang.sessions]
-        )
         join = self._join
-        chunks = [each.order.chunk for each in orders]
+        end_sessions(
+            join.connection, [number for team in teams for _, number in team.gang.sessions]
+        )
+        chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
         # The licences first: each look at the locks of the chunks comes after one at these.
         locks = [
             *(team.licence for team in teams),

@@ -30,12 +30,9 @@ _POLL_SECONDS: Final = 0.05
 
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
-    """End the sessions of this run that may still copy the table on the server.
+    """End the sessions of this run that may still copy the table; raise `CopyFailure` if one stays.
 
     Those of earlier runs were ended before (:mod:`spirit_py.mysql.kill`).
-
-    Raises:
-        CopyFailure: when a session does not end.
     """
     table = f"{mapping.source.schema}.{mapping.source.name}"
     slots = copying_slots(mapping, connection.origin)
@@ -51,13 +48,8 @@ def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: f
     """Kill the sessions that hold these locks, and wait until they have ended.
 
     A killed session rolls back first and releases its named lock last, so a free lock proves that
-    nothing more will be written. They are looked at in their order.
-
-    Args:
-        of: the table, for messages.
-
-    Raises:
-        CopyFailure: when a session does not end within ``timeout``: its chunk may still be written.
+    nothing more will be written. They are looked at in their order. Raises `CopyFailure` when a
+    session does not end within ``timeout`` seconds: its chunk may still be written.
     """
 
     def holders() -> set[int]:

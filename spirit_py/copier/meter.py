@@ -220,15 +220,8 @@ class LostValue(ValueLost):
     ) -> LostValue:
         """Return the error for the server's own text, from which row and column are read."""
         about = read_complaint(complaint)
-        return cls(
-            message,
-            chunk=chunk,
-            part=part,
-            code=code,
-            row=about.row,
-            column=about.column,
-            hint=hint,
-        )
+        row, column = about.row, about.column
+        return cls(message, chunk=chunk, part=part, code=code, row=row, column=column, hint=hint)
 
     def named(
         self,
@@ -236,11 +229,7 @@ class LostValue(ValueLost):
         part: Chunk | None,
         query: Callable[[str], Sequence[tuple[Any, ...]]],
     ) -> ValueLost:
-        """Return the error with the key of its row, where that can still be found.
-
-        Args:
-            part: the range that was copied; None where it is not known any more.
-        """
+        """Return the error with the key of its row, where that can still be found."""
         details = self.details
         try:
             sql = "" if part is None else self._lookup_sql(mapping, part)

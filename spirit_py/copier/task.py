@@ -249,8 +249,7 @@ class ChunkWriter:
         """Take the chunk's lock; refuse when the driver has given the gang up (R18).
 
         The driver gives up the licence before it makes sure that no chunk's lock is held. So a task
-        that takes a lock later sees that the licence is gone, and one that took it earlier is ended
-        by the driver.
+        that takes a lock later sees that the licence is gone; one that took it earlier is ended.
         """
         taken = self._own.value(_TAKE_LOCK, (lock, _FENCE_SECONDS, self._spec.licence))
         if taken == 0:

@@ -117,10 +117,8 @@ class Engines:
     def begin(self, size: int) -> None:
         """Check that Spark can be started, and start it for tables of this size, in bytes.
 
-        Nothing is waited for. Safe to call again.
-
-        Raises:
-            Refusal: for settings that cannot be, and for a master without a usable Java.
+        Nothing is waited for; safe to call again. Raises `Refusal` for settings that cannot be, and
+        for a master without a usable Java.
         """
         if self._spark is not None or self._without_java:
             return
@@ -133,7 +131,8 @@ class Engines:
         self._spark = self._unreported = spark
         if known := unprotected(self._config):
             self._warn(known)
-        if spark.ready or not self._may_be_spared(size):
+        # An operator who names a master gets Spark for a small table, too.
+        if spark.ready or self._config.spark_master or size > SMALL_BYTES:
             spark.start()
             patience = 0.0
         else:
@@ -144,18 +143,11 @@ class Engines:
         self._bringing.start()
 
     def for_comparison(self, size: int, show: Callable[[str], None]) -> GangEngine:
-        """Return the engine that compares a table of this size, in bytes; wait where that pays.
-
-        Args:
-            show: called with what is waited for.
-
-        Raises:
-            Refusal: as :meth:`begin`.
-            SpiritError: the reason of the stop switch.
-        """
+        """Return the engine that compares a table of this size, in bytes; wait where that pays."""
         self.begin(size)
         spark = self._spark
-        if spark is not None and self._is_worth_waiting(size):
+        # The tasks of a master that the operator names may be on many machines.
+        if spark is not None and size > (SMALL_BYTES if self._config.spark_master else QUICK_BYTES):
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
         _log.debug("%d bytes are compared by %s", size, type(chosen).__name__)
@@ -173,7 +165,8 @@ class Engines:
             self._bringing.stop()
         # The work may have ended before the thread has looked again.
         self._report(spark)
-        self._report_nothing_more()
+        with self._reporting:
+            self._unreported = None
         self._await_rest()
         self._resting = Background("spark-rest", lambda _stopping: spark.stop())
         self._resting.start()
@@ -183,14 +176,6 @@ class Engines:
         self.rest()
         self._await_rest()
         self.driver.stop()
-
-    def _may_be_spared(self, size: int) -> bool:
-        # An operator who names a master gets Spark for a small table, too.
-        return not self._config.spark_master and size <= SMALL_BYTES
-
-    def _is_worth_waiting(self, size: int) -> bool:
-        # The tasks of a master that the operator names may be on many machines.
-        return size > (SMALL_BYTES if self._config.spark_master else QUICK_BYTES)
 
     def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:
         """Return the body that starts Spark after a while, and reports a failure or a loss."""
@@ -226,10 +211,6 @@ class Engines:
             self._unreported = None
         self._warn(f"{failure.message}; this process does its work alone")
 
-    def _report_nothing_more(self) -> None:
-        with self._reporting:
-            self._unreported = None
-
     def _await_rest(self) -> None:
         """Wait until an earlier Spark has stopped: a process has one at a time."""
         resting, self._resting = self._resting, None
@@ -238,13 +219,10 @@ class Engines:
 
 
 class SparkOrDriver:
-    """Spark as long as it lives, and the driver from then on: the engine of one comparison.
+    """Spark as long as it lives, and the driver from then on: the engine of a comparison.
 
-    A gang is on one of them; what a lost one did not do is done by the next gang.
-
-    Attributes:
-        ready: True: one of them always is.
-        failure: None, for the same reason.
+    A gang is on one of them; what a lost one did not do is done by the next gang. One is always
+    ready.
     """
 
     ready: bool = True

@@ -27,13 +27,10 @@ _R = TypeVar("_R")
 
 
 class DriverEngine:
-    """Runs gangs in threads of this process; several at a time. Thread-safe.
+    """Runs gangs in threads of this process; several at a time. Thread-safe; it needs no start.
 
     Attributes:
         slots: how many tasks a caller should run at the same time.
-        in_process: True: its tasks are threads.
-        ready: True: it needs no start.
-        failure: None: so no start can fail.
     """
 
     in_process: bool = True
@@ -54,9 +51,8 @@ class DriverEngine:
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` threads at once; return the outcomes.
 
-        Raises:
-            MigrationFailure: when the group was cancelled, or the engine stopped, before all tasks
-                had ended. Their threads end with the sessions that they wait for.
+        Raises `MigrationFailure` when the group was cancelled, or the engine stopped, before all
+        tasks had ended. Their threads end with the sessions that they wait for.
         """
         job: _Job[_R] = _Job(function, size, description)
         with self._lock:

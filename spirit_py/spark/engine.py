@@ -104,30 +104,18 @@ class SparkEngine:
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` tasks at once, in barrier mode; return the outcomes.
 
-        Spark runs a barrier stage again as a whole when one of its tasks was lost; the
-        caller, in conversation with the tasks (:mod:`spirit_py.spark.gang`), ends the second
-        attempt at once.
-
-        Raises:
-            MigrationFailure: when Spark could not run the job to its end.
+        Spark runs a barrier stage again as a whole when one of its tasks was lost; the caller, in
+        conversation with the tasks (:mod:`spirit_py.spark.gang`), ends the second attempt at once.
         """
 
         def attempt(ranks: Iterator[int]) -> Iterator[Outcome[_R]]:
             yield from (guarded(rank, function, rank) for rank in ranks)
 
-        return self._collect(
-            lambda context: context.parallelize(range(size), size).barrier().mapPartitions(attempt),
-            group=group,
-            description=description,
-        )
-
-    def _collect(
-        self, dataset: Callable[[Any], Any], *, group: str, description: str
-    ) -> list[Outcome[Any]]:
         context = self.context()
         try:
             context.setJobGroup(group, description)
-            return list(dataset(context).collect())
+            dataset = context.parallelize(range(size), size)
+            return list(dataset.barrier().mapPartitions(attempt).collect())
         except Exception as error:
             raise MigrationFailure(
                 f"Spark could not run a job: {_first_line(error)}",

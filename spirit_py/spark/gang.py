@@ -61,9 +61,6 @@ class GangEngine(Protocol):
     """What runs the tasks of a gang: Spark, or threads of the driver.
 
     So a message about a task does not say which of them it was.
-
-    :class:`spirit_py.spark.engine.SparkEngine` and :class:`spirit_py.spark.driver.DriverEngine`
-    have it.
     """
 
     @property
@@ -137,7 +134,7 @@ class Gang(Generic[_R]):
     ) -> None:
         self._engine = engine
         self._join = join
-        self._size = size
+        self.size = size
         self._stop = stop
         self._kill = kill
         self._description = description
@@ -153,14 +150,9 @@ class Gang(Generic[_R]):
         self._was_silent = False
         self._look = LOOK_SECONDS
 
-    @property
-    def size(self) -> int:
-        """How many members there are."""
-        return self._size
-
     def __enter__(self) -> Self:
         """Start the job; :meth:`assemble` waits for the members."""
-        for rank in range(self._size):
+        for rank in range(self.size):
             self._publish(rank)
         self._job.start()
         return self
@@ -176,7 +168,7 @@ class Gang(Generic[_R]):
         while not self.gathered():
             if time.monotonic() > deadline:
                 raise WorkersLost(
-                    f"not all of {self._size} tasks came together within {timeout:.0f} s",
+                    f"not all of {self.size} tasks came together within {timeout:.0f} s",
                     hint="where Spark runs them, give it as many free slots as --threads asks for",
                 )
             self._pause(LOOK_SECONDS)
@@ -212,7 +204,7 @@ class Gang(Generic[_R]):
 
     def dismiss(self) -> None:
         """Let every member end after the order that it carries out; does not wait."""
-        for rank in range(self._size):
+        for rank in range(self.size):
             with contextlib.suppress(ServerFault, WorkersLost):
                 self.post(rank, FINISH)
 
@@ -223,20 +215,17 @@ class Gang(Generic[_R]):
 
     def everyone(self, order: str, timeout: float) -> list[str]:
         """Post one order to all, and return all answers, in the order of ranks."""
-        return self.ask([order] * self._size, timeout)
+        return self.ask([order] * self.size, timeout)
 
     def ask(self, orders: Sequence[str], timeout: float | None = None) -> list[str]:
         """Post orders to the members in turn, and return the answers in the order of the orders.
 
-        Only when nothing else is outstanding.
-
-        Args:
-            timeout: seconds for all answers, which are then polled without pauses: the application
-                may be waiting for a table lock.
+        Only when nothing else is outstanding. With ``timeout``, seconds for all answers, they are
+        polled without pauses: the application may be waiting for a table lock.
         """
         asked: dict[tuple[int, int], int] = {}
         for place, order in enumerate(orders):
-            rank = place % self._size
+            rank = place % self.size
             asked[rank, self.post(rank, order)] = place
         answers: dict[int, str] = {}
         began = time.monotonic()
@@ -256,14 +245,14 @@ class Gang(Generic[_R]):
             raise WorkersLost(f"a task did not end within {timeout:.0f} s")
         self._raise_failures()
         results = {outcome.index: outcome.result for outcome in self._outcomes}
-        if sorted(results) != list(range(self._size)):
+        if sorted(results) != list(range(self.size)):
             raise WorkersLost("the result of a task was lost")
-        return [results[rank] for rank in range(self._size)]  # type: ignore[misc]
+        return [results[rank] for rank in range(self.size)]  # type: ignore[misc]
 
     def _run(self, _stopping: threading.Event) -> None:
         task = GangTask(join=self._join, mailbox=self._mailbox.box)
         self._outcomes = self._engine.run_gang(
-            task, size=self._size, group=self._group, description=self._description
+            task, size=self.size, group=self._group, description=self._description
         )
 
     def _note_failure(self, error: BaseException) -> None:
@@ -286,9 +275,7 @@ class Gang(Generic[_R]):
     def received(self) -> list[OrderAnswer]:
         """Return the answers received since the last call; does not wait for any.
 
-        Raises:
-            WorkersLost: when a member is gone.
-            SpiritError: what a member failed with.
+        Raises `WorkersLost` when a member is gone, or what it failed with.
         """
         self._stop.check()
         with self._conversing():

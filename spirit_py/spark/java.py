@@ -63,11 +63,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def require_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """Find the Java that Spark's own scripts would take, and check its version.
-
-    Raises:
-        Refusal: when there is none, it does not run, or it is too old.
-    """
+    """Find the Java that Spark's own scripts would take; refuse none, and one that is too old."""
     home = environ.get("JAVA_HOME", "")
     program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if program is None or not os.access(program, os.X_OK):
@@ -173,11 +169,7 @@ def archive_of(
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    """Return our cache folder, which only this user may write to: the JVM trusts what is there.
-
-    Raises:
-        OSError: when there is none.
-    """
+    """Return our cache folder, which only this user may write to: the JVM trusts what is there."""
     given = environ.get("XDG_CACHE_HOME", "")
     # The specification of XDG_CACHE_HOME: a relative path is to be ignored.
     home = Path(given) if Path(given).is_absolute() else Path.home() / ".cache"

@@ -90,10 +90,9 @@ class Launch:
 
 
 def private(config: SparkConfig, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether only this process uses this Spark.
+    """Return whether only this process uses this Spark: no cluster, web interface or own setting.
 
-    That is: no cluster, no web interface, no setting of the operator. It writes nothing that is
-    read later, so it may be started and ended in whatever way is the cheapest.
+    It writes nothing that is read later, so it may be started and ended in the cheapest way.
     """
     alone = embedded(config) and not config.spark_ui
     return alone and not config.spark_conf and not environ.get(_SUBMIT_OPTIONS)
@@ -199,11 +198,7 @@ class JavaProcess:
             )
 
     def wait_for_gateway(self) -> tuple[int, str]:
-        """Wait until the JVM has written where its gateway listens; return port and secret.
-
-        Raises:
-            MigrationFailure: when the JVM left or did not answer.
-        """
+        """Wait until the JVM has written where its gateway listens; return port and secret."""
         info = self._info
         if not _wait(lambda: info.is_file() or self._popen.poll() is not None, _START_SECONDS):
             raise MigrationFailure(
@@ -226,13 +221,9 @@ class JavaProcess:
         return self._popen.poll() is None
 
     def end(self, seconds: float = END_SECONDS) -> int | None:
-        """Let the JVM and everything below it end; kill what does not.
+        """Let the JVM and everything below it end within ``seconds``; kill what does not.
 
-        Args:
-            seconds: how long the JVM may take.
-
-        Returns:
-            The JVM's exit code; None when it had to be killed.
+        Returns the JVM's exit code; None when it had to be killed.
         """
         self._close_input()
         with contextlib.suppress(subprocess.TimeoutExpired):

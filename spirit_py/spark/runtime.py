@@ -83,11 +83,7 @@ class SparkRuntime:
         self._alone = False
 
     def start(self) -> bool:
-        """Start JVM, gateway and context; return False when it was abandoned before.
-
-        Raises:
-            MigrationFailure: this process, another run of ours or its application, has a Spark.
-        """
+        """Start JVM, gateway and context; return False when it was abandoned before."""
         self._require_no_other()
         scratch = self._scratch = Path(tempfile.mkdtemp(prefix="spirit-py-spark-"))
         (scratch / "log4j2.properties").write_text(log4j_properties(self._config, scratch))
@@ -198,7 +194,7 @@ class SparkRuntime:
             watching.stop()
 
     def lost(self) -> MigrationFailure | None:
-        """Return an error if the JVM has ended by itself, None otherwise."""
+        """Return an error if the JVM has ended by itself."""
         if self._process is None or self._process.running:
             return None
         return MigrationFailure(
@@ -217,8 +213,7 @@ class SparkRuntime:
     def stop(self) -> None:
         """Stop the context, the JVM and all its processes, and delete its files.
 
-        A private Spark is killed: nothing that it has is to outlive it, and an orderly stop takes
-        1.3 s.
+        A private Spark is killed: nothing of it is to outlive it, and an orderly stop takes 1.3 s.
         """
         started = self.context is not None
         if not private(self._config):

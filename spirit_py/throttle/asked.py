@@ -104,11 +104,7 @@ def query_throttler(connection: ConnectionOptions, query: str, *, database: str 
 
 
 def require_query(connection: ConnectionOptions, query: str, *, database: str = "") -> None:
-    """Ask the operator's query once, before anything is done.
-
-    Raises:
-        Refusal: the server does not accept it.
-    """
+    """Ask the operator's query once; refuse one that the server does not accept."""
     throttler = query_throttler(connection, query, database=database)
     try:
         throttler.look()

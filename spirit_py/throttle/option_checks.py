@@ -36,11 +36,7 @@ _SEE_IT: Final = (
 
 
 def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
-    """Check what the options name, before anything is written.
-
-    Raises:
-        Refusal: a throttler that was asked for could not work.
-    """
+    """Check what the options name, before anything is written."""
     if config.throttle_query:
         require_query(config.connection, config.throttle_query, database=config.database)
     if config.relies_on("min_free_disk") and not written_folders(session):

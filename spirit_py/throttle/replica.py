@@ -166,16 +166,8 @@ class ReplicaState(NamedTuple):
 
 def options_of_replica(options: ConnectionOptions, host: str, port: int) -> ConnectionOptions:
     """Return the options for a replica: account and TLS of the source, and no run of ours there."""
-    return replace(
-        options,
-        host=host,
-        port=port,
-        socket="",
-        label="",
-        server_uuid="",
-        settings=(),
-        connect_timeout=_CONNECT_SECONDS,
-    )
+    reached = replace(options, host=host, port=port, socket="", connect_timeout=_CONNECT_SECONDS)
+    return replace(reached, label="", server_uuid="", settings=())
 
 
 class ReplicaWatch:
@@ -202,7 +194,7 @@ class ReplicaWatch:
         clock: Clock = time.monotonic,
     ) -> None:
         self.address = address
-        #: Seconds that it was behind at the first look, by the times of what it applied then.
+        #: Seconds behind at the first look, by the times of what it applied then.
         self.behind_before = 0.0
         #: Set when it was looked at since the last mark, or cannot be.
         self.looked = threading.Event()
@@ -382,8 +374,5 @@ def pause_after(fault: ServerFault, count: int) -> float:
 
 
 def _beyond(executed: tuple[str, int], place: tuple[str, int]) -> bool:
-    """Return whether a place in the binlog is at another one or after it.
-
-    A file's number grows by a digit after 999999.
-    """
+    """Return whether a place is at another one or after it; file numbers grow after 999999."""
     return (len(executed[0]), *executed) >= (len(place[0]), *place)

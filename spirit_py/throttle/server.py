@@ -143,11 +143,7 @@ def checkpoint_age_throttler(connection: ConnectionOptions, percent: float) -> L
 
 
 def history_length(session: SqlSession) -> int:
-    """Return how many undo log records are in the history (PROCESS).
-
-    Raises:
-        MigrationFailure: the server does not show it.
-    """
+    """Return how many undo log records are in the history (PROCESS)."""
     if found := session.query(_HISTORY):
         return int(found[0][0])
     ((_, _, text),) = session.query(_STATUS)
@@ -159,11 +155,7 @@ def history_length(session: SqlSession) -> int:
 
 
 def redo_use(session: SqlSession) -> tuple[int, int]:
-    """Return the age of the last checkpoint and the capacity of the redo log, bytes (PROCESS).
-
-    Raises:
-        MigrationFailure: the server shows no such figures.
-    """
+    """Return the age of the last checkpoint and the capacity of the redo log, bytes (PROCESS)."""
     found = read_status(session, names=[_NOW, _THEN, _CAPACITY])
     if len(found) == 3:
         return int(found[_NOW] - found[_THEN]), max(1, int(found[_CAPACITY]))
@@ -173,11 +165,7 @@ def redo_use(session: SqlSession) -> tuple[int, int]:
 
 
 def checkpoint_age(status: str) -> int:
-    """Return the checkpoint age by the text of ``SHOW ENGINE INNODB STATUS``, bytes.
-
-    Raises:
-        MigrationFailure: the text does not have it.
-    """
+    """Return the checkpoint age by the text of ``SHOW ENGINE INNODB STATUS``, bytes."""
     absent = "SHOW ENGINE INNODB STATUS does not have the checkpoint's age"
     return _number(_LSN, status, absent) - _number(_CHECKPOINT, status, absent)
 

@@ -41,11 +41,6 @@ class PaceSettings:
     paused: str = ""
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageFault: one of them cannot be.
-        """
         if self.threads < 1:
             raise UsageFault(f"threads cannot be {self.threads}", hint="use 1 or more")
         if self.target_chunk_time <= 0:
@@ -73,11 +68,7 @@ class LiveSettings:
         return self._current
 
     def change(self, **changes: Any) -> PaceSettings:
-        """Change some settings, and return all.
-
-        Raises:
-            UsageFault: a value cannot be; nothing is changed then.
-        """
+        """Change some settings, and return all; a value that cannot be changes nothing."""
         with self._lock:
             before, now = self._current, self._clock()
             self._current = replace(before, **changes)

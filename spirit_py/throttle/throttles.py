@@ -182,11 +182,7 @@ class Throttles:
         self._thread = Background("throttle", every(_LOOK_SECONDS, self.count))
 
     def add(self, throttler: Throttler, *, grace: float = GRACE, first: bool = False) -> None:
-        """Add a throttler, before :meth:`start`. The first that was added is shown first.
-
-        Args:
-            grace: see :class:`Watched`, as ``first``.
-        """
+        """Add a throttler, before :meth:`start`. The first that was added is shown first."""
         self._watched.append(Watched(throttler, grace=grace, first=first, clock=self._clock))
 
     def start(self) -> None:

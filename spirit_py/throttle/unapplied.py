@@ -148,22 +148,14 @@ class Unapplied:
 
 
 def room(behind: Behind, limit: float) -> float:
-    """Return the bytes by which the copy may be ahead of a replica.
-
-    Args:
-        limit: seconds that the replica may be behind.
-    """
+    """Return the bytes by which the copy may be ahead of a replica; ``limit`` in seconds."""
     if behind.speed is None:
         return FIRST_BYTES
     return max(LEAST_BYTES, behind.speed * limit * SHARE)
 
 
 def part_bytes(behind: Behind, limit: float) -> float:
-    """Return the bytes that one transaction may write, for a replica that is slower than the copy.
-
-    Args:
-        limit: seconds that the replica may be behind.
-    """
+    """Return the bytes that one transaction may write, for a replica slower than the copy."""
     return room(behind, limit) * PART_SHARE / SHARE
 
 
@@ -178,11 +170,7 @@ def pressure(behind: Behind, limit: float) -> float:
 
 
 def why_behind(behind: Behind, limit: float) -> str:
-    """Return why the copy has to wait for a replica, as the rest of a sentence; empty if not.
-
-    Args:
-        limit: seconds that the replica may be behind.
-    """
+    """Return why the copy has to wait for a replica, as the rest of a sentence; empty if not."""
     if behind.lag > limit:
         return f"is {human_seconds(behind.lag)} behind"
     if behind.unapplied > room(behind, limit):
