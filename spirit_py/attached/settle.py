@@ -7,8 +7,7 @@ swap was made, the rest is sent; where it was not, what was sent before the RENA
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spirit_py.attached import sequence
 from spirit_py.attached.foreign_keys.catalogue import concerned_now
@@ -26,12 +25,10 @@ from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.mysql.grants import require_sight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spirit_py.attached.foreign_keys.model import KeyNote
     from spirit_py.attached.record import AttachmentsNote
     from spirit_py.attached.triggers.statements import Sql
-    from spirit_py.config import ConnectionOptions
+    from spirit_py.config import ConnectionOptions, RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
     from spirit_py.locks.blockers import LockPolicy
@@ -62,87 +59,96 @@ def settle_locked(session: Session, noted: AttachmentsNote) -> None:
             raise fault
 
 
-@dataclass(kw_only=True)
-class Settling:
-    """Settles one record with the rules for locks that others wait behind: :meth:`run` once.
+class Settler(Protocol):
+    """What settling needs of a job."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The connection, and the limits of locks."""
+
+    @property
+    def stop(self) -> StopSwitch:
+        """Ends the waiting."""
+
+    def show(self, waiting_for: str) -> None:
+        """Show what is waited for now."""
+
+    @property
+    def tell(self) -> Tell:
+        """Reports what happens."""
+
+
+def settle_alone(
+    job: Settler, noted: AttachmentsNote, session: SqlSession, policy: LockPolicy
+) -> None:
+    """Send what is outstanding, with the rules for locks that others wait behind.
 
     Args:
-        show: called with what is waited for, and an empty text at the end.
-        tell: reports what was done.
+        session: without locks; it only reads.
+
+    Raises:
+        MigrationFailure: the locks were not granted in the policy's time, or the account may
+            not see what is there.
+        ServerFault: a statement failed.
     """
+    statements = outstanding(session, noted)
+    require_sight(session, _names_of(noted), noted.others)
+    if not statements:
+        return
+    tables = there(session, _concerned(session, noted))
+    implied = implied_locks(session, tables)
+    request = LockRequest(tables=tables, defines=True).including(
+        written=implied.written, read=implied.read
+    )
+    connection = job.config.connection
+    turns = LockTurns(
+        [(connection, Front(request, policy.kills))],
+        policy,
+        job.stop,
+        what=_WHAT,
+        show=job.show,
+        tell=job.tell,
+    )
+    tries = 0
+    while turns.await_free():
+        tries += 1
+        try:
+            waited = _lock_and_settle(connection, noted, policy, turns, tables)
+        except SomebodyInFront:
+            continue
+        except ServerFault as fault:
+            job.stop.check()
+            if disposition(fault) is not Disposition.RETRY:
+                raise
+            turns.pause(tries, policy.wait, fault.message)
+            continue
+        job.tell(AttachmentsSettled(lock_wait_ms=round(waited, 1)))
+        return
+    raise MigrationFailure(
+        f"the keys and triggers of a swap could not be settled: {turns.described()}",
+        hint="end the transactions that hold the tables, then run the same command again",
+        error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
+    )
 
-    connection: ConnectionOptions
-    noted: AttachmentsNote
-    policy: LockPolicy
-    stop: StopSwitch
-    show: Callable[[str], None]
-    tell: Tell
 
-    def run(self, session: SqlSession) -> bool:
-        """Send what is outstanding; return whether there was something.
-
-        Args:
-            session: without locks; it only reads.
-
-        Raises:
-            MigrationFailure: the locks were not granted in the policy's time, or the account may
-                not see what is there.
-            ServerFault: a statement failed.
-        """
-        statements = outstanding(session, self.noted)
-        require_sight(session, _names_of(self.noted), self.noted.others)
-        if not statements:
-            return False
-        tables = there(session, _concerned(session, self.noted))
-        implied = implied_locks(session, tables)
-        request = LockRequest(tables=tables, defines=True).including(
-            written=implied.written, read=implied.read
-        )
-        front = Front(request, self.policy.kills)
-        turns = LockTurns(
-            [(self.connection, front)],
-            self.policy,
-            self.stop,
-            what=_WHAT,
-            show=self.show,
-            tell=self.tell,
-        )
-        tries = 0
-        while turns.await_free():
-            tries += 1
-            try:
-                waited = self._try(turns, tables)
-            except SomebodyInFront:
-                continue
-            except ServerFault as fault:
-                self.stop.check()
-                if disposition(fault) is not Disposition.RETRY:
-                    raise
-                turns.pause(tries, self.policy.wait, fault.message)
-                continue
-            self.tell(AttachmentsSettled(lock_wait_ms=round(waited, 1)))
-            return True
-        raise MigrationFailure(
-            f"the keys and triggers of a swap could not be settled: {turns.described()}",
-            hint="end the transactions that hold the tables, then run the same command again",
-            error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
-        )
-
-    def _try(self, turns: LockTurns, tables: list[Name]) -> float:
-        """Lock, send, unlock; return the milliseconds that the lock was waited for."""
-        with open_lock_session(
-            self.connection,
-            role="settle",
-            wait=math.ceil(self.policy.wait),
-            hold=_HOLD_SECONDS,
-        ) as session:
-            turns.require_free([session])
-            let_go_when_silent(session)
-            lock = TableLock(session, tables)
-            lock.acquire()
-            settle_locked(session, self.noted)
-            lock.release()
-            return lock.waited_ms
+def _lock_and_settle(
+    connection: ConnectionOptions,
+    noted: AttachmentsNote,
+    policy: LockPolicy,
+    turns: LockTurns,
+    tables: list[Name],
+) -> float:
+    """Lock, send, unlock; return the milliseconds that the lock was waited for."""
+    with open_lock_session(
+        connection, role="settle", wait=math.ceil(policy.wait), hold=_HOLD_SECONDS
+    ) as session:
+        turns.require_free([session])
+        let_go_when_silent(session)
+        lock = TableLock(session, tables)
+        lock.acquire()
+        settle_locked(session, noted)
+        lock.release()
+        return lock.waited_ms
 
 
 def lost_keys(session: SqlSession, noted: AttachmentsNote) -> list[KeyNote]:

@@ -49,7 +49,6 @@ _NEARLY_NOTHING: Final = 10
 #: How long a failed try waits, without a lock, until what it has sent is received.
 _RECEIVED_WITHIN: Final = 5.0
 _CATCH_UP_ROUNDS: Final = 8
-#: How often what follows the RENAME is sent again under the lock when KILL QUERY ends it.
 _MOST_SENDS: Final = 8
 
 
@@ -62,7 +61,7 @@ def open_attempt(
 ) -> Attempt:
     """Do everything that needs no lock: open the sessions, and apply nearly all changes.
 
-    The feed's own applying is paused, because LOCK TABLES may have the new table while it
+    The feed does not apply by itself from then on: LOCK TABLES may have the new table while it
     waits for the source.
 
     Raises:
@@ -116,7 +115,7 @@ def _given_up(watch: LockWatch) -> str:
 
 def _catch_up(plan: CutoverPlan) -> None:
     """Apply until nearly nothing is pending; each round is shorter than the one before."""
-    before = None
+    before: int | None = None
     for _ in range(_CATCH_UP_ROUNDS):
         plan.stop.check()
         plan.source.flush()
@@ -290,8 +289,7 @@ class Attempt:
     def _send(self) -> Renamed:
         """Send the packet; note whether what is before the RENAME may be there without it."""
         statements = self.plan.attached_objects.statements
-        self.sent = bool(statements.before)
-        self.half_way.left = bool(statements.before)
+        self.sent = self.half_way.left = bool(statements.before)
         try:
             renamed = rename(
                 self.session, self.plan, statements, fence=self.fence, server=self.server
@@ -317,7 +315,7 @@ class Attempt:
     def _complete(self, stopped_by: ServerFault) -> None:
         """Send the rest of a packet that stopped after the RENAME; what remains is settled later.
 
-        The swap is done and stays. KILL QUERY may come again, so what it ended is sent again.
+        KILL QUERY may come again: what it ended is sent again under the lock, some times.
         """
         why = stopped_by.message
         self.plan.tell(SwapIncomplete(said="a statement after the RENAME failed", reason=why))
@@ -348,8 +346,8 @@ class Attempt:
             try:
                 self.after_rename = self.plan.source.position_here(self.session)
             except SpiritError as error:
-                text = f"the place after the RENAME is unknown: {error.message}"
-                self.plan.tell(Warned(said=text))
+                why = f"the place after the RENAME is unknown: {error.message}"
+                self.plan.tell(Warned(said=why))
 
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -360,7 +358,7 @@ class Attempt:
             self.steps_ms[name] = (self.plan.clock() - began) * 1000
 
     def _held_for(self) -> float:
-        """Return the seconds for which the lock has been held; 0 before."""
+        """Return seconds; 0 before the lock is held."""
         return 0.0 if self.held_from is None else self.plan.clock() - self.held_from
 
     def result(self, *, killed: list[str], failures: list[str]) -> CutoverResult:

@@ -125,7 +125,7 @@ class CutoverLimits:
     look: float = 60.0
 
 
-def _nothing(_session: SqlSession) -> None:
+def nothing(_session: SqlSession) -> None:
     """Do nothing, where a hook was not given."""
 
 
@@ -157,8 +157,8 @@ class CutoverPlan:
     source: ChangeSource
     stop: StopSwitch
     limits: CutoverLimits = field(default_factory=CutoverLimits)
-    before_lock: Callable[[SqlSession], None] = _nothing
-    final_checks: Callable[[SqlSession], None] = _nothing
+    before_lock: Callable[[SqlSession], None] = nothing
+    final_checks: Callable[[SqlSession], None] = nothing
     tell: Tell = untold
     show: Callable[[str], None] = _LOG.debug
     guard: GuardMode = "auto"

@@ -145,11 +145,7 @@ def remedy(blockers: Iterable[Blocker], *, kills: bool) -> str:
 
 
 def kill_blocker(session: SqlSession, blocker: Blocker) -> str:
-    """Kill a session if it still holds the lock that it was judged by (R24).
-
-    Returns:
-        As :func:`kill_session`; also where it no longer blocks, or no longer idles.
-    """
+    """Kill a session if it still holds the lock that it was judged by (R24), or return why not."""
     thread, event = blocker.key
     if blocker.session is None:
         return "it has no session"

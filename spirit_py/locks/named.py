@@ -112,7 +112,7 @@ class AdvisoryLock:
         """Prepare; nothing is opened before :meth:`acquire`.
 
         Args:
-            purpose: what the lock is for, for messages: ``migration of shop.orders``.
+            purpose: for messages: ``migration of shop.orders``.
             keep_alive: seconds between two checks.
             patience: seconds that the server may stay away.
         """

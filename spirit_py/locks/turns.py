@@ -1,9 +1,5 @@
 """When a lock on a table that others use is requested: looks, requests and pauses (R23).
 
-A session is seen again by the key of its lock. So it is known for how long it has been in front,
-whether the lock was requested meanwhile or not, and the operator's choice whom to kill, and after
-how long, holds for both.
-
 While a lock request waits, every new statement on the table waits behind it. So the server is
 looked at first, from a session that requests nothing::
 
@@ -51,7 +47,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Front:
-    """The sessions in front of one lock. Used by one thread at a time.
+    """The sessions in front of one lock, over all looks and requests; for one thread at a time.
+
+    A session is seen again by the key of its lock. So it is known for how long it has been in
+    front, whether the lock was requested meanwhile or not.
 
     Args:
         request: what is going to be locked.
@@ -178,10 +177,6 @@ class SomebodyInFront(Exception):
     """A lock was not requested, because an old transaction is in front of it by now."""
 
 
-def _nothing() -> None:
-    """Do nothing, where a hook was not given."""
-
-
 @dataclass(eq=False)
 class LockTurns:
     """Decides when a lock may be requested, over all its tries.
@@ -201,7 +196,7 @@ class LockTurns:
     what: str
     show: Callable[[str], None]
     tell: Tell
-    attend: Callable[[], None] = _nothing
+    attend: Callable[[], object] = str
     clock: Clock = time.monotonic
 
     def __post_init__(self) -> None:

@@ -6,9 +6,8 @@ views of the data dictionary (measured on 9.7, also with ``innodb_native_foreign
 are plain, and compared as ``lower_case_table_names`` says. A slash parts schema and table in
 INNODB_FOREIGN, so a schema with a slash in its name is cut there; the key counts as hidden anyway.
 
-The statements are those of the swap. Parents and children are copied by CREATE TABLE ... LIKE, so
-that no lock on them is requested beyond the one of a statement that reads a definition: ADD FOREIGN
-KEY on the new table itself would take an exclusive one on each parent.
+A trial sends the statements of the swap between copies made by CREATE TABLE ... LIKE, which only
+read definitions: ADD FOREIGN KEY on the new table itself would lock each parent exclusively.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Which foreign keys a swap can carry along, and what the server will have against one (pure).
 
-This knows the statement and the catalogue only. A migration asks the server, on empty tables, what
-it says to a key between the changed definitions (:mod:`spirit_py.attached.foreign_keys.catalogue`).
-A plan writes nothing, and no temporary table can have a foreign key, so it goes by the manual's
-conditions ("FOREIGN KEY Constraints") and names only what the statement breaks for certain. What it
-does not name may still be refused.
+A migration tries each key on empty tables (:mod:`spirit_py.attached.foreign_keys.catalogue`). A
+plan writes nothing, so it goes by the manual's conditions ("FOREIGN KEY Constraints") and names
+only what the statement breaks for certain. What it does not name may still be refused.
 """
 
 from __future__ import annotations

@@ -71,11 +71,8 @@ class PositionReach:
         self.left = max(0.0, self._kept - (now - self._moved_at))
         if self.left < _WARN_PART * self._kept and not self._warned:
             self._warned = True
-            self._warn(now - self._moved_at, self.left)
-
-    def _warn(self, stood: float, left: float) -> None:
-        expires = BinlogExpires(seconds_left=round(left, 1), seconds=round(stood, 1))
-        self._run.tell(expires)
+            stood = round(now - self._moved_at, 1)
+            self._run.tell(BinlogExpires(seconds_left=round(self.left, 1), seconds=stood))
 
 
 class RunFigures:

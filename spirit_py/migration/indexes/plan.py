@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.migration.run import Run
     from spirit_py.preflight.check import PreflightContext
-    from spirit_py.statement.index_definitions import DeferrableIndexes
     from spirit_py.table.mapping import TableMapping
 
 
@@ -220,7 +219,12 @@ def _plan(
         return IndexPlan(deferred=nothing, why=why_none(found))
     at_once, may_fall, why = True, False, "--defer-indexes on"
     if mode == "auto":
-        at_once, may_fall, why = _automatic(session, context, mapping, found)
+        at_once, may_fall, why = automatic(
+            indexes=expected_bytes(session, mapping, found.clauses),
+            data=mapping.source.data_bytes,
+            pool=context.facts.number("innodb_buffer_pool_size", 1),
+            who_replicates=lambda: what_replicates(session),
+        )
         if not (at_once or may_fall):
             return IndexPlan(deferred=nothing, why=why)
     probe = read_proofs(session, *nothing.source).building
@@ -235,18 +239,3 @@ def _plan(
         indexes=tuple(found.clauses.items()),
     )
     return IndexPlan(deferred=deferred, at_once=at_once, may_fall=may_fall, why=why)
-
-
-def _automatic(
-    session: SqlSession,
-    context: PreflightContext,
-    mapping: TableMapping,
-    found: DeferrableIndexes,
-) -> tuple[bool, bool, str]:
-    """Return whether to defer at once, whether to be ready for it, and why."""
-    return automatic(
-        indexes=expected_bytes(session, mapping, found.clauses),
-        data=mapping.source.data_bytes,
-        pool=context.facts.number("innodb_buffer_pool_size", 1),
-        who_replicates=lambda: what_replicates(session),
-    )

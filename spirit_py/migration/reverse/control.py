@@ -138,7 +138,7 @@ def begin_revert_control(
 
     Args:
         home: the table whose checkpoint table has the record.
-        progress: returns the figures of now, without I/O.
+        progress: returns the figures, without I/O.
     """
     pace = RevertPace()
     job.work_at(pace)

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 def plan_tables(
     run: Run, contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]
 ) -> tuple[ReverseTable, ...]:
-    """Plan how the old tables would follow, and report what a revert would lose; before the copy.
-
-    Returns:
-        Nothing where reverse replication was not asked for.
+    """Plan how the old tables would follow, where asked for, and report what a revert would lose.
 
     Raises:
         Refusal: an old table could not follow.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.attached.foreign_keys.catalogue import concerned, concerned_now, moves
 from spirit_py.attached.implied_locks import Implied, implied_locks, there
 from spirit_py.attached.record import Attachments, AttachmentsNote, Places
 from spirit_py.attached.sequence import renaming, sequence_of
-from spirit_py.attached.settle import Settling, lost_keys, outstanding, settle_locked
+from spirit_py.attached.settle import Settler, lost_keys, outstanding, settle_alone, settle_locked
 from spirit_py.attached.triggers.catalogue import (
     keepable,
     read_state,
@@ -43,9 +43,7 @@ if TYPE_CHECKING:
 
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.sequence import SwapStatements
-    from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.events.event import Tell
     from spirit_py.migration.job import Job
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name, Swap
@@ -236,25 +234,6 @@ def _listed(tables: Iterable[Name]) -> str:
     return ", ".join(".".join(table) for table in tables)
 
 
-class Settler(Protocol):
-    """What settling needs of a job."""
-
-    @property
-    def config(self) -> RunConfig:
-        """The connection, and the limits of locks."""
-
-    @property
-    def stop(self) -> StopSwitch:
-        """Ends the waiting."""
-
-    def show(self, waiting_for: str) -> None:
-        """Show what is waited for now."""
-
-    @property
-    def tell(self) -> Tell:
-        """Reports what happens."""
-
-
 def try_triggers(job: Job, swap: Swap) -> None:
     """Create the triggers of a table on its empty new table, and drop them again (R24).
 
@@ -299,15 +278,7 @@ def settle_left(
         if noted is None:
             _forget_unsent(session, table)
             continue
-        settling = Settling(
-            connection=job.config.connection,
-            noted=noted,
-            policy=replace(policy, timeout=seconds) if seconds else policy,
-            stop=job.stop,
-            show=job.show,
-            tell=job.tell,
-        )
-        settling.run(session)
+        settle_alone(job, noted, session, replace(policy, timeout=seconds) if seconds else policy)
         for key in lost_keys(session, noted):
             job.tell(Warned(said=f"another session has dropped {key} since the swap"))
         for swap in noted.swaps:

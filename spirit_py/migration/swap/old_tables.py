@@ -97,11 +97,7 @@ def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> 
 
 
 def await_pace(job: Job, what: str) -> None:
-    """Wait until nothing holds back a drop.
-
-    Raises:
-        SpiritError: a stop.
-    """
+    """Wait until nothing holds back a drop; raise the reason of a stop."""
     while reason := job.pace.reason(Work.DROP):
         job.show(f"{reason} ({what})")
         job.stop.wait(_PACE_SECONDS)
@@ -110,7 +106,7 @@ def await_pace(job: Job, what: str) -> None:
 
 
 def _between_partitions(job: Job, name: str) -> None:
-    """Leave the disk to others for a moment, and longer where something holds back the drop."""
+    """Leave the disk to others for a moment, and longer while something holds back the drop."""
     job.stop.wait(_REST_SECONDS)
     await_pace(job, f"drop of {name}")
 
@@ -180,8 +176,7 @@ def free_partitions(
     that an earlier drop has emptied have other numbers, and are passed over.
 
     Args:
-        before_each: called before each partition; may wait.
-        large: bytes from which on it is worth it.
+        large: bytes below which nothing is emptied.
 
     Returns:
         How many partitions were emptied.
@@ -211,8 +206,8 @@ _SHOW_SECONDS: Final = 1.0
 def note_swap(run: Run, tables: Sequence[Name]) -> None:
     """Note the moment of the swap, and until when the old tables are kept.
 
-    Where an earlier run has noted it, its moment counts. Nothing is noted where the old tables are
-    to be dropped at once.
+    The moment that an earlier run has noted counts. Nothing is noted where the old tables are to be
+    dropped at once.
 
     Raises:
         SpiritError: it could not be noted; the change is done.
@@ -254,9 +249,7 @@ def _old_table_left(error: SpiritError) -> MigrationFailure:
 
 
 def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
-    """Drop the old tables when their grace is over, and the checkpoints with them.
-
-    Where an old table stays, its checkpoint table stays.
+    """Drop the old tables when their grace is over; with each, its checkpoint table.
 
     Raises:
         Interrupted: in the grace; the change is done, and another run drops them.
@@ -335,7 +328,6 @@ def _wait(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _stopped(run: Run, when: str) -> None:
-    """Raise the reason of the stop."""
     reason = run.stop.reason
     if isinstance(reason, Interrupted):
         reason.hint = (
@@ -348,8 +340,8 @@ def _stopped(run: Run, when: str) -> None:
 def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
     """Return the seconds until the old tables may be dropped, and that time.
 
-    No seconds are left where no old table is there any more. Where nothing is noted of one that is,
-    its time begins now.
+    No seconds are left where no old table is left. Where nothing is noted of one that is, its time
+    begins now.
     """
     ours, now = _ours(session, tables), _now(session)
     if not ours:

@@ -1,11 +1,10 @@
 """Whether the tables of a pair are still those whose rows are compared (R25).
 
-The feed proves nothing about a table that was put in another one's place without a trace in the
-binlog: a dump of a server with GTIDs restores under ``sql_log_bin=0``, and an ALTER or TRUNCATE
-PARTITION may be executed so. Each of these gives the table, or one of its partitions, another
-number in InnoDB, or changes the definition. So all numbers and the definition are noted before the
-feed chooses its place, and must be the same at each comparison and under the lock of the swap. A
-later run goes on with what was noted.
+The feed does not see a table that was replaced without a trace in the binlog: a dump of a server
+with GTIDs restores under ``sql_log_bin=0``, and an ALTER or TRUNCATE PARTITION may be executed so.
+Each of these changes the definition, or the number in InnoDB of the table or of a partition. So
+both are noted before the feed chooses its place, and must be the same at each comparison and under
+the lock of the swap. A later run goes on with what was noted.
 
 A column that is dropped and added again with ALGORITHM=INSTANT leaves both as they are. The source
 is not altered by this program before a swap, so the time when it was last altered must be the same,

@@ -17,7 +17,7 @@ from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.model import changed_names
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.cutover.cutover import Cutover
-from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, SwapGate
+from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, SwapGate, nothing
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.swap import SwapDone
 from spirit_py.locks.blockers import LockPolicy
@@ -72,10 +72,6 @@ class Stopwatch:
 _log = logging.getLogger(__name__)
 
 
-def _nothing(_session: SqlSession) -> None:
-    """Do nothing, where a hook is not given."""
-
-
 @dataclass(kw_only=True)
 class PairSwap:
     """Puts the target of every pair in its source's place.
@@ -98,8 +94,8 @@ class PairSwap:
     job: Job
     pairs: Sequence[Pair]
     direction: Direction
-    prepare: Callable[[SqlSession], None] = _nothing
-    final_check: Callable[[SqlSession], None] = _nothing
+    prepare: Callable[[SqlSession], None] = nothing
+    final_check: Callable[[SqlSession], None] = nothing
     counters: dict[Name, str] = field(default_factory=dict)
     gate: SwapGate = field(default_factory=SwapGate)
     note_position: bool = False
