@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.job import Job
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name, Swap
-    from spirit_py.threads import StopSwitch
 
 _TOKEN_BYTES: Final = 4
 _ATTEMPTS: Final = 8
