@@ -106,6 +106,8 @@ class Dump:
 
     def __init__(self, server: Server, *, gtids: Any, silence: float) -> None:
         server.scheduler.step()
+        if not server.up:
+            raise StreamLost("the server is down")
         self._server = server
         self._silence = silence
         self._session = server.connect("dump")

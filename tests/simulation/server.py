@@ -222,6 +222,20 @@ class Server:
             self.end(session)
         self.changed()
 
+    def cut(self, session: Session) -> None:
+        """Break a connection; the server notices when its statement has ended."""
+        session.cut = True
+        if session.waits is None:
+            self.end(session)
+        self.changed()
+        self.wake_dumps()
+
+    def restart(self) -> None:
+        """Take connections again."""
+        self.up = True
+        self.scheduler.tell("the server is back")
+        self.changed()
+
     def lose(self, process: object) -> None:
         """Notice, later, that the client of idle sessions is gone."""
         for session in list(self.sessions.values()):
@@ -231,10 +245,11 @@ class Server:
 
     def crash(self) -> None:
         """Lose all sessions; what is in the binlog is visible when the server is back."""
+        self.up = False
         self.scheduler.tell("the server crashes")
         for session in list(self.sessions.values()):
             session.alive = False
-            session.changes = []
+            session.changes, session.lock_tables = [], None
         self.sessions.clear()
         self.named.clear()
         for transaction in self.binlog:

@@ -70,6 +70,8 @@ def drawn(seed: int) -> Plan:
         stalls=dice.choice((0.0, 0.2, 0.5)),
         late=dice.choice((0.0, 0.2, 0.5)),
         kills=dice.choice((0, 0, 0, 1, 2)),
+        crashes=dice.choice((0, 0, 0, 0, 1)),
+        cuts=dice.choice((0, 0, 0, 1, 3)),
     )
 
 
@@ -150,6 +152,8 @@ class World:
         scheduler = self.scheduler
         operator = scheduler.spawn("operator", self._operate, process="operator")
         everyone = [operator]
+        if self.plan.crashes + self.plan.cuts:
+            scheduler.spawn("chaos", self._disturb, process="chaos")
         for number in range(self.plan.clients):
             body = partial(self._client, number)
             everyone.append(scheduler.spawn(f"client{number}", body, process="clients"))
@@ -182,6 +186,27 @@ class World:
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
+
+    def _disturb(self) -> None:
+        """Cut connections, kill sessions and crash the server while the command works."""
+        what = ["crash"] * self.plan.crashes + ["cut", "kill"] * self.plan.cuts
+        self.random.shuffle(what)
+        for each in what:
+            self.scheduler.sleep(
+                self.random.choice((0.01, 0.1, 0.5, 1.0, 2.0)) * self.random.random()
+            )
+            sessions = [one for one in self.server.sessions.values() if one.role]
+            if each == "crash":
+                self.server.crash()
+                self.scheduler.sleep(self.random.choice((0.0, 1.0, 20.0)))
+                self.server.restart()
+            elif sessions:
+                victim = self.random.choice(sessions)
+                self.scheduler.tell(f"{each} {victim.number} ({victim.role})")
+                if each == "cut":
+                    self.server.cut(victim)
+                else:
+                    self.server.kill(victim.number)
 
     def _kill(self, run: program.Run) -> None:
         """End the process with SIGKILL; the server notices after a while."""
