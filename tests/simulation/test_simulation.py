@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kits.cases import DRAW_VARIABLE
+from tests.kits.draw import DRAW_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 #: Processor seconds are few here; ``make simulate`` takes as many as it is given.
