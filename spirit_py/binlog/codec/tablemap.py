@@ -1,13 +1,11 @@
 """Table map events: the columns of the rows events that follow them, and definitions (pure).
 
-Layout (``Table_map_event`` in the server's ``rows_event.h``): table id (6 bytes), flags (2),
-schema and table name (length, text, zero byte), column count, one type code a column,
-metadata, null bits, optional metadata. Bodies are given without the 19 bytes of the common
-event header and without the checksum.
+Layouts: ``Table_map_event`` and ``Optional_metadata_fields`` in the server's ``rows_event.h``.
+Bodies are given without the 19 bytes of the common event header and without the checksum.
 
 With ``binlog_row_metadata=FULL`` a table map has names, signs, character sets, members of ENUM
 and SET, and the primary key: all that is needed to read the rows, whatever has become of the
-table since (``Optional_metadata_fields`` in the server's ``rows_event.h``).
+table since.
 """
 
 from __future__ import annotations
@@ -71,11 +69,7 @@ class TableMap:
 
 
 def parse_table_map(body: bytes) -> TableMap:
-    """Parse the body of a TABLE_MAP_EVENT.
-
-    Raises:
-        UnreadableChange: when the body is cut short or holds an unknown type code.
-    """
+    """Parse the body of a TABLE_MAP_EVENT; UnreadableChange if cut short, or of unknown types."""
     try:
         return _parse(body)
     except (IndexError, KeyError, ValueError) as error:
@@ -166,12 +160,13 @@ def _optional_fields(body: bytes, at: int) -> list[tuple[int, bytes]]:
 
 
 def _names(data: bytes) -> tuple[str, ...]:
-    names, at = [], 0
-    while at < len(data):
-        length, start = packed_integer(data, at)
-        at = start + length
-        names.append(data[start:at].decode("utf-8"))
-    return tuple(names)
+    return tuple(name.decode("utf-8") for name in _read(data, _counted))
+
+
+def _counted(data: bytes, at: int) -> tuple[bytes, int]:
+    """Read bytes with their length before them."""
+    size, at = packed_integer(data, at)
+    return data[at : at + size], at + size
 
 
 _DEFAULT_CHARSET, _COLUMN_CHARSET, _SETS, _ENUMS, _GEOMETRY = 2, 3, 5, 6, 7
@@ -205,9 +200,6 @@ class Collation(NamedTuple):
 
 def described(table_map: TableMap, collations: Mapping[int, Collation]) -> TableSchema | None:
     """Return the definition that a table map describes; None when it does not describe itself.
-
-    Args:
-        collations: the server's collations by number.
 
     None as well for members of ENUM and SET in a character set that Python does not know.
     """
@@ -347,9 +339,8 @@ def _members(data: bytes) -> Iterator[list[bytes]]:
         count, at = packed_integer(raw, at)
         texts = []
         for _ in range(count):
-            size, at = packed_integer(raw, at)
-            texts.append(raw[at : at + size])
-            at += size
+            text, at = _counted(raw, at)
+            texts.append(text)
         return texts, at
 
     return iter(list(_read(data, one)))
