@@ -17,7 +17,7 @@ from tests.simulation import program
 from tests.simulation.primitives import simulated
 from tests.simulation.program import OLD, T
 from tests.simulation.scheduler import Choices, Hang, Scheduler
-from tests.simulation.server import Server, Unknown
+from tests.simulation.server import Server, Session, Unknown
 from tests.simulation.statements import execute
 
 if TYPE_CHECKING:
@@ -220,12 +220,21 @@ class World:
 
         self.scheduler.spawn("the server", notice, process="server")
 
-    def _client(self, number: int) -> None:
-        session = self.server.connect(f"client{number}")
+    def _connected(self, name: str) -> Session:
+        """Connect as a client, as soon as the server takes connections."""
+        while not self.server.up:
+            self.scheduler.sleep(0.1)
+        session = self.server.connect(name)
         session.row_wait, session.lock_wait = 5.0, 60.0
+        return session
+
+    def _client(self, number: int) -> None:
+        session = self._connected(f"client{number}")
         keys = 2 * self.plan.rows + 1
         for turn in range(self.plan.writes):
             self.scheduler.sleep(self.random.choice((0.0, 0.001, 0.02, 0.2, 1.0)))
+            if not session.alive:
+                session = self._connected(f"client{number}")
             several = self.random.random() < 0.3
             with contextlib.suppress(program.CLIENT_ERRORS):
                 if several:
