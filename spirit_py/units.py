@@ -1,4 +1,4 @@
-"""Counts, bytes, durations, fractions and times of the day as people read and write them (pure).
+"""Counts, bytes, durations, fractions, times of the day and diffs as people read them (pure).
 
 A window that ends before it begins crosses midnight. It goes by the machine's clock, also on days
 on which that is put forward or back, or by the offset behind it (``22:00-06:00+01:00``, ``...Z``).
@@ -6,11 +6,12 @@ on which that is put forward or back, or by the offset behind it (``22:00-06:00+
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Final, Self
+from typing import Final, Literal, NamedTuple, Self
 
 from spirit_py.errors import UsageFault
 
@@ -191,3 +192,34 @@ def _zone(
             f"{sign}{hours}:{minutes} is no offset from UTC", hint="write for instance +01:00"
         )
     return timezone(offset if sign == "+" else -offset)
+
+
+Mark = Literal["same", "removed", "added", "gap"]
+_AROUND: Final = 1
+
+
+class DiffLine(NamedTuple):
+    """One line; ``gap`` stands for lines that are the same and are not shown."""
+
+    mark: Mark
+    text: str
+
+
+def diff_of(old: str, new: str) -> list[DiffLine]:
+    """Return the changed lines, each with one line before and behind it; none where all is same.
+
+    A comma at the end of a line is no difference: it depends on what follows.
+    """
+    before, after = old.splitlines(), new.splitlines()
+    bare = [[line.rstrip(",") for line in text] for text in (before, after)]
+    matcher = difflib.SequenceMatcher(None, bare[0], bare[1], autojunk=False)
+    lines: list[DiffLine] = []
+    for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
+        if number:
+            lines.append(DiffLine("gap", "  ..."))
+        for tag, first, last, start, end in group:
+            if tag != "equal":
+                lines += [DiffLine("removed", line) for line in before[first:last]]
+            mark: Mark = "same" if tag == "equal" else "added"
+            lines += [DiffLine(mark, line) for line in after[start:end]]
+    return lines

@@ -5,12 +5,11 @@ The first screen of a migration is cut from the same lines.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from spirit_py.units import counted, human_bytes, human_count, human_seconds
+from spirit_py.units import counted, diff_of, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -258,37 +257,6 @@ def listed(title: str, entries: Iterable[str]) -> list[PlanLine]:
     return [
         PlanLine(f"  {title if n == 0 else '':<{_WIDTH}}{entry}") for n, entry in enumerate(entries)
     ]
-
-
-Mark = Literal["same", "removed", "added", "gap"]
-_AROUND: Final = 1
-
-
-class DiffLine(NamedTuple):
-    """One line; ``gap`` stands for lines that are the same and are not shown."""
-
-    mark: Mark
-    text: str
-
-
-def diff_of(old: str, new: str) -> list[DiffLine]:
-    """Return the changed lines, each with one line before and behind it; none where all is same.
-
-    A comma at the end of a line is no difference: it depends on what follows.
-    """
-    before, after = old.splitlines(), new.splitlines()
-    bare = [[line.rstrip(",") for line in text] for text in (before, after)]
-    matcher = difflib.SequenceMatcher(None, bare[0], bare[1], autojunk=False)
-    lines: list[DiffLine] = []
-    for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
-        if number:
-            lines.append(DiffLine("gap", "  ..."))
-        for tag, first, last, start, end in group:
-            if tag != "equal":
-                lines += [DiffLine("removed", line) for line in before[first:last]]
-            mark: Mark = "same" if tag == "equal" else "added"
-            lines += [DiffLine(mark, line) for line in after[start:end]]
-    return lines
 
 
 _MOST_LINES: Final = 24

@@ -6,7 +6,6 @@ in as they are; their texts are escaped where they are made.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 import threading
@@ -30,7 +29,7 @@ from spirit_py.status.history import History
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
 from spirit_py.status.report import write_whole
-from spirit_py.units import human_bytes, human_count, human_seconds
+from spirit_py.units import DiffLine, diff_of, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 SHOWN_EVENTS: Final = 600
 _GOOD: Final = frozenset({"done", "rehearsed"})
-_KINDS: Final = {"+": "added", "-": "removed"}
 _DIFF_LINES: Final = 400
 _LEAST_SHARE: Final = 0.4
 _ENDS: Final = frozenset({"done", "failed"})
@@ -198,16 +196,14 @@ def _sum(values: Iterable[object]) -> float:
     return sum(value for value in values if isinstance(value, int | float))
 
 
-def _diff(plan: object) -> list[tuple[str, str]]:
-    """Return the lines of each definition's diff with their kind, where the plan knows both."""
+def _diff(plan: object) -> list[DiffLine]:
+    """Return each definition's diff, as the plan shows it on a terminal."""
     tables = plan.get("tables", ()) if isinstance(plan, dict) else ()
-    lines: list[tuple[str, str]] = []
+    lines: list[DiffLine] = []
     for table in tables:
         known = table.get("definition") or {}
-        old, new = known.get("old"), known.get("new")
-        if old and new and old != new:
-            changed = difflib.unified_diff(old.splitlines(), new.splitlines(), n=3, lineterm="")
-            lines += [(_KINDS.get(one[0], ""), one) for one in list(changed)[3:] if one]
+        if known.get("old") and known.get("new"):
+            lines += diff_of(known["old"], known["new"])
     return lines[:_DIFF_LINES]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spirit_py.plan.text import diff_of
+from spirit_py.units import diff_of
 
 OLD = "CREATE TABLE `t` (\n  `a` int,\n  `b` int,\n  `c` int,\n  PRIMARY KEY (`a`)\n) ENGINE=InnoDB"
 

@@ -212,8 +212,11 @@ def test_a_run_that_ended_before_it_began_to_work_has_a_page(run):
 
 
 def test_the_change_of_the_definition_is_shown_where_it_is_known(run):
-    """As a diff of what the plan knows."""
-    definition = {"old": "CREATE TABLE t (\n  a int\n)", "new": "CREATE TABLE t (\n  a bigint\n)"}
+    """As the plan shows it on a terminal: a comma at the end of a line is no difference."""
+    definition = {
+        "old": "CREATE TABLE t (\n  k int,\n  a int\n)",
+        "new": "CREATE TABLE t (\n  k int,\n  a bigint,\n  b int\n)",
+    }
     run.tell(PlanMade, said="", shown=(), plan={"tables": [{"definition": definition}]})
     run.tell(
         StatementRead,
@@ -225,7 +228,8 @@ def test_the_change_of_the_definition_is_shown_where_it_is_known(run):
         estimates={},
     )
     said = Seen(run.end()).said
-    assert {"-  a int", "+  a bigint"} <= set(said)
+    assert {"-   a int", "+   a bigint,", "+   b int", "    k int,"} <= set(said)
+    assert not any(line.startswith("@@") for line in said)
 
 
 def test_hostile_names_and_texts_are_escaped_everywhere(run):
