@@ -1,45 +1,17 @@
 """Changed rows that the server may have rolled back, because a foreign key's cascade failed.
 
-From MySQL 9.6 on the SQL layer carries out the actions of foreign keys, and logs them. Measured on
-9.7.4: when a cascade waits for a row and is chosen as the victim of a deadlock, the statement gets
-no error. With autocommit the server then writes into the binlog what the statement has changed so
-far, although InnoDB has rolled all of it back: the rows of the children, the parents whose cascades
-had been complete, and the rows that triggers wrote. The statement goes on with its next row, in the
-same transaction of the binlog. So no event says what of it is there.
+docs/triggers-and-foreign-keys.md has the defect of 9.7, docs/verification.md the proof.
 
-A rows event of such a server has USE_SQL_FOREIGN_KEY_F; one that a cascade began has
-NO_FOREIGN_KEY_CHECKS_F too (as has every one of a session with ``foreign_key_checks=0``). But the
-server adds the row of a cascade to an event of the same table that is open already, whoever
-began it (measured: in a table that refers to itself, and behind a trigger). So an event is:
+A rows event has USE_SQL_FOREIGN_KEY_F from 9.6 on; one that a cascade began has
+NO_FOREIGN_KEY_CHECKS_F too, as has every one of a session with ``foreign_key_checks=0``. But the
+server adds a cascade's row to an open event of the same table, whoever began it (measured: in a
+table that refers to itself, and behind a trigger). So an event is CASCADED if it has both flags, or
+if a table whose foreign keys change rows of this one is in the statement; BESIDE if other tables
+are in the statement; else NONE. The table maps of a statement come before its first row, also those
+of tables to which it may cascade. No cascade inserts rows.
 
-============  ====================================================================================
-CASCADED      it has both flags; or it may hold rows of a cascade, because a table from which a
-              foreign key changes rows of this one is in the same statement
-BESIDE        other tables are in the statement: it may have been rolled back with a cascade, so
-              that is known at the end of the transaction
-NONE          neither: no cascade was in its statement. So too with both flags, where no foreign key
-              changes rows of the table, and it is alone in the statement
-============  ====================================================================================
-
-The table maps of a statement come before its first row, also those of tables to which it may
-cascade. No cascade inserts rows.
-
-What is applied of such rows is wrong until the row is compared, or changed again. Their keys enter
-at the end of their transaction, because only then it is known whether a cascade was in it. Each has
-the number of the transaction that put it in doubt last; the numbers grow. A key leaves
-
-- when a change that is in no doubt is received: it brings the whole row;
-- when its row was compared in one snapshot for which everything was applied that had been received
-  with the numbers up to the comparison's (:meth:`DoubtfulKeys.forget`);
-- when the whole table was (the same call);
-- when the server had no deadlock meanwhile (the same call).
-
-Where writing one row may remove another one, because of a second unique key, a false row may remove
-a true one, which was received after it and is applied before it, in the order of the keys. So there
-no change takes a key out, and while any is in doubt every changed row comes in doubt.
-
-The number of keys is bounded (R19). Of those beyond only the last number is kept: then nothing but
-a comparison of the whole table helps.
+Keys in doubt enter at the end of their transaction, with its number, which grows. The number of
+keys is bounded (R19); beyond that only the last number is kept.
 """
 
 from __future__ import annotations
@@ -143,8 +115,8 @@ MOST_KEYS: Final = 100_000
 class DoubtfulKeys:
     """The keys in doubt of one table. Thread-safe.
 
-    Args:
-        independent: writing one row never removes another one.
+    ``independent``: writing one row never removes another one. Otherwise no change takes a key out,
+    and while any is in doubt every changed row is.
     """
 
     def __init__(self, most: int = MOST_KEYS, *, independent: bool = True) -> None:
@@ -159,8 +131,6 @@ class DoubtfulKeys:
         #: Of the transaction that is being received.
         self._open: dict[tuple[Any, ...], None] = {}
         self._open_cascaded = self._open_lost = False
-
-    # -- receiving
 
     def receive(self, changes: Sequence[RowChange], doubt: Doubt) -> None:
         """Take in the changes of a rows event."""
@@ -212,8 +182,6 @@ class DoubtfulKeys:
         self._open = {}
         self._open_cascaded = self._open_lost = False
 
-    # -- looking
-
     @property
     def number(self) -> int:
         """The number of the last transaction that put a key in doubt; 0 before the first."""
@@ -239,10 +207,7 @@ class DoubtfulKeys:
         return [codec.key_sql(key) for key in keys] if codec is not None else []
 
     def begin_comparison(self) -> int:
-        """Return the number up to which a comparison of the whole table would settle all keys.
-
-        Where not all of them were kept, there is room again for those that come during it.
-        """
+        """Return the number up to which a comparison of the whole table would settle all keys."""
         with self._mutex:
             if self._lost:
                 self._lost = self._number
@@ -250,11 +215,7 @@ class DoubtfulKeys:
             return self._number
 
     def forget(self, number: int, *, after: int = 0) -> None:
-        """Forget the keys that are in doubt since this transaction, or one before it.
-
-        Args:
-            after: not those that are since this one, or one before it.
-        """
+        """Forget the keys in doubt since a transaction after ``after`` and up to ``number``."""
         with self._mutex:
             kept = {key: put for key, put in self._keys.items() if not after < put <= number}
             self._keys = kept

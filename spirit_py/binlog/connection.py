@@ -1,10 +1,8 @@
 """The binlog connection: the only importer of pymysqlreplication (and of PyMySQL).
 
-The library connects, authenticates, registers, asks for the dump and frames packets. What it
-does beyond that is not used, because (measured, 1.0.17): it reconnects by itself and then
-sends again from the set it began with; end of stream just ends its iterator; it decodes rows
-lossily; its GTID sets know no tags. The events' bytes are read below it
-(:mod:`spirit_py.binlog.packets`).
+Of the library only connecting, authentication, registration, the dump request and framing are used,
+because (measured, 1.0.17) it reconnects by itself and sends again from the set it began with; its
+iterator just ends at end of stream; it decodes rows lossily; its GTID sets have no tags.
 """
 
 from __future__ import annotations
@@ -77,20 +75,12 @@ class StreamLost(Exception):
 
 
 class BinlogConnection:
-    """One open binlog dump.
+    """One open binlog dump: from ``place``, or without the transactions in ``gtids``.
 
-    Args:
-        gtids: transactions not to send; None for a dump from ``place``.
-        server_uuid: the server that it must be (R14).
-        replica_uuid: our own identifier: the server ends an older dump of the same replica.
-        heartbeat: seconds of quiet after which the server sends a heartbeat.
-        silence: seconds without any packet after which the connection counts as lost (R12).
-
-    Raises:
-        StreamLost: the server cannot be reached now.
-        PositionNotFound: the place is not there any more.
-        AnotherServer: another server answers.
-        FeedFailure: the account may not read the binlog.
+    A server other than ``server_uuid`` is refused (R14); it ends an older dump of the same
+    ``replica_uuid``. After ``heartbeat`` seconds of quiet it sends a heartbeat; after ``silence``
+    seconds without a packet the connection is lost (R12). Raises StreamLost, PositionNotFound,
+    AnotherServer, and FeedFailure if the account may not read the binlog.
     """
 
     def __init__(
@@ -138,10 +128,7 @@ class BinlogConnection:
     def read(self) -> Sequence[memoryview]:
         """Wait for events; return those that have come, valid until the next call.
 
-        Raises:
-            StreamLost: also when the server says that the stream is at its end (R12).
-            PositionNotFound: the server has purged what comes next.
-            FeedFailure: the server cannot read its binlog.
+        StreamLost also at the end of the stream (R12); PositionNotFound: the rest was purged.
         """
         with self._translated():
             events = self._packets.read()
@@ -164,7 +151,6 @@ class BinlogConnection:
             self._connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _open(self, **_: object) -> Connection[Any]:
-        """Connect for the library, in the first way that the server accepts."""
         ways = attempts(self._options)
         for way in ways:
             try:
@@ -183,7 +169,6 @@ class BinlogConnection:
         raise AssertionError("there is always one attempt to make")
 
     def _check_server(self, connection: Connection[Any]) -> None:
-        """Refuse another server at the same address (R14)."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@GLOBAL.server_uuid")
             row = cursor.fetchone()
@@ -193,8 +178,6 @@ class BinlogConnection:
             raise another_server(self._address, found=str(found), wanted=self._server_uuid)
 
     def _claim(self, connection: Connection[Any]) -> None:
-        """Take the named locks by which the dump is known as ours (R24)."""
-
         def query(sql: str) -> Sequence[Sequence[Any]]:
             with connection.cursor() as cursor:
                 cursor.execute(sql)
@@ -215,7 +198,6 @@ class BinlogConnection:
             "charset": "utf8mb4",
             "autocommit": True,
             "program_name": "spirit-py",
-            # The library asks for some settings of the server before it reads.
             "init_command": f"SET SESSION net_write_timeout={NET_WRITE_TIMEOUT},"
             " SESSION sql_big_selects=1, SESSION max_execution_time=0, "
             + ", ".join(identity(options, "feed")),
@@ -235,7 +217,6 @@ class BinlogConnection:
 
     @contextlib.contextmanager
     def _translated(self) -> Any:
-        """Turn the library's errors into ours."""
         try:
             yield
         except pymysql.err.MySQLError as error:
@@ -245,7 +226,6 @@ class BinlogConnection:
             raise StreamLost(f"the connection to {self._address} broke: {error}") from error
 
     def _translate(self, error: pymysql.err.MySQLError) -> Exception:
-        """Classify an error: connection lost, position purged, or a case for the operator."""
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[1]) if len(error.args) > 1 else str(error)
         where = f"the binlog of {self._address}: {text} (error {code})"
@@ -294,7 +274,6 @@ class _DumpConnection(Connection):
         super()._request_authentication()  # type: ignore[misc]
 
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
-        """Go on with the plugin that the server asks for; PyMySQL knows none that is forbidden."""
         secure: bool = self._secure  # type: ignore[attr-defined]
         if plugin_name in _IN_THE_CLEAR and not secure:
             text = f"the server asks for the password in the clear ({plugin_name.decode()})"
@@ -302,7 +281,6 @@ class _DumpConnection(Connection):
         return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
 
     def _write_bytes(self, data: bytes) -> None:
-        """Write a packet; the dump command gets our set instead of the library's."""
         if self._gtids is not None and data[4:5] == bytes([_COM_BINLOG_DUMP_GTID]):
             server_id = struct.unpack_from("<I", data, 7)[0]
             data = _dump_command(server_id, self._gtids)

@@ -1,12 +1,8 @@
 """The interface of a stream, and its events (design section 4).
 
-::
-
-    transaction:  Began  RowsChanged*  Committed
-                  Began  RowsChanged*  XaPrepared ...  XaDecided
-    between:      StatementSeen  Advanced  Restarted
-
-A transaction without a row of a followed table is one :class:`Committed`.
+A transaction is ``Began RowsChanged* Committed`` or ``Began RowsChanged* XaPrepared``, with
+``XaDecided`` later; without a row of a followed table it is one :class:`Committed`. Between
+transactions there are ``StatementSeen``, ``Advanced`` and ``Restarted``.
 """
 
 from __future__ import annotations
@@ -33,16 +29,11 @@ Table: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an event is.
+    """The end of an event in a binlog file, with its transaction.
 
-    Attributes:
-        file: binlog file.
-        offset: end of the event in the file, 64 bits.
-        tsid: ``uuid`` or ``uuid:tag`` of its transaction; empty without GTIDs.
-        number: number of its transaction; 0 without GTIDs.
-        executed_at: Unix time of the event on the server, in seconds.
-        committed_at: Unix time of its transaction's commit there, to the microsecond; 0 where the
-            server has not written it.
+    ``tsid`` is ``uuid`` or ``uuid:tag``; without GTIDs it is empty, and ``number`` 0.
+    ``executed_at`` is the event's Unix time on the server, in seconds; ``committed_at`` that of the
+    commit, to the microsecond, or 0 where the server has not written it.
     """
 
     file: str
@@ -76,12 +67,9 @@ class Doubt(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """Rows of one followed table, still encoded.
+    """Rows of one followed table, still encoded: ``body`` without header and checksum.
 
-    Attributes:
-        event_type: the binlog's event type, which says insert, update or delete.
-        body: the event after its header, without checksum.
-        place: the end of the event, with its transaction; empty for rows that were set aside.
+    ``place`` is empty for rows that were set aside.
     """
 
     table: Table
@@ -121,14 +109,9 @@ class XaDecided:
 class StatementSeen:
     """A statement in text: DDL, or DML that was logged in STATEMENT format (R13, R14).
 
-    It is inside a transaction or instead of one; :class:`Committed` follows separately.
-
-    Attributes:
-        plain_backslash: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
-        other: what the bytes say in UTF-8, when that is something else.
-        certain: ``sql`` is what the server read; otherwise only its ASCII characters are.
-        ansi_quotes: the mode has ANSI_QUOTES.
-        prepared: it is part of an XA transaction that is decided later.
+    It is inside a transaction or instead of one; :class:`Committed` follows separately. ``other``
+    is the text read as UTF-8, if that differs. Unless ``certain``, only the ASCII characters of
+    ``sql`` are what the server read. ``prepared``: part of an XA transaction.
     """
 
     place: Place
@@ -260,33 +243,23 @@ class Stream(Protocol):
         *,
         pass_hidden: bool = False,
     ) -> Frontier:
-        """Open the stream at a position; raises PositionNotFound.
+        """Open the stream at a position, before this run writes; raises PositionNotFound.
 
-        Called before this run writes: earlier writes to the new tables are not its own.
-
-        Args:
-            settled: the place after the earlier run's last write to a new table, at or after
-                ``position``; empty where that is not known.
-            pass_hidden: see :meth:`passes`.
+        ``settled`` is the place after the earlier run's last write to a new table, at or after
+        ``position``; empty where it is not known. ``pass_hidden``: see :meth:`passes`.
         """
 
     def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
-        """Return the error for an XA COMMIT of a transaction that was never seen prepared (R8).
-
-        None where that cannot have changed a followed table unseen.
-        """
+        """Return the error for an XA COMMIT of a transaction never seen prepared (R8), or None."""
 
     def passes(self, place: Place) -> bool:
-        """Return whether a change there that cannot be read may be passed over.
-
-        Only one that was committed, and visible, before the stream was resumed.
-        """
+        """Return whether an unreadable change there was visible before the stream was resumed."""
 
     @property
     def written_by_others(self) -> AbstractSet[Table]:
         """The new tables that were written to between ``settled`` and ``resume``.
 
-        The set is complete once everything that was executed at ``resume`` is received.
+        Complete once everything that was executed at ``resume`` is received.
         """
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
@@ -299,10 +272,9 @@ class Stream(Protocol):
         """Return whether the source has executed, visibly, all of what was received (R25)."""
 
     def look(self) -> None:
-        """Look whether the source has kept its past, and still logs; nothing where it is away.
+        """Check that the source has kept its past and still logs; nothing where it is away.
 
-        Raises:
-            HistoryLost: it may have lost commits, or its log is off, or is another one (R25).
+        HistoryLost if it may have lost commits, or its log is off, or is another one (R25).
         """
 
     @property
@@ -315,8 +287,7 @@ class Stream(Protocol):
     def prove_visible(self, gtids: str) -> None:
         """Return once everything received before the call is visible to new readers.
 
-        Args:
-            gtids: transactions received and not known to be visible; empty without GTIDs.
+        ``gtids``: transactions received and not known to be visible; empty without GTIDs.
         """
 
     def weigh(

@@ -1,9 +1,7 @@
 """The packets of a binlog dump, cut out of large reads.
 
-A dump is a sequence of packets, each a length of three bytes, a number of one, a status byte, and
-an event (manual of the client/server protocol, "MySQL Packets" and "COM_BINLOG_DUMP"). While rows
-are copied most events are our own and passed over, so nothing is copied or allocated for an event
-but a view of the buffer, which one read fills with dozens of them.
+A packet is a length of three bytes, a number of one, a status byte, and an event. One read fills
+the buffer with dozens of them, and nothing is copied for an event: it is a view of the buffer.
 """
 
 from __future__ import annotations
@@ -25,12 +23,8 @@ _LENGTH: Final = 0xFFFFFF
 class DumpPackets:
     """Reads the events of a dump.
 
-    Args:
-        readinto: waits for bytes, puts them into a buffer and returns how many, 0 at the end.
-        size: bytes of the buffer. A larger event has memory of its own.
-
-    Attributes:
-        ending: the packet that ended the dump, from its status byte on; empty until then.
+    ``readinto`` waits for bytes and returns how many, 0 at the end. An event larger than ``size``
+    has memory of its own. ``ending`` is the packet that ended the dump, from its status byte on.
     """
 
     def __init__(
@@ -61,7 +55,6 @@ class DumpPackets:
         return []
 
     def _cut(self) -> list[memoryview]:
-        """Cut off the packets that are in the buffer as a whole."""
         events: list[memoryview] = []
         buffer, view, at, end = self._buffer, self._view, self._at, self._end
         number = self._number
@@ -90,7 +83,6 @@ class DumpPackets:
         return _HEADER_BYTES + int(header & _LENGTH)
 
     def _large(self) -> memoryview:
-        """Read an event that the buffer cannot hold; its parts follow each other."""
         event = bytearray()
         length = _LENGTH
         while length == _LENGTH:
@@ -106,7 +98,6 @@ class DumpPackets:
         return memoryview(event)[1:].toreadonly()
 
     def _append(self, event: bytearray, length: int) -> None:
-        """Append so many bytes, first those in the buffer."""
         stop = min(self._end, self._at + length)
         at = len(event) + stop - self._at
         event += self._view[self._at : stop]
@@ -118,7 +109,6 @@ class DumpPackets:
                 at += self._read(room[at:])
 
     def _receive(self) -> None:
-        """Move what is not cut to the front of the buffer, and read more behind it."""
         rest = self._end - self._at
         if self._at:
             self._buffer[:rest] = self._buffer[self._at : self._end]

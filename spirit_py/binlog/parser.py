@@ -1,7 +1,7 @@
 """From binlog bytes to events.
 
-Events of other tables are skipped by the name in their table map, before anything else of them
-is decoded: while the copy runs most of the binlog consists of our own writes.
+Events of other tables are skipped by the name in their table map before they are decoded: while the
+copy runs most of the binlog consists of our own writes.
 """
 
 from __future__ import annotations
@@ -44,17 +44,11 @@ class StreamClosed(Exception):
 class BinlogParser:
     """Parses the bytes of one server's binlog into events.
 
-    Args:
-        compile_codec: makes a codec of the table map of a followed table.
-        followed: the followed tables by the names in their table maps.
-        own: tables that this program writes, by the names in their table maps; only counted.
-
-    Attributes:
-        emit: takes each event; it may block, and returns False when no more are taken.
-        between: notes the changes of own tables that are skipped; None if that is not needed.
-        skipped_bytes: rows and table maps of tables that are not followed, outside of compressed
-            transactions.
-        own_bytes: those of them that are of own tables; compressed transactions count as a whole.
+    ``followed`` and ``own`` (tables that this program writes, only counted) go by the names in
+    table maps. ``emit`` may block, and returns False when no more events are taken. ``between``
+    notes skipped changes of own tables. ``skipped_bytes`` counts events of tables that are not
+    followed, ``own_bytes`` those of own tables; compressed transactions are only in the latter, as
+    a whole.
     """
 
     def __init__(
@@ -137,8 +131,7 @@ class BinlogParser:
     def feed(self, event: bytes | memoryview) -> None:
         """Take one event of the stream, from its header on; nothing keeps a view of it.
 
-        Of rows of other tables nothing is read but the table's number, and their checksum is not
-        verified.
+        Of rows of other tables only the table's number is read, and no checksum is verified.
 
         Raises:
             UnreadableChange: a followed table's change is hidden (R13).
@@ -171,7 +164,6 @@ class BinlogParser:
         self._handle(kind, body, event)
 
     def _is_followed(self, table_map: bytes) -> bool:
-        """Read the name in a table map; count events of our own tables, which are not followed."""
         number, name = table_map[19:25], wire.table_name(table_map[19:])
         self.cascades.table_map(name)
         if name in self._followed:
@@ -193,7 +185,6 @@ class BinlogParser:
             self.offset = offset if offset >= self.offset else offset + (1 << 32)
 
     def _body(self, event: bytes | memoryview, kind: int) -> bytes:
-        """Cut header and checksum off, and check the checksum."""
         checksums = self._checksums
         if kind == wire.FORMAT_DESCRIPTION:
             return bytes(event[wire.HEADER_SIZE : -wire.CHECKSUM_SIZE])
@@ -215,11 +206,7 @@ class BinlogParser:
             handle(body)
 
     def _begin_file(self, created: int) -> None:
-        """Note when the file was created.
-
-        Raises:
-            HistoryLost: a file of that name was created at another time.
-        """
+        """HistoryLost if a file of that name was created at another time."""
         if self.created and created != self.created:
             raise binlog_reset(f"another {self.file} is there")
         self.created = created
@@ -244,14 +231,12 @@ class BinlogParser:
         self._hand_on(event)
 
     def _incident(self, _: bytes) -> None:
-        """Fail: the server could not write everything to its binlog."""
         raise BinlogUnreadable(
             f"the server reports lost events in its binlog at {self.file}:{self.offset}",
             hint="see the server's error log; start the migration again",
         )
 
     def _gtid(self, kind: int, body: bytes) -> None:
-        """Note a transaction's identifier, which begins it."""
         if self.in_group:
             self._hand_on(Restarted())
         self._end_group()
@@ -265,7 +250,6 @@ class BinlogParser:
         self._committed_at = wire.tagged_commit_time(body) if tagged else wire.commit_time(body)
 
     def _table_map(self, body: bytes) -> None:
-        """Find table and codec of the rows events that follow."""
         table = self._followed[wire.table_name(body)]
         shape = body[6:]
         codec = self._codecs.get(shape)
@@ -295,7 +279,7 @@ class BinlogParser:
     def _hidden(self, message: str, remedy: str) -> None:
         """Report that rows of a followed table are not in the stream.
 
-        Raises UnreadableChange for an XA transaction, which is decided at another time.
+        UnreadableChange for an XA transaction, which is decided at another time.
         """
         if self._xid:
             raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
@@ -305,7 +289,6 @@ class BinlogParser:
         self._hand_on(Hidden(self.place, error))
 
     def _payload(self, body: bytes) -> None:
-        """Handle the events of a compressed transaction one by one."""
         own = False
         for event in wire.split_payload(body):
             kind = event[4]
@@ -324,7 +307,6 @@ class BinlogParser:
         self._complete(Committed(self.place, cascaded))
 
     def _query(self, body: bytes) -> None:
-        """Handle a statement: BEGIN, COMMIT and the like, or a client's."""
         text = writes.query_text(body)
         if text == b"BEGIN":
             self.in_group = True
@@ -356,7 +338,6 @@ class BinlogParser:
             self._commit()
 
     def _xa_prepare(self, body: bytes) -> None:
-        """Note the end of an XA transaction's rows."""
         one_phase, xid = wire.parse_xa_prepare(body)
         if one_phase:
             self._commit()
@@ -365,7 +346,6 @@ class BinlogParser:
         self._complete(XaPrepared(self.place, xid))
 
     def _decide(self, xid: str, *, commit: bool) -> None:
-        """Handle XA COMMIT or XA ROLLBACK, each a transaction of its own."""
         self._end_group()
         self._complete(XaDecided(self.place, xid, commit))
 
@@ -383,7 +363,6 @@ class BinlogParser:
             self._complete(Advanced(Place(file, offset)))
 
     def _heartbeat(self, kind: int, body: bytes, event: bytes | memoryview) -> None:
-        """Note the server's position while it has nothing to send."""
         if kind == wire.HEARTBEAT and not self.in_group and body.decode() == self.file:
             self._move(event)
             self._complete(Advanced(Place(self.file, self.offset)))

@@ -1,11 +1,7 @@
 """Where a stream is: GTID sets (tags included) and file with offset, as opaque text outside (pure).
 
-A set of transactions is kept as ordered half-open intervals for each identifier, which is
-``uuid`` or ``uuid:tag`` (MySQL 8.3 and later; manual, GTID Format and Storage).
-
 The server drops a binlog file when its last event is older than ``binlog_expire_logs_seconds``
-(manual, Binary Logging Options), so it keeps an event for at least that long. It does not drop a
-file that a connected reader is reading, but a reader that waits may lose its connection.
+(manual, Binary Logging Options), unless a connected reader reads it.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ Intervals = list[list[int]]
 
 
 class GtidSet:
-    """A mutable set of transactions; adding the next one in order costs constant time."""
+    """A mutable set of transactions, as ordered half-open intervals for each identifier."""
 
     __slots__ = ("_members",)
 
@@ -165,8 +161,8 @@ class GtidSet:
     def encode(self) -> bytes:
         """Return the bytes that COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS_EVENT hold.
 
-        A set with tags has its format in the first and the last byte of the count, and the
-        tag's length, as a variable-length integer, and the tag after each uuid.
+        With tags the first and the last byte of the count are the format, and the tag's length (a
+        variable-length integer) and the tag follow each uuid.
         """
         tagged = any(":" in tsid for tsid in self._members)
         count = len(self._members)
@@ -243,8 +239,7 @@ class GtidFrontier:
 class FileFrontier:
     """The place reached in the binlog files of a server without GTIDs.
 
-    The dump command has 32 bits for the offset. A place beyond 4 GiB, which one huge transaction
-    can reach before the server changes the file, is not resumed from: the one before it stays.
+    A dump can be requested for an offset of 32 bits, so a place beyond 4 GiB is not taken.
     """
 
     def __init__(
@@ -309,10 +304,8 @@ def read_position(text: str) -> ServerFrontier:
 def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
     """Compute how far the binlog reaches from the end of the event that was read last.
 
-    Args:
-        files: name and size of the server's binlog files, oldest first.
-        kept: the server's ``binlog_expire_logs_seconds``; 0 for ever.
-        now: the server's clock, Unix time.
+    ``files`` are names and sizes, oldest first; ``kept`` is ``binlog_expire_logs_seconds``, 0 for
+    ever; ``now`` is the server's Unix time.
     """
     age = float(max(0, now - place.executed_at)) if place.executed_at else 0.0
     names = [name for name, _ in files]

@@ -1,9 +1,7 @@
 """Reads a binlog stream, and opens a new connection after each loss (R12).
 
-A connection that is lost again and again, such as behind a proxy that ends idle ones, would fill
-the log with pairs of lines. So a loss soon after one that was told is counted, and the count is
-told after a minute, then after pauses that double up to ten minutes. A loss that lasts is told in
-any case, as is the end of every loss that was told.
+A loss soon after one that was logged is only counted, and the count is logged after a minute, then
+after pauses that double up to ten minutes. A loss that lasts is always logged.
 """
 
 from __future__ import annotations
@@ -106,10 +104,7 @@ _STEADY: Final = 60.0
 class BinlogReader:
     """Reads the stream until ``stop`` is set; the body of the reader thread.
 
-    Args:
-        connect: opens a dump after the last complete transaction.
-        give_up: seconds without a new event, counted from a loss, after which the stream has
-            failed.
+    The stream has failed ``give_up`` seconds after a loss, without a new event.
     """
 
     connect: Callable[[], BinlogConnection]
@@ -125,10 +120,7 @@ class BinlogReader:
     _first: Sequence[memoryview] = field(default=(), init=False)
 
     def open(self) -> None:
-        """Open a connection and wait for its first events, which have the file and offset.
-
-        Before these the server does not report that it cannot, or may not, send the stream.
-        """
+        """Open a connection and wait for its first events: until then no refusal is reported."""
         connection = self.connect()
         try:
             self._first = connection.read()
@@ -140,9 +132,8 @@ class BinlogReader:
     def run(self, heard: Callable[[], None]) -> None:
         """Read and parse; after a loss open again, after a pause that grows without progress.
 
-        There is a pause after every loss: an event that breaks the stream each time, after one that
-        is read without a fault, must not cause a loop without pauses. ``heard`` is called whenever
-        something came.
+        A pause follows every loss: an event may break the stream each time. ``heard`` is called
+        whenever something came.
         """
         patience = Patience(self.give_up, clock=self.clock)
         tries, reached = 0, None
@@ -165,7 +156,6 @@ class BinlogReader:
                 tries += 1
 
     def _read_until_lost(self, heard: Callable[[], None]) -> None:
-        """Read over one connection until the end, or until StreamLost."""
         if self.connection is None:
             self.open()
             self.reconnects += 1
@@ -191,6 +181,5 @@ class BinlogReader:
 
 
 def _pause(tries: int) -> float:
-    """Return the random seconds to wait before another connection."""
     longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 16))
     return longest * random.uniform(0.5, 1.0)

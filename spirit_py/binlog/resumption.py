@@ -1,11 +1,8 @@
 """Whether a stream can be resumed at the position of an earlier run (R14, R17).
 
-With GTIDs also on another server, one that took the place of the first: it must have executed all
-of the position, without a gap, and must have the binlog of the rest.
-
-No session should write to it after the earlier run's last write and before this run begins. The
-parser, which otherwise skips the new tables, notes every change of them here, and possibly too
-many, such as a statement that only names the table.
+With GTIDs also on another server: it must have executed all of the position, without a gap, and
+have the binlog of the rest. No session should write to the new tables between the two runs: the
+parser notes every change of them here, and possibly too many.
 """
 
 from __future__ import annotations
@@ -48,12 +45,9 @@ _UNKNOWN: Final = Origin()
 def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool) -> ServerFrontier:
     """Return the frontier of a position that this server can go on from.
 
-    Args:
-        whole: transactions of earlier runs under identifiers of their own are needed too.
-
-    Raises:
-        PositionNotFound: purged, never executed here, or of another server without GTIDs.
-        ServerFault: the server could not be asked: that proves nothing.
+    ``whole``: transactions of earlier runs under identifiers of their own are needed too.
+    PositionNotFound: purged, never executed here, or of another server without GTIDs. ServerFault:
+    the server could not be asked, which proves nothing.
     """
     try:
         return _frontier(session, _read(position), whole=whole)
@@ -69,13 +63,10 @@ def why_unreachable(
 ) -> str:
     """Return why the stream cannot go on from a checkpoint's position; empty when it can.
 
-    After RESET BINARY LOGS the numbers of transactions and files start again, and may exceed those
-    of the position by now. So the file that was being read must be the one that has its name now.
-    Where it is purged, the oldest one must have been created before the checkpoint was written,
-    ``age`` seconds ago: that write itself is after the position, and therefore not purged.
-
-    Raises:
-        ServerFault, FeedFailure: the server could not be asked: that proves nothing.
+    After RESET BINARY LOGS the numbers start again, and may exceed those of the position by now. So
+    the file being read must be the one that has its name now. If it is purged, the oldest file must
+    be older than the checkpoint, written ``age`` seconds ago: that write is after the position.
+    ServerFault, FeedFailure: the server could not be asked, which proves nothing.
     """
     with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
         end_of_binlog(session)
@@ -109,7 +100,6 @@ def _read(position: str) -> ServerFrontier:
 
 
 def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> ServerFrontier:
-    """Return the frontier of a position, if the server can resume from it."""
     row = session.query("SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_mode")[0]
     server = str(row[0])
     moved = found.server_uuid != server
@@ -127,10 +117,9 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
 
 
 def _check_whole(session: SqlSession, origin: str) -> None:
-    """Refuse a server that lacks a transaction between others of the one that was followed.
+    """Refuse a server with gaps in what was followed.
 
-    A replica that applies in parallel, without ``replica_preserve_commit_order``, may have
-    stopped with such gaps: it has the checkpoint, but not every transaction before it.
+    A replica without ``replica_preserve_commit_order`` may have stopped with such gaps.
     """
     executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
     found = executed.only(lambda tsid: tsid == origin)
@@ -139,10 +128,7 @@ def _check_whole(session: SqlSession, origin: str) -> None:
 
 
 def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:
-    """Refuse a set that this server never executed, or after which it purged transactions.
-
-    Transactions of earlier runs under identifiers of their own count as received.
-    """
+    """Refuse a set that was never executed here, or after which transactions were purged."""
     row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
     executed, purged = (GtidSet.parse(str(text)) for text in row)
     if not whole:
@@ -157,7 +143,6 @@ def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet
 
 
 def _checked_place(session: SqlSession, place: FilePlace) -> FilePlace:
-    """Refuse a place that is not in the server's binlog files."""
     files = dict(binlog_files(session))
     if place.file not in files:
         raise _Unreachable(f"its binlog file {place.file} is gone")
@@ -197,15 +182,10 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
 
 
 class BetweenRuns:
-    """Notes which new tables were written to after one place and up to another.
+    """Notes which new tables were written to after ``behind``, the earlier run's last write.
 
-    Args:
-        behind: everything up to the last write of the earlier run.
-        until: everything that was executed before the first write of this run.
-        passing: changes up to there that cannot be read may be passed over.
-
-    Attributes:
-        written_by_others: the tables that were written to. Read by other threads.
+    It ends at ``until``, before this run's first write; unreadable changes up to ``passing`` may be
+    passed over. ``written_by_others`` is read by other threads.
     """
 
     def __init__(
@@ -230,7 +210,7 @@ class BetweenRuns:
     def statement(self, event: StatementSeen) -> None:
         """Take a statement, such as TRUNCATE, in all of its readings.
 
-        A write in text to a new table ends the run (R13), and so does one that may reach it.
+        A STATEMENT-format write that may reach a new table ends the run (R13).
         """
         said = "\n".join(event.texts).lower()
         for table in self._names.values():

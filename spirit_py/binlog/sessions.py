@@ -115,9 +115,7 @@ class ServerWeights:
     ) -> Sequence[ComparableKey]:
         """Return the comparable forms of keys, in order.
 
-        Raises:
-            ServerFault: the server refuses, or was away for too long.
-            FeedFailure: the feed is closed.
+        ServerFault: refused, or away for too long. FeedFailure: the feed is closed.
         """
         retrier = retrying(self._closing, attempts=_TRIES, first_pause=0.1, clock=self._clock)
         try:
@@ -178,7 +176,6 @@ class FollowedServer:
             seen = look_at(session)
             row = session.query("SELECT @@GLOBAL.gtid_mode, @@GLOBAL.lower_case_table_names")[0]
             self._native_keys = session.query(NATIVE_KEYS)
-            #: The server's collations by number.
             self.collations = {
                 int(number): Collation(str(charset), str(name))
                 for number, charset, name in session.query(_COLLATIONS)
@@ -194,24 +191,18 @@ class FollowedServer:
         return self._reader
 
     def executed(self, session: SqlSession | None = None) -> ServerFrontier:
-        """Ask for everything that is committed and visible now.
-
-        Without GTIDs: the end of the binlog, because every visible commit is before it. Our own
-        writes that are not sent are left out.
-        """
+        """Ask for everything committed and visible now; without GTIDs the end of the binlog."""
         if session is not None:
             return self._sent(self._executed_in(session))
         with self._asking(self._control, "what it has executed") as own:
             return self._sent(self._executed_in(own))
 
     def _sent(self, found: ServerFrontier) -> ServerFrontier:
-        """Leave out our own writes, which are not sent."""
         if isinstance(found, GtidFrontier) and self._own:
             found.gtids = found.gtids.only(lambda tsid: tsid not in self._own)
         return found
 
     def _executed_in(self, session: SqlSession) -> ServerFrontier:
-        """Ask one session for what is executed; the server must be as it was (:meth:`_look`)."""
         gtids, end = self._look(session)
         if self.has_gtids:
             return GtidFrontier(self._server_uuid, GtidSet.parse(gtids))
@@ -220,9 +211,7 @@ class FollowedServer:
     def _look(self, session: SqlSession) -> tuple[str, FilePlace]:
         """Return the executed GTIDs and the end of the binlog: both of the log that is followed.
 
-        Raises:
-            AnotherServer: it is not the server that is followed.
-            HistoryLost: it may have lost commits, or its log is off, or is another one.
+        Raises AnotherServer; HistoryLost: commits may be lost, or the log is off or another one.
         """
         read_to = self._read_to()
         seen = look_at(session)
@@ -264,10 +253,7 @@ class FollowedServer:
         return Origin(started, file, created) if known else Origin(started)
 
     def position_here(self, session: SqlSession) -> str:
-        """Return the position after everything that a session finds executed.
-
-        Empty without GTIDs beyond 4 GiB of one file, where no dump can begin.
-        """
+        """Return the position after all that a session finds executed; empty beyond 4 GiB."""
         return self._executed_in(session).text()
 
     def prove_visible(self, gtids: str) -> None:
@@ -326,7 +312,6 @@ class FollowedServer:
 
     @contextlib.contextmanager
     def _asking(self, lent: LentSession, question: str) -> Iterator[Session]:
-        """Lend a session for a question that a live server answers."""
         try:
             with lent.lend() as session:
                 yield session
@@ -341,7 +326,6 @@ class FollowedServer:
 
     @staticmethod
     def _end(session: SqlSession) -> FilePlace:
-        """Return where the binlog ends, which must be written, and hide nothing."""
         end = end_of_binlog(session)
         if end.filtered:
             raise FeedFailure(

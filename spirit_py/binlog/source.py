@@ -66,8 +66,6 @@ class BinlogSource(FollowedServer):
         self._decided: ServerFrontier | None = None
         self.knows_all_prepared = True
 
-    # -- the start
-
     def begin(self, mappings: Sequence[TableMapping]) -> ServerFrontier:
         """Choose a place that cannot miss a commit (R2), wait for older XA transactions, open."""
         start: ServerFrontier
@@ -129,8 +127,7 @@ class BinlogSource(FollowedServer):
     def _wait_for_undecided(self) -> None:
         """Wait until the XA transactions that are prepared now are decided (R8).
 
-        Their rows are before the start; once they are decided, every chunk sees them. There is no
-        limit while one after the other is decided.
+        No limit while one after the other is decided: then every chunk sees their rows.
         """
         deadline = 0.0
         waiting: set[Undecided] | None = None
@@ -145,10 +142,7 @@ class BinlogSource(FollowedServer):
                 raise not_decided(waiting, known=self.knows_all_prepared)
 
     def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
-        """Return the error for an XA COMMIT of what was never seen prepared; see the protocol.
-
-        One that was committed while older transactions were waited for is read by every chunk.
-        """
+        """Return the error for an XA COMMIT without its prepare, or None; see the protocol."""
         if self.knows_all_prepared:
             return None
         if self._decided is not None and has_reached(self._decided, place):
@@ -176,7 +170,6 @@ class BinlogSource(FollowedServer):
         return start
 
     def _parser(self, mappings: Sequence[TableMapping], start: ServerFrontier) -> BinlogParser:
-        """Make the parser; a stream that follows tables without mappings makes its own."""
         by_name = {(m.source.schema, m.source.name): m for m in mappings}
 
         def compile_codec(found: TableMap) -> RowCodec:
@@ -187,7 +180,6 @@ class BinlogSource(FollowedServer):
         return BinlogParser(compile_codec, start, followed, own=own, collations=self.collations)
 
     def _dump(self, after: object) -> BinlogConnection:
-        """Open a dump after the last transaction that was received completely."""
         gtids = after.gtids.copy() if isinstance(after, GtidFrontier) else None
         if gtids is not None:
             for tsid in self._own:
@@ -207,8 +199,8 @@ class BinlogSource(FollowedServer):
     def _authenticate(self) -> None:
         """Log in with mysqlclient, so that the server caches the password's digest.
 
-        The cache is emptied at a restart and at FLUSH PRIVILEGES, and PyMySQL without TLS can only
-        log in while the digest is cached. A server that was restarted may hide changes now.
+        A restart and FLUSH PRIVILEGES empty the cache, and PyMySQL without TLS needs it. A server
+        that was restarted may hide changes now.
         """
         try:
             with connect(self._connection, role="feed-login") as session:
@@ -224,8 +216,6 @@ class BinlogSource(FollowedServer):
             if disposition(fault) is Disposition.FATAL:
                 raise
             raise StreamLost(fault.message) from fault
-
-    # -- while it runs
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
         """Emit events until closed."""

@@ -1,8 +1,7 @@
 """What a statement in the binlog changes, by its text (pure; R13, R14).
 
-A server that logs rows writes only DDL and administrative statements as text. Every other statement
-text is the write of a session that logs statements; :mod:`spirit_py.binlog.writes` decides which of
-them may be passed over.
+A server that logs rows writes only DDL and administrative statements as text; for any other
+statement see :mod:`spirit_py.binlog.writes`.
 """
 
 from __future__ import annotations
@@ -58,14 +57,9 @@ class Name:
 class Statement:
     """What a statement in the binlog is, and what DDL names.
 
-    Attributes:
-        verb: its first keyword; empty where it begins with something else.
-        writes: it may change rows: it is neither DDL nor administration.
-        fills: it creates a table and fills it from a query, which can change no other table: the
-            server refuses a function that would (error 1746).
-        rebuilds: it only builds tables again, with the rows and the definition that they have.
-        names: what DDL changes, with the schema filled in; a table of None is a whole schema.
-        exact: it was read as the server read it. Else ``names`` may lack some.
+    ``writes``: it may change rows. ``fills``: it creates a table from a query, which can change no
+    other table (error 1746). ``rebuilds``: it only builds tables again. ``names`` are what DDL
+    changes, a table of None for a whole schema; unless ``exact`` some may be missing.
     """
 
     verb: str
@@ -133,9 +127,8 @@ class TableFinder:
 def may_name(sql: str, schema: str, table: str) -> bool:
     """Whether a DDL statement that was not read for certain may be about a table.
 
-    Args:
-        sql: where its character set is not known, everything but ASCII is in hexadecimal.
-        table: empty for every table.
+    ``sql`` has all but ASCII in hexadecimal if its character set is not known; an empty ``table``
+    stands for every table.
     """
     folded = sql.lower()
 
@@ -182,7 +175,6 @@ def read_statement(
 
 
 def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token], bool]:
-    """Return the first tokens of a statement, and whether all of them could be read."""
     found: list[Token] = []
     try:
         found.extend(islice(read_tokens(sql, mode, executed=True), most))
@@ -192,7 +184,6 @@ def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token],
 
 
 def _is_quiet(verb: str, second: str) -> bool:
-    """Whether a statement is administration, or begins or ends a transaction."""
     return second in _QUIET_SET if verb == "SET" else verb in _QUIET
 
 
@@ -203,7 +194,6 @@ def _is_whole(token: Token) -> bool:
 
 
 def _is_filled(tokens: list[Token]) -> bool:
-    """Whether CREATE TABLE runs a query: SELECT, TABLE or VALUES ROW."""
     words = [token.upper for token in tokens]
     return words[1:2] == ["TABLE"] and any(
         word in {"SELECT", "TABLE"} or (word, behind) == ("VALUES", "ROW")
@@ -223,7 +213,6 @@ def _is_rebuild(tokens: list[Token]) -> bool:
 
 
 def _ddl_names(tokens: list[Token]) -> list[Name]:
-    """Return the tables whose definition, data or name a DDL statement changes."""
     words = [token.upper for token in tokens[:_HEAD]]
     verb = words[0]
     if verb == "TRUNCATE":
@@ -243,14 +232,12 @@ def _ddl_names(tokens: list[Token]) -> list[Name]:
 
 
 def _created(tokens: list[Token]) -> list[Name]:
-    """Return the names after the word TABLE or TABLES."""
     found = (i for i, token in enumerate(tokens) if token.upper in {"TABLE", "TABLES"})
     at = next(found, len(tokens))
     return _names_from(tokens, _skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
 
 
 def _brought_in(tokens: list[Token]) -> list[Name]:
-    """Return the other tables of an ALTER TABLE: of EXCHANGE PARTITION and of RENAME."""
     if tokens[0].upper != "ALTER":
         return []
     names = _names_after(tokens, "WITH", "TABLE")
@@ -261,9 +248,6 @@ def _brought_in(tokens: list[Token]) -> list[Name]:
             if name is not None and tokens[to].upper not in {"COLUMN", "INDEX", "KEY"}:
                 names.append(name)
     return names
-
-
-# -- reading tokens
 
 
 def _is_symbol(tokens: list[Token], at: int, symbol: str) -> bool:
@@ -288,7 +272,6 @@ def _name_at(tokens: list[Token], at: int) -> tuple[Name | None, int]:
 
 
 def _names_from(tokens: list[Token], at: int) -> list[Name]:
-    """Read names divided by commas or TO."""
     names: list[Name] = []
     while True:
         name, at = _name_at(tokens, at)
@@ -301,7 +284,6 @@ def _names_from(tokens: list[Token], at: int) -> list[Name]:
 
 
 def _names_after(tokens: list[Token], *words: str) -> list[Name]:
-    """Read the name after each occurrence of these consecutive words."""
     names: list[Name] = []
     for at in range(len(tokens) - len(words)):
         if all(tokens[at + i].upper == word for i, word in enumerate(words)):

@@ -1,7 +1,7 @@
 """The few binlog event bodies that the feed reads itself (pure).
 
-Layouts are of the MySQL source, ``libs/mysql/binlog/event``; bodies come without the 19-byte
-header and without checksum. Rows and table maps are the codec's, statements ``query``'s.
+Layouts are of the MySQL source, ``libs/mysql/binlog/event``; bodies come without the 19-byte header
+and without checksum.
 """
 
 from __future__ import annotations
@@ -72,10 +72,7 @@ def has_checksum(event: bytes | memoryview) -> bool:
 
 
 def format_has_checksums(event: bytes | memoryview) -> bool:
-    """Read from a format description whether the file's events have checksums.
-
-    The algorithm is the byte before the event's own checksum, which is always there.
-    """
+    """Read from a format description, by the byte before its own checksum, if events have them."""
     return event[-CHECKSUM_SIZE - 1] == 1
 
 
@@ -92,8 +89,7 @@ def parse_gtid(body: bytes) -> tuple[str, int]:
 def commit_time(body: bytes) -> float:
     """Return the Unix time of the commit, from a GTID or anonymous GTID event; 0 without one.
 
-    In microseconds, seven bytes long, whose highest bit says that another one follows (the commit
-    on the first server).
+    Seven bytes of microseconds; the highest bit says that the commit on the first server follows.
     """
     return (int.from_bytes(body[_COMMIT_TIME], "little") & _MICROSECONDS) / 1e6
 
@@ -127,8 +123,8 @@ def _uuid_text(raw: bytes) -> str:
 def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
     """Return identifier (``uuid:tag``) and number of a tagged GTID event.
 
-    The event is a message of the server's serialization library: version, size, last required
-    field, then fields as identifier and value, of which flags, uuid, number and tag come first.
+    It is a message of the server's serialization library: version, size, last required field, then
+    fields as identifier and value: flags, uuid, number and tag come first.
     """
     at = 0
     for _ in range(_FIRST_FLAGS_TAGGED):
@@ -170,10 +166,7 @@ def _varlen(data: bytes, at: int) -> tuple[int, int]:
 
 
 def parse_xa_prepare(body: bytes) -> tuple[bool, str]:
-    """Return whether an XA_PREPARE event is a one-phase commit, and its xid.
-
-    The xid is written as in the statements of the binlog: ``X'31',X'',1``.
-    """
+    """Return whether XA_PREPARE is a one-phase commit, and its xid: ``X'31',X'',1``."""
     one_phase = body[0] != 0
     form, first, second = struct.unpack_from("<III", body, 1)
     data = body[13 : 13 + first + second]
@@ -195,7 +188,7 @@ def name_key(schema: str, table: str) -> bytes:
 def split_payload(body: bytes) -> Iterator[bytes]:
     """Yield the events inside a TRANSACTION_PAYLOAD event, headers included, without checksums.
 
-    The payload is never decompressed as a whole. FeedFailure for a compression that is not known.
+    Never decompressed as a whole. FeedFailure for an unknown compression.
     """
     at, compression = 0, _ZSTD
     while (field := packed_integer(body, at))[0] != _PAYLOAD_END:
@@ -216,7 +209,6 @@ def split_payload(body: bytes) -> Iterator[bytes]:
 
 
 def _cut(data: memoryview) -> Iterator[bytes]:
-    """Cut plain bytes into events."""
     at = 0
     while at < len(data):
         size = HEADER.unpack_from(data, at)[3]
@@ -225,7 +217,6 @@ def _cut(data: memoryview) -> Iterator[bytes]:
 
 
 def _decompressed(data: memoryview) -> Iterator[bytes]:
-    """Decompress events one after the other."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
     with decompressor.stream_reader(data, read_across_frames=True) as reader:
         while header := _read(reader, HEADER_SIZE):

@@ -1,15 +1,9 @@
 """Statements in the binlog: their session and bytes, and which may be passed over (R13; pure).
 
-A session that logs statements leaves no row images, and the binlog does not show what else its
-write changes (by a trigger, a view, a stored function, a foreign key). It is passed over only if it
-writes to one table, read by one anchored match, and that table is in the schema ``mysql`` or the
-operator named it, because no such write to it reaches a followed table. Any other write stops
-the run.
-
-Layouts are of the MySQL source, ``libs/mysql/binlog/event/statement_events.cpp``. The text is in
-the session's ``character_set_client``, but the server rewrites some statements in UTF-8
-(CREATE TABLE ... SELECT, DROP TEMPORARY TABLE), and CREATE VIEW half in each (measured). So a
-statement that can be read in both ways is read twice, and either reading counts.
+docs/change-feed.md has the rule ("STATEMENT-format writes"). Layouts are of the MySQL source,
+``libs/mysql/binlog/event/statement_events.cpp``. The text is in the session's
+``character_set_client``, but the server rewrites CREATE TABLE ... SELECT and DROP TEMPORARY TABLE
+in UTF-8, and CREATE VIEW half in each (measured). So either reading counts.
 """
 
 from __future__ import annotations
@@ -74,11 +68,9 @@ def target_of(sql: str, schema: str) -> Name | None:
 class StatementWrites:
     """Passes a write over, or raises.
 
-    Args:
-        passable: the tables that ``--pass-statement-writes`` names.
-        ours: whether a table, by schema and name, is one whose rows must be known.
-        onward: what the operator does to pass a write over; ``{}`` stands for the option.
-        give_up: what the operator does where no option can.
+    ``passable`` are the tables of ``--pass-statement-writes``, ``ours`` whether a table's rows must
+    be known. ``onward`` is the hint where the option helps (``{}`` stands for it), ``give_up``
+    elsewhere.
     """
 
     def __init__(
@@ -99,9 +91,7 @@ class StatementWrites:
     def take(self, event: StatementSeen) -> None:
         """Take a statement of the stream.
 
-        Raises:
-            HiddenChange: it writes to a followed table.
-            StatementWrite: it is a write that may not be passed over.
+        HiddenChange: it writes to a followed table. StatementWrite: it may not be passed over.
         """
         if not any(statement.writes for statement in readings(event)):
             return
@@ -123,7 +113,6 @@ class StatementWrites:
         )
 
     def _hint(self, target: Name | None) -> str:
-        """Return the next step, and what the operator answers for by it."""
         if target is None:
             return (
                 f"{OPTION} passes over no statement whose target it cannot read;"
@@ -160,7 +149,6 @@ _ANSI_QUOTES: Final = 1 << 2
 _SQL_MODE, _CHARSET = 1, 4
 #: Bytes of the status variables of a fixed size, by code.
 _SIZES: Final = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2}
-#: And of those that begin with their length, and what follows them.
 _TEXTS: Final = {2: 1, 5: 0, 6: 0}
 #: Character sets that Python reads as the server does, wherever it reads them at all: each byte
 #: and pair of bytes was compared with 9.7. cp932, big5, ujis, cp866 and others differ in some.
@@ -210,11 +198,7 @@ def query_text(body: bytes) -> bytes:
 
 
 def status_variables(data: bytes) -> dict[int, bytes]:
-    """Cut the status variables apart, up to the first whose length is not known.
-
-    The server writes those that matter here, ``sql_mode`` and the character sets, among the
-    first.
-    """
+    """Cut the status variables apart, up to the first whose length is not known."""
     found: dict[int, bytes] = {}
     at = 0
     while at < len(data):
@@ -231,10 +215,9 @@ def status_variables(data: bytes) -> dict[int, bytes]:
 
 
 def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
-    """Read a statement of a client, in its character set, empty when that is not known.
+    """Read a client's statement in its character set, empty when that is not known.
 
-    Returns the text, its reading in UTF-8 if that differs, and whether the first is what the server
-    read.
+    Returns the text, its reading in UTF-8 if that differs, and whether the first is certain.
     """
     codec = _READ_ALIKE.get(charset)
     if raw.isascii() and charset != "swe7":

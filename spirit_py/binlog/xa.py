@@ -1,12 +1,9 @@
 """XA transactions that are not decided yet (R8): their rows, and those from before a stream.
 
-Rows of the stream are kept in bounded memory. A call that fails because there is no memory or no
-room for the temporary file changes nothing, and may be repeated.
-
-Rows of transactions prepared before the start are not in the stream, and visible only after XA
-COMMIT. ``XA RECOVER`` lists these, for accounts with XA_RECOVER_ADMIN. Other accounts see
-transactions, not which of them are prepared. So all that have changed rows are taken for prepared,
-but for those that performance_schema shows to be no XA transactions.
+A call that fails for lack of memory or of room for the temporary file may be repeated. Transactions
+prepared before the start are listed by ``XA RECOVER``, for accounts with XA_RECOVER_ADMIN. Others
+see only transactions: all that have changed rows count as prepared, but for those that
+performance_schema shows to be no XA transactions.
 """
 
 from __future__ import annotations
@@ -71,7 +68,6 @@ class XaRows:
         self.bytes += size
 
     def _spill(self) -> None:
-        """Move the events to a temporary file."""
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the transaction
         try:
             self._file.seek(0)
@@ -86,7 +82,7 @@ class XaRows:
     def replay(self) -> Iterator[RowsChanged]:
         """Yield the events, one at a time; HandOverFailed where the next one cannot be read.
 
-        An event counts as replayed when the next one is requested: a later call continues after it.
+        An event is replayed when the next one is requested; a later call continues after it.
         """
         while self._replayed < self.bytes:
             try:
@@ -106,7 +102,6 @@ class XaRows:
 
 
 def _not_kept(error: Exception) -> HandOverFailed:
-    """Return the error for a fault of memory or of the temporary file, which may pass."""
     return HandOverFailed(
         f"rows of an undecided XA transaction cannot be kept aside: {error!r}",
         hint=f"make room for temporary files in {tempfile.gettempdir()} (TMPDIR), then run the"
@@ -201,9 +196,7 @@ def recoverable(session: SqlSession) -> list[tuple[int, int, int, str]] | None:
 def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
     """Return what is prepared, and True; what may be, and False, where the account cannot see that.
 
-    Raises:
-        ServerFault: the account may see neither (PROCESS).
-        FeedFailure: the transactions could not be read.
+    ServerFault: the account lacks PROCESS too. FeedFailure: they could not be read.
     """
     rows = recoverable(session)
     if rows is not None:
@@ -249,11 +242,7 @@ def not_decided(left: Iterable[Undecided], *, known: bool) -> FeedFailure:
 
 
 def missed(xid: str, *, resumed: bool) -> FeedFailure:
-    """Return the error for an XA COMMIT of what was never seen prepared.
-
-    Its rows are before the beginning of the feed, where a new feed begins behind them. In a resumed
-    feed they may be of other tables only, which an account that may use XA RECOVER knows.
-    """
+    """Return the error for an XA COMMIT of a transaction that was never seen prepared."""
     if resumed:
         return FeedFailure(
             f"XA transaction {xid} was prepared before the change feed was resumed, and it may"
