@@ -33,13 +33,9 @@ _ATTEMPTS = 12
 class SqlApplier:
     """Implements :class:`spirit_py.contracts.Applier`.
 
-    Args:
-        sessions: sessions at most; as many calls run at the same time.
-        batch_rows: rows in one statement at most.
-        stop: ends pauses between attempts.
-        max_packet: bytes of one statement at most; None asks the server.
-        judge_first: commit nothing whose warnings say that a value was changed; for a table that
-            is still of use after such a failure.
+    At most ``sessions`` calls run at the same time. ``stop`` ends pauses between attempts.
+    ``max_packet`` is in bytes; None asks the server. ``judge_first``: commit nothing whose warnings
+    say that a value was changed, for a table that is still of use after such a failure.
     """
 
     def __init__(
@@ -68,9 +64,8 @@ class SqlApplier:
     ) -> int:
         """Write row images with multi-row REPLACE; see the contract.
 
-        Raises:
-            ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
-            ServerFault: what stayed after the retries.
+        ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
+        ServerFault: what stayed after the retries.
         """
         if mapping.lookup.lingers and len(keys) != len(rows):
             raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
@@ -167,8 +162,6 @@ class SqlApplier:
         """End what still runs, and close the sessions."""
         self._workers.close()
 
-    # -- one unit of work, in a session
-
     def _run(
         self,
         mapping: TableMapping,
@@ -176,7 +169,6 @@ class SqlApplier:
         work: Callable[[SqlSession], T],
         rows: Sequence[str] = (),
     ) -> T:
-        """Run work in the given session once, or in a worker's with retries."""
         try:
             if session is not None:
                 self._workers.require_alone(session)
@@ -188,7 +180,6 @@ class SqlApplier:
             raise judge_fault(fault, mapping, rows) from fault
 
     def _bounds(self, session: SqlSession) -> Bounds:
-        """Return the size of statements; asks the server the first time."""
         with self._lock:
             if self._max_packet is None:
                 found = session.query("SELECT @@SESSION.max_allowed_packet")[0][0]
@@ -235,7 +226,6 @@ class SqlApplier:
         return stage.whole(session) if first else contextlib.nullcontext()
 
     def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:
-        """Read the rows of some keys from the source again."""
         names = identifier_list(mapping.key.columns)
         index = quote_identifier(mapping.key.name)
         with as_stored(session):
@@ -258,5 +248,4 @@ class SqlApplier:
 
 
 def _through_stage(mapping: TableMapping, rows: Iterable[RenderedRow]) -> bool:
-    """Return whether rows go through a staging table: all of them, as soon as one must."""
     return mapping.converted or mapping.merging or any(row.staged for row in rows)

@@ -1,13 +1,10 @@
 """From rendered rows and keys to bounded statements (pure).
 
-A statement holds at most so many rows and so many bytes. A row that is larger than the server's
-``max_allowed_packet`` as SQL is sent in pieces; one with a value that is, cannot be written at all.
-
-A hexadecimal literal takes two bytes of text for one of its value, and the values of one row
-share a statement. So the large literals of such a row go to the server piece by piece, into user
-variables, and the statement names the variables (R19). A user variable holds bytes: text gets its
-character set back by ``CONVERT(... USING ...)``, which takes bytes as they are. A variable is
-limited to ``max_allowed_packet`` as well: no function of the server returns a longer string.
+The values of a row share a statement, in which hexadecimal doubles their size. So the large
+literals of a row above ``max_allowed_packet`` go to the server in pieces, into user variables
+(R19). These hold bytes: text gets its character set back by ``CONVERT(... USING ...)``, which takes
+bytes as they are. A variable is limited to ``max_allowed_packet`` too: no function of the server
+returns a longer string.
 """
 
 from __future__ import annotations
@@ -32,12 +29,7 @@ PACKET_MARGIN: Final = 1024
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large statements may be.
-
-    Attributes:
-        rows: rows in a statement at most.
-        packet: the server's ``max_allowed_packet``, in bytes.
-    """
+    """How large statements may be; ``packet`` is ``max_allowed_packet`` in bytes."""
 
     rows: int
     packet: int
@@ -62,8 +54,8 @@ def upsert_tail(mapping: TableMapping) -> str:
     """Return the ON DUPLICATE KEY UPDATE clause for tables with kept columns; empty for others.
 
     ``VALUES()`` is deprecated from 8.0.20 on; its replacement does not exist before 8.0.19. Kept
-    columns are named, because ``ON UPDATE CURRENT_TIMESTAMP`` would change them otherwise. So is
-    the key: its collation may equate texts that differ, and only the latest of them is written.
+    columns are named because of ``ON UPDATE CURRENT_TIMESTAMP``; the key, because its collation may
+    equate texts that differ, and only the latest of them is written.
     """
     if not mapping.kept:
         return ""
@@ -85,9 +77,9 @@ def insert_rows(
 def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> Iterator[str]:
     """Return DELETE statements for keys, each ``(literal, ...)`` of the key columns.
 
-    Where the key is no unique index of the new table, the optimizer may think that it finds many
-    rows, and read the whole table; so the index is named. By a hint: a multi-table DELETE with
-    FORCE INDEX reads the whole table (measured on 9.7). Servers before 8.0.20 pass over the hint.
+    The index is named, because the optimizer may read the whole table where it is not unique; by a
+    hint, because a multi-table DELETE with FORCE INDEX reads the whole table (measured on 9.7).
+    Servers before 8.0.20 pass over the hint.
     """
     target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(mapping.new_key_columns)
@@ -102,7 +94,6 @@ def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> I
 def _filled(
     head: str, tail: str, items: Sequence[str], bounds: Bounds, mapping: TableMapping
 ) -> Iterator[str]:
-    """Put as many items into each statement as fit, divided by commas."""
     room = min(STATEMENT_BYTES, bounds.packet - PACKET_MARGIN)
     frame = len(head.encode()) + len(tail)
     for at in range(0, len(items), max(1, bounds.rows)):
@@ -141,7 +132,6 @@ def _bounded(
 def _in_pieces(
     head: str, tail: str, item: str, bounds: Bounds, mapping: TableMapping
 ) -> Iterator[str]:
-    """Yield the statements for one item that is larger than a packet."""
     room = bounds.packet - PACKET_MARGIN
     row = PiecedRow(item)
     statement = head + row.text + tail
@@ -178,15 +168,8 @@ _TOKEN: Final = re.compile(
 class PiecedRow:
     """One row, with its large literals taken out.
 
-    Literals of text are taken out anywhere, also inside a JSON expression; plain binary ones only
-    where they are a column's value, because inside JSON the literal decides about the type.
-
-    Args:
-        row: ``(literal, ...)``.
-
-    Attributes:
-        text: the row with variables.
-        largest: bytes of the largest value that was taken out.
+    Literals of text are taken out anywhere; plain binary ones only where they are a column's value,
+    because inside JSON the literal decides about the type. ``largest`` is in bytes.
     """
 
     def __init__(self, row: str) -> None:

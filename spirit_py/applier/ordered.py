@@ -1,12 +1,9 @@
 """Changes by keys that only the server can compare: deletes, and changes in their order (R6).
 
-Of equal keys the last change counts, and only the server knows which keys are equal. So
-neighbouring changes of one kind share a statement, and all of them a transaction: a commit for each
-statement took longer than the writes. What must be staged is staged before the transaction, once
-for all of its statements, which then read a range of the staged rows each.
-
-A literal of the old value does not always find the new one: a column that pads, or has another type
-or collation, may store another value.
+Of equal keys the last change counts. Neighbouring changes of one kind share a statement, and all of
+them a transaction: a commit for each statement took longer than the writes. Rows are staged before
+the transaction, once for all of its statements. A literal of the old value may miss the new one,
+where a column pads, or has another type or collation.
 """
 
 from __future__ import annotations
@@ -50,8 +47,7 @@ def write(
 ) -> None:
     """Write changes in their order, all or none; if ``staged``, rows go through a staging table.
 
-    Raises:
-        ValueLost: a value does not fit unchanged (R10).
+    ValueLost: a value does not fit unchanged (R10).
     """
     numbered = list(enumerate(changes, 1))
     converted = needed(mapping)
@@ -97,7 +93,6 @@ def _stage_keys(
     numbered: Sequence[tuple[int, KeyedChange]],
     bounds: Bounds,
 ) -> None:
-    """Stage the deleted keys as the new table has them, each with its number."""
     names, number = identifier_list(mapping.key.columns), stage.number_column(mapping)
     table = stage.source_table(mapping)
     texts = [stage.behind(str(n), change.key) for n, change in numbered if not change.row]
@@ -191,11 +186,9 @@ def delete_found(session: SqlSession, mapping: TableMapping, *, within: str = ""
 def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") -> str:
     """Return the statement that deletes the rows of the converted keys.
 
-    Without aliases, which a multi-table DELETE looks for in the session's default schema.
-
-    Args:
-        but: a flag column of the staged spellings; rows of flagged spellings stay.
-        within: a condition on the keys' numbers; empty for all.
+    Without aliases, which a multi-table DELETE looks for in the session's default schema. ``but``
+    is a flag column: rows of flagged spellings stay. ``within`` is a condition on the keys'
+    numbers.
     """
     target, converted = target_table(mapping), stage_table(mapping, "new_keys")
     which = converted

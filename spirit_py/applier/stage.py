@@ -1,7 +1,7 @@
 """How rows are written: through a temporary table of the old column types (R10), or as literals.
 
-The server then converts them exactly as the copy's ``REPLACE ... SELECT`` and a native ALTER do; a
-literal written directly into the new column may be converted otherwise.
+The server then converts them as the copy's ``REPLACE ... SELECT`` and a native ALTER do; a literal
+in the new column may be converted otherwise.
 """
 
 from __future__ import annotations
@@ -67,10 +67,8 @@ def make_stage(
 ) -> str:
     """Create an empty staging table with a number for each row, inside :func:`as_stored`.
 
-    Args:
-        names: the quoted columns, of the same types as in ``table``.
-        primary: the columns of its primary key; by default the number, which then counts up.
-        more: definitions of more columns.
+    ``names`` are quoted columns with their types in ``table``. ``primary`` is the primary key, by
+    default the number, which then counts up. ``more`` defines more columns.
     """
     stage = stage_table(mapping, kind)
     number = f"{number_column(mapping)} BIGINT UNSIGNED NOT NULL"
@@ -139,11 +137,9 @@ def write_stage(session: SqlSession, mapping: TableMapping, *, within: str = "")
 def in_source(
     session: SqlSession, mapping: TableMapping, key: str, *, as_staged: bool = False
 ) -> bool:
-    """Return whether the source has a row of this key.
+    """Return whether the source has a row of this key; ``as_staged``: the staged row.
 
-    Args:
-        as_staged: only one that is the staged row in every column that the new table has, by the
-            columns' own collations: never fewer rows than are the same.
+    Equal in every column of the new table by its own collation: never fewer rows than are the same.
     """
     source, staged = source_table(mapping), stage_table(mapping)
     names = ", ".join(f"{source}.{quote_identifier(name)}" for name in mapping.key.columns)
@@ -169,8 +165,8 @@ def drop_stage(session: SqlSession, mapping: TableMapping, kind: str = "rows") -
 def whole(session: SqlSession) -> Iterator[None]:
     """Commit everything that the context does, or nothing.
 
-    Without START TRANSACTION, which would unlock the cutover's tables (manual 15.3.6, LOCK
-    TABLES); and never back to autocommit before a rollback, because that commits.
+    Without START TRANSACTION, which would unlock the cutover's tables (manual 15.3.6, LOCK TABLES);
+    and never back to autocommit before a rollback, because that commits.
     """
     session.execute("SET SESSION autocommit = 0")
     try:

@@ -1,16 +1,12 @@
 """One whole state of the source, applied at once to a table whose rows may meet (R11, R21).
 
-Where rows of the source may conflict in the new table, a single image cannot be judged: an apparent
-duplicate may be a value that moves between rows. So all changes pending at the end of a transaction
-are written to the new table in one transaction: first all of their keys are deleted, then the
-latest image of each key is inserted. After that the new table has that state of the source, and a
-row that could not be inserted is a duplicate that the source itself had then. No other row is
-removed.
+An apparent duplicate may be a value that moves between rows. So all changes pending at the end of a
+transaction are written in one: first all of their keys are deleted, then the latest image of each
+is inserted. A row that could not be inserted then is a duplicate that the source itself had.
 
 Where the new table equates keys in another way, one key of the source may be written in several
-ways, each of them another key of the new table. The new table may have any of them that a change
-names, because the copy read ahead: all are deleted. But one that the source did not have before
-(*fresh*) is not: what the new table has there is another row.
+ways, and the new table may have any of them, because the copy read ahead: all are deleted. Not one
+that the source did not have before (*fresh*): what the new table has there is another row.
 """
 
 from __future__ import annotations
@@ -62,16 +58,9 @@ def write(
 ) -> bool:
     """Stage changes, and write the resulting state in one transaction.
 
-    Args:
-        complete: the state ends with a transaction of the source. Otherwise conflicting rows are
-            written over, because later changes may move them away.
-        again: it may have been written already, by an attempt whose answer was lost.
-
-    Returns:
-        Whether rows may have been written over others.
-
-    Raises:
-        DuplicateForUnique: the source held rows that the new table cannot hold together.
+    Unless ``complete`` (it ends with a transaction of the source), conflicting rows are written
+    over; return whether any may have been. ``again``: an attempt whose answer was lost may have
+    written it. DuplicateForUnique: the source held rows that the new table cannot hold together.
     """
     _stage(session, mapping, parts, bounds)
     ordered.convert(session, mapping, "spellings" if mapping.key_merging else "keys")
@@ -123,7 +112,6 @@ def _stage(
 
 
 def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
-    """Create the staging table of all ways in which keys are written."""
     same = _digest(mapping)
     make_stage(
         session,
@@ -172,7 +160,6 @@ def _write(session: SqlSession, mapping: TableMapping, delete: str, insert: str)
 
 
 def _insert(mapping: TableMapping, verb: str) -> str:
-    """Return the statement that writes the latest row of each key."""
     rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
     number = number_column(mapping)
     carried = [f"{rows}.{quote_identifier(pair.old.name)}" for pair in mapping.pairs]
@@ -208,7 +195,6 @@ def _named(
 
 
 def _left_over(mapping: TableMapping) -> str:
-    """Return the query for the old keys of staged rows that the new table does not hold."""
     rows, keys = stage_table(mapping, "rows"), stage_table(mapping, "keys")
     converted, number = stage_table(mapping, "row_keys"), number_column(mapping)
     own = stage_table(mapping, _with_keys(mapping))
@@ -229,7 +215,6 @@ def _with_keys(mapping: TableMapping) -> str:
 
 
 def _error(mapping: TableMapping, keys: Sequence[str], texts: Sequence[str]) -> DuplicateForUnique:
-    """Build the error; a key and what the server said belong together where both are known."""
     count = max(len(keys), len(texts))
     if len(keys) == len(texts):
         details = [f"key {key}: {text}" for key, text in zip(keys, texts, strict=True)]

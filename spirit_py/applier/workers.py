@@ -1,10 +1,9 @@
 """Sessions of the applier, each fenced, and what an error of one of them means (R10, R18).
 
-When a connection is lost its statement may still run on the server, and its older rows would
-overwrite newer ones. So every worker holds a named lock of its own, which the server releases only
-when its session is gone. A batch stays with one worker, whose next session must get that lock
-first. Where the worker gives the batch up, its rows come again in another batch, from whichever
-worker or session: so nothing is written until the lost session is gone.
+The statement of a lost connection may still run on the server, and overwrite newer rows. So every
+worker holds a named lock, which the server releases only when the session is gone, and its next
+session must get it first. After a worker gives a batch up, nothing is written until its session is
+gone, because another worker may apply the rows.
 """
 
 from __future__ import annotations
@@ -49,11 +48,8 @@ _READ_TIMEOUT: Final = 300
 class Worker:
     """One fenced session, opened when it is needed.
 
-    Attributes:
-        fence: the name of the lock that its session holds.
-        before: called with the session before it writes anything.
-        check: called before each try; raises when nothing is to be written any more.
-        lost: whether a session was lost that may still run.
+    ``fence`` is the name of its lock. ``before`` is called with the session before it writes
+    anything, ``check`` before each try. ``lost``: a lost session may still run.
     """
 
     options: ConnectionOptions
@@ -64,11 +60,7 @@ class Worker:
     _held: CuttableSession = field(default_factory=CuttableSession, init=False)
 
     def session(self) -> Session:
-        """Return the open session; a new one waits until the session before it is gone.
-
-        Raises:
-            ServerFault: transient when the session before still runs.
-        """
+        """Return the open session; transient ServerFault while the session before it still runs."""
         if self._held.session is not None:
             return self._held.session
         session = connect(self.options, role="apply", read_timeout=_READ_TIMEOUT)
@@ -102,10 +94,7 @@ class Worker:
             self.close()
 
     def cut(self) -> int:
-        """Break the connection while its statement runs, as another thread.
-
-        Return the session to kill; 0 where the server executes nothing more.
-        """
+        """Break the connection, as another thread; return the session to kill, or 0."""
         return self._held.cut()
 
     def close(self) -> None:

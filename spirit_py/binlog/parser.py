@@ -206,7 +206,7 @@ class BinlogParser:
             handle(body)
 
     def _begin_file(self, created: int) -> None:
-        """HistoryLost if a file of that name was created at another time."""
+        """Raise HistoryLost if a file of that name was created at another time."""
         if self.created and created != self.created:
             raise binlog_reset(f"another {self.file} is there")
         self.created = created

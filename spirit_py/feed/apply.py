@@ -1,12 +1,8 @@
 """From a batch of taken changes to the applier: weighed, sorted, in parts of bounded size.
 
-Changes whose keys are compared by weight wait in binlog order (:class:`.buffer.ChangeBuffer`). One
-thread asks for the weights of the first few thousand, and hands these on to the partitions, in
-order. So neither the reader nor the dispatcher waits for the answer. Changes are received, counted
-and pending before; a question that fails changes nothing, and is asked again.
-
-Each text is asked for once in a batch. The answer costs server and driver about a microsecond for a
-key of 36 characters, where a whole change costs 40 (measured).
+docs/change-feed.md, "Keys by weight". Each text is asked for once in a batch; the answer costs
+server and driver about a microsecond for a key of 36 characters, where a whole change costs 40
+(measured).
 """
 
 from __future__ import annotations
@@ -41,10 +37,9 @@ PART_BYTES: Final = 4 << 20
 class BatchApplier:
     """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
-    A batch holds one change for each key (R5). Its deletes are applied first, because in the new
-    table a deleted key may be the key of another row; the deletes, and then the upserts, may run in
-    any order. Only a queue's batch, with several changes of a key, is applied in order, a part in a
-    transaction.
+    A batch has one change for each key (R5). Deletes come first, because in the new table a deleted
+    key may be the key of another row. Only a queue's batch, with several changes of a key, is
+    applied in order, a part in a transaction.
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
@@ -63,8 +58,7 @@ class BatchApplier:
     ) -> None:
         """Apply a batch and wait for it; with ``session`` everything runs there.
 
-        Args:
-            spread: threads of the pool apply its parts at the same time, not the caller's alone.
+        ``spread``: threads of the pool apply its parts at the same time, not the caller's alone.
         """
         rows = self._batch_rows
         if in_order:
@@ -83,7 +77,6 @@ class BatchApplier:
                 self._in_parallel(calls)
 
     def _in_parallel(self, calls: Iterable[Callable[[], None]]) -> None:
-        """Run calls on the pool; wait for all, then raise the first fault."""
         futures = [self._pool.submit(call) for call in calls]
         faults = [fault for future in futures if (fault := future.exception()) is not None]
         if faults:
@@ -92,7 +85,6 @@ class BatchApplier:
     def _write(
         self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None
     ) -> None:
-        """Render changes of one kind as SQL, and write them."""
         if changes[0].deleted:
             keys = [change.image.key_sql for change in changes]
             self._applier.delete_keys(mapping, keys, session)
@@ -124,11 +116,8 @@ class BatchApplier:
     ) -> None:
         """Apply a batch change by change, but for images that no longer are the source's.
 
-        An image that does not fit into the new table is skipped if the source has another row by
-        now, because that change follows in the binlog. The image's transaction must be visible.
-
-        Raises:
-            ValueLost: the source still has a row that does not fit.
+        An image that does not fit is skipped if the source has another row by now, because that
+        change follows in the binlog; otherwise ValueLost. The image's transaction must be visible.
         """
         for change in batch if in_order else sorted(batch, key=lambda one: not one.deleted):
             try:
@@ -179,9 +168,8 @@ _POLL: Final = 0.2
 class Weigher:
     """The thread that asks for weights, and the calls that wait for it.
 
-    Args:
-        mutex: the mutex of the feed's lock; nothing here waits for the server under it.
-        ended: set when nothing may be applied any more; ``stop`` requests the same.
+    ``mutex`` is that of the feed's lock: nothing waits for the server under it. Once ``ended`` is
+    set nothing may be applied any more.
     """
 
     def __init__(
@@ -224,7 +212,6 @@ class Weigher:
         return [each for each in self._subscriptions.values() if each.buffer.unweighed]
 
     def _weigh(self, subscription: TableSubscription) -> None:
-        """Weigh the first changes of a table."""
         weights, buffer = subscription.weights, subscription.buffer
         assert weights is not None  # noqa: S101 - for the type checker
         with self.arrived:
@@ -241,10 +228,7 @@ class Weigher:
         self._handed_on.notify_all()
 
     def finish(self, subscriptions: Sequence[TableSubscription], seconds: float = math.inf) -> bool:
-        """Wait until every change that was received before the call is in a partition.
-
-        False after ``seconds``, or when nothing is to be applied any more.
-        """
+        """Wait until every change received before the call is in a partition; False if it fails."""
         deadline = self._clock() + seconds
         with self._handed_on:
             goals = [(each.buffer, each.buffer.entered) for each in subscriptions]

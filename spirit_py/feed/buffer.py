@@ -1,27 +1,20 @@
 """Changes of one table that are received and not applied yet (pure; R3 to R6).
 
-The changes wait in partitions (:mod:`spirit_py.feed.partitions`). Where Python's key equality
-is the server's, these are **maps** that keep the latest image for each key; for all other keys
-there is one **queue**, which keeps every change in binlog order. Changes whose keys are compared by
-weight (:mod:`spirit_py.table.weights`) first wait in binlog order until the server has been asked
-for the weights (:mod:`spirit_py.feed.apply`); they are pending from the start. While the copy
-runs, three filters decide about a change:
+Changes wait in partitions (:mod:`spirit_py.feed.partitions`): **maps** with the latest image of
+each key, or one **queue** in binlog order. While the copy runs, three filters apply to a change:
 
-- *drop* it when a later chunk is sure to read it (R3): comparable keys above the high
-  watermark of their lane, on a server with GTIDs, in a table whose new form has no second unique
-  key;
+- *drop* it when a later chunk is sure to read it (R3): comparable keys above the high watermark of
+  their lane, with GTIDs, in a table whose new form has no second unique key;
 - *hold* it while a chunk that may have read an older row is in flight (R4);
 - *hold* it, without GTIDs, until its transaction is proven to be visible to new readers.
 
-**Merging tables.** Where rows that the source keeps apart may meet in the new table
-(:attr:`~spirit_py.table.mapping.TableMapping.merging`), only whole states of the source are
-applied, once the copy is over (:mod:`spirit_py.applier.state`). So the changes of a transaction
-are set aside until it ends, and then all pending changes are taken at once.
+**Merging tables** (:attr:`~spirit_py.table.mapping.TableMapping.merging`) take only whole states of
+the source, after the copy (:mod:`spirit_py.applier.state`): changes of a transaction are set aside
+until it ends, then all pending ones are taken at once.
 
-**Second unique keys.** A chunk that read before a unique value moved writes the value to its
-old owner and REPLACE removes the new owner, wherever that row is. So in a table with a second
-unique key every change waits for all chunks dispatched before it, not only for the one around
-its key, and nothing is dropped: then a later image restores the removed row.
+**Second unique keys.** A chunk that read before a unique value moved writes it to the old owner,
+and REPLACE removes the new owner. So every change waits for all chunks dispatched before it, and
+nothing is dropped: then a later image restores the removed row.
 """
 
 from __future__ import annotations
@@ -77,12 +70,9 @@ class Counters:
 class Filters:
     """The watermark filters of one table; see the module.
 
-    Attributes:
-        tracker: the chunks dispatched and committed.
-        may_drop: changes above the high watermark of their lane may be dropped.
-        by_range: keys are compared with the chunks in flight; otherwise dispatches are counted.
-        proofs: proofs of visibility, on a server without GTIDs; None with GTIDs.
-        active: False once the copy is finished: nothing is dropped or held.
+    ``by_range``: keys are compared with the chunks in flight; otherwise dispatches are counted.
+    ``proofs`` of visibility exist only without GTIDs. ``active`` is False once the copy is
+    finished.
     """
 
     tracker: WatermarkTracker
@@ -116,26 +106,15 @@ class Filters:
 class ChangeBuffer:
     """The pending changes of one table. Not thread-safe: the feed calls it under its lock.
 
-    A change is *waiting*, then *taken* for applying, then applied or given back. While a change
-    is taken a newer one of the same key may wait.
+    A change is *waiting*, then *taken*, then applied or given back; a newer one of its key may wait
+    meanwhile. ``weighed``: keys are comparable once they have weights. ``divisible``: changes of
+    different rows may be applied in any order. ``key_merging``: several keys of the source may be
+    one key of the new table.
 
-    Args:
-        comparable: the latest change of each key is kept; otherwise all of them, in order.
-        weighed: keys are comparable once they have weights.
-        divisible: changes of different rows may be applied in any order, at any time; see
-            :mod:`spirit_py.feed.partitions`.
-        merging: a transaction's changes wait aside until it ends.
-        key_merging: several keys of the source may be one key of the new table.
-
-    Attributes:
-        exact: everything that was ever written to a merging table is older than the end of the
-            pending changes: from now on these are taken as one state.
-        manner: how the last batch taken is to be applied.
-        overwrites: batches of a merging table that may have removed a row.
-        bytes: counted for waiting and taken changes.
-        pending: changes that are not applied, those being applied included.
-        unweighed: changes whose keys have no weights yet, in order.
-        entered: changes that ever were among the unweighed ones.
+    ``exact``: all writes to a merging table are older than the end of the pending changes, which
+    are then taken as one state. ``manner`` is how to apply the last batch taken. ``overwrites``
+    counts batches of a merging table that may have removed a row. ``bytes`` and ``pending`` include
+    taken changes; ``entered`` counts all that ever were among ``unweighed``.
     """
 
     def __init__(
@@ -170,10 +149,7 @@ class ChangeBuffer:
         return self.partitions.waiting
 
     def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
-        """Take in changes, in order: each an image, whether it was deleted, whether it is fresh.
-
-        Return how many were not dropped.
-        """
+        """Take in changes in order: image, whether deleted, whether fresh; return how many stay."""
         filters = self.filters
         add: Callable[[Pending], Pending | None]
         add = self._aside.append if self._merging else self.partitions.add
@@ -242,7 +218,6 @@ class ChangeBuffer:
             self._cut = True
 
     def _take_over(self) -> None:
-        """Move the changes that were set aside to the partitions."""
         aside, self._aside = self._aside, []
         for change in aside:
             earlier = self.partitions.add(change)
@@ -252,7 +227,6 @@ class ChangeBuffer:
                     self.partitions.add(change._replace(fresh=earlier.fresh))
 
     def _replaced(self, change: Pending) -> None:
-        """Count a change that a later one of its key replaces."""
         change.epoch.pending -= 1
         self.pending -= 1
         self.bytes -= change.size

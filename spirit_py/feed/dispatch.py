@@ -1,12 +1,7 @@
 """Hands the events of a stream to subscriptions, visibility gate and ledger, in stream order.
 
-Rows of a plain transaction are buffered at once, because the server writes a transaction to the
-binlog only when it commits; the safe position moves at its end. Rows of an XA transaction are set
-aside until it is decided.
-
-The steps that can fail are done first; only then are buffers and counters changed, under the lock
-and in memory alone. So an event is handed on completely or not at all ("Rollback" in
-docs/change-feed.md).
+Rows of an XA transaction are set aside until it is decided; all others are buffered at once. An
+event is handed on completely or not at all ("Rollback" in docs/change-feed.md).
 """
 
 from __future__ import annotations
@@ -57,17 +52,11 @@ _AFRESH: Final = "SET binlog_format=ROW in that client, then start the migration
 class Dispatcher:
     """Handles one event after the other; called by one thread, changes state under ``lock``.
 
-    Args:
-        passable: tables whose writes in STATEMENT format are passed over.
-        wait_for_room: waits, without the lock, until the buffers have room.
-        xa_memory: bytes of one XA transaction kept in memory.
-        pause: waits so many seconds before a batch is read again.
-
-    Attributes:
-        ended: the swap was seen: nothing is taken in any more, so nothing is proven any more.
-        rebuilt: how often each followed table, and each new table, was built again.
-        lag: seconds between the last commit on the server and its receipt; None before the first.
-        trouble: why a batch could not be handed on; empty unless it is tried again.
+    ``passable`` tables may be written in STATEMENT format. ``wait_for_room`` waits without the
+    lock. ``xa_memory`` is in bytes, for each XA transaction. Once ``ended`` (the swap was seen)
+    nothing is taken in. ``rebuilt`` counts for each table how often it was built again. ``lag`` is
+    in seconds from the last commit on the server to its receipt, None before the first. ``trouble``
+    is why a batch is tried again.
     """
 
     def __init__(
@@ -127,7 +116,6 @@ class Dispatcher:
                 self._try_again(error)
 
     def _hand_on(self, batch: Sequence[Event]) -> None:
-        """Hand on the events of a batch that were not handed on before a rollback."""
         before = at = self._handed_on
         try:
             for event in islice(batch, before, None):
@@ -139,7 +127,6 @@ class Dispatcher:
                 self._tries, self.trouble = 0, ""
 
     def _try_again(self, error: HandOverFailed) -> None:
-        """Pause, longer each time, before the batch is read again; raise after too many tries."""
         self._tries, self.trouble = self._tries + 1, error.message
         if self._tries >= HAND_OVER_TRIES:
             raise error
@@ -191,7 +178,6 @@ class Dispatcher:
             self._take_in(event, None, event.place)
 
     def _take_in(self, event: RowsChanged, epoch: Epoch | None, decided: Place) -> None:
-        """Decode row changes and buffer them; ``decided``: the place of commit or XA decision."""
         try:
             changes = event.codec.rows(event.event_type, event.body)
         except HiddenChange as hidden:
@@ -219,7 +205,6 @@ class Dispatcher:
                 subscription.note_unread(self._ledger.current)
 
     def _committed(self, place: Place, *, cascaded: bool = False) -> None:
-        """Note the end of a transaction, or a position between two."""
         if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, None, place)
             self._xa.end()
@@ -249,7 +234,6 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _decided(self, event: XaDecided) -> None:
-        """Buffer an XA transaction's rows at XA COMMIT; drop them at XA ROLLBACK."""
         if not self._xa.knows(event.xid) and event.commit:
             fault = self._unknown_decision(event.xid, event.place)
             if fault is not None:
@@ -269,7 +253,6 @@ class Dispatcher:
             self._lock.notify_all()
 
     def _statement(self, event: StatementSeen) -> None:
-        """Stop at DDL or a STATEMENT-format write of another session (R13, R14)."""
         touch = self._finder.find(event)
         with self._lock:
             self.rebuilt.update(self._both.rebuilt(event))
@@ -294,9 +277,9 @@ class Dispatcher:
     def _is_own(self, event: StatementSeen, touch: Touch | None) -> bool:
         """Whether it is of the swap that is under way; the RENAME itself ends the feed.
 
-        A session's number alone proves nothing after a restart of the server, which begins to count
-        again (R24). While the stream was not interrupted, what the session of the swap sends beside
-        its RENAME may be in a text that cannot be read for certain.
+        After a restart the server counts sessions anew, so a number alone proves nothing (R24).
+        While the stream was not interrupted, other statements of the swap's session may be
+        unreadable texts.
         """
         if self._own is None or event.session_id != self._own[0]:
             return False
@@ -310,7 +293,6 @@ class Dispatcher:
         return uninterrupted and touch is not None and not touch.certain
 
     def _restarted(self) -> None:
-        """Forget the incomplete transaction: it is received again from its beginning, or never."""
         if (own := self._own) is not None:
             self._own = own[0], own[1], False
         self._xa.end()

@@ -9,9 +9,8 @@
     apply        buffers -> Applier                    a partition's batch each
     retention    how long the source keeps what a waiting reader has not read yet
 
-Everything that is counted, buffered or filtered changes under one lock, so that a chunk's
-dispatch and the drop filter can never disagree (R3). Nothing waits for the server under it.
-Everything specific to a server is in a :class:`~spirit_py.binlog.events.Stream`.
+State changes under one lock, so that a chunk's dispatch and the drop filter never disagree (R3).
+Nothing waits for the server under it.
 """
 
 from __future__ import annotations
@@ -114,8 +113,6 @@ class ChangeFeed:
         self._threads: list[Background] = []
         self._fault: SpiritError | None = None
 
-    # -- before the start
-
     def add_subscription(
         self,
         mapping: TableMapping,
@@ -146,7 +143,6 @@ class ChangeFeed:
         self._run(self._stream.resume(tables, position, settled, pass_hidden=pass_hidden))
 
     def _run(self, start: Frontier) -> None:
-        """Make the parts that need the beginning of the stream, and start the threads."""
         ledger = self._ledger = Ledger(start)
         shared = Shared(
             lock=self._lock,
@@ -199,8 +195,6 @@ class ChangeFeed:
             thread.start()
         points.reach("feed.started")
 
-    # -- threads
-
     def _read(self, heard: Callable[[], None]) -> None:
         """Read the stream; a fault of it is delivered after the events that came before it."""
         try:
@@ -220,7 +214,6 @@ class ChangeFeed:
         self._store.close()
 
     def _check(self) -> None:
-        """Raise the feed's own fault, or the reason to stop."""
         if self._fault is not None:
             raise self._fault
         self._stop.check()
@@ -231,7 +224,6 @@ class ChangeFeed:
             )
 
     def _ended(self) -> bool:
-        """Whether nothing more is taken in: it failed, was stopped, or has seen its own swap."""
         swapped = self._dispatcher is not None and self._dispatcher.ended
         return swapped or self._fault is not None or self._closing.is_set()
 
@@ -268,8 +260,6 @@ class ChangeFeed:
         if self._backpressure.pressing():
             self._flush_wanted.set()
 
-    # -- applying
-
     def flush(self) -> None:
         """Apply until the backlog is trivial; see the contract."""
 
@@ -304,13 +294,8 @@ class ChangeFeed:
         return _started(self._flusher).often()
 
     def applies_paused(self) -> AbstractContextManager[None]:
-        """Hold back all applying; a running batch finishes first. Not to be nested.
-
-        All applied changes are visible then, so that a repair reads no older row (R3).
-        """
+        """Hold back all applying once what was applied is visible (R3). Not to be nested."""
         return _started(self._flusher).paused()
-
-    # -- waiting and looking
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until all that is visible at the call was received; see the contract."""
@@ -351,10 +336,7 @@ class ChangeFeed:
             return self._subscriptions.pending
 
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
-        """Return whether every received change is applied and no transaction is half received.
-
-        False from the end of the feed on: then nobody knows what was not received.
-        """
+        """Return whether every received change is applied; False once the feed has ended."""
         with self._lock:
             ledger = _started(self._ledger)
             if self._ended():
@@ -375,8 +357,6 @@ class ChangeFeed:
             lag=self._dispatcher.lag if self._dispatcher else None,
             paused=self._flusher is not None and self._flusher.holding,
         )
-
-    # -- tables
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters of every table."""
@@ -422,14 +402,12 @@ class ChangeFeed:
 
 
 def _started(part: T | None) -> T:
-    """Return a part that exists from the start on."""
     if part is None:
         raise FeedBroken("the change feed was not started", hint="this is a bug: report it")
     return part
 
 
 def _as_fault(error: BaseException) -> SpiritError:
-    """Return an error of ours; an unforeseen one is wrapped."""
     if isinstance(error, SpiritError):
         return error
     fault = FeedBroken(f"the change feed broke: {error!r}", hint="this is a bug: report it")

@@ -42,17 +42,11 @@ class _Request:
 
 
 class Flusher:
-    """Applies the pending changes of a feed's tables.
+    """Applies the pending changes of a feed's tables, in rounds; see :meth:`flush_once`.
 
-    Each worker takes a batch from the partition that has waited longest. Changes are requested in
-    rounds, by :meth:`flush_once` and :meth:`request`.
-
-    Args:
-        shared: the feed's. Workers, and the threads that wait for them, have conditions of their
-            own on its mutex, so that not every received transaction wakes them.
-        stop: once requested, no further batch is begun.
-        fail: called with a fault that no call waits for.
-        wanted: set when changes are to be applied before the next interval ends.
+    Each worker takes a batch from the partition that has waited longest. Workers, and the threads
+    that wait for them, have conditions of their own on the mutex of ``shared``, so that not every
+    received transaction wakes them. ``fail`` takes a fault that no call waits for.
     """
 
     def __init__(
@@ -93,8 +87,6 @@ class Flusher:
         """Whether nothing is applied but through the session of a table lock."""
         return self._paused
 
-    # -- asking
-
     def flush_once(self) -> int:
         """Apply the changes that wait at the call and are not held; return how many were applied.
 
@@ -129,10 +121,7 @@ class Flusher:
             self._often = False
 
     def run(self, stopping: threading.Event, interval: float, often: float) -> None:
-        """Request pending changes when ``wanted`` is set, at least every ``interval`` seconds.
-
-        While a swap is next: every ``often`` seconds.
-        """
+        """Request pending changes when ``wanted``, and every ``interval`` or ``often`` seconds."""
         while not stopping.is_set():
             self._wanted.wait(often if self._often else interval)
             self._wanted.clear()
@@ -140,10 +129,7 @@ class Flusher:
                 stopping.wait(_IDLE_PAUSE)
 
     def request(self, *, wait: float) -> bool:
-        """Request what is not requested yet, and wait until a worker is idle.
-
-        Return whether anything was applied meanwhile.
-        """
+        """Request what waits, and wait for an idle worker; return whether anything was applied."""
         self._prove_all()
         with self._lock:
             before = self._applied()
@@ -174,13 +160,11 @@ class Flusher:
         return sum(s.buffer.partitions.running for s in self._subscriptions.values())
 
     def _idle(self) -> bool:
-        """Whether a worker is idle."""
         if self._running() >= self._workers:
             return False
         return not any(any(s.buffer.partitions.ready()) for s in self._unbounded())
 
     def _unbounded(self) -> list[TableSubscription]:
-        """Return the tables whose changes may be applied now."""
         return [one for one in self._subscriptions.values() if one.may_apply]
 
     def _applied(self) -> int:
@@ -188,8 +172,6 @@ class Flusher:
 
     def _over(self) -> bool:
         return self._ended.is_set() or self._stop.requested
-
-    # -- working
 
     def work(self) -> None:
         """Body of a worker's thread: apply batch after batch."""
@@ -205,7 +187,6 @@ class Flusher:
                 self._failed(error)
 
     def _next(self) -> tuple[TableSubscription, Partition] | None:
-        """Take a batch, of the partition that has waited longest."""
         if self._paused or self._over():
             return None
         ready = [
@@ -233,7 +214,6 @@ class Flusher:
     def _apply(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> None:
-        """Apply the changes taken from a partition; after a failure they wait again."""
         buffer = subscription.buffer
         done = False
         points.reach("feed.flushing")
@@ -253,7 +233,6 @@ class Flusher:
     def _write(
         self, subscription: TableSubscription, partition: Partition, session: SqlSession | None
     ) -> bool:
-        """Write a batch as its manner says; return whether a state was written over other rows."""
         buffer, mapping = subscription.buffer, subscription.mapping
         if buffer.manner is not Manner.OVER:
             complete = buffer.manner is Manner.STATE
@@ -296,13 +275,11 @@ class Flusher:
         if alone:
             self._fail(error)
 
-    # -- alone
-
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of these tables in one session, while the workers are paused.
 
-        After a stop request changes may be left. ChangesNotFlushed when the server does not say in
-        time which keys are equal.
+        After a stop request changes may be left. ChangesNotFlushed when the weights do not come in
+        time.
         """
         weighed = self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
         if not (weighed or self._over()):
@@ -315,7 +292,6 @@ class Flusher:
                 self._flush_here(subscription, session)
 
     def _flush_here(self, subscription: TableSubscription, session: SqlSession) -> None:
-        """Apply one table's changes in this thread; a stop request ends it between two batches."""
         self._prove(subscription)
         buffer = subscription.buffer
         with self._lock:
@@ -345,7 +321,6 @@ class Flusher:
 
     @contextlib.contextmanager
     def _quiet(self) -> Iterator[None]:
-        """Pause the workers; running batches end first."""
         with self._pausing:
             with self._lock:
                 self._paused = True
@@ -357,8 +332,6 @@ class Flusher:
                 with self._lock:
                     self._paused = False
                     self._work.notify_all()
-
-    # -- visibility
 
     def _prove_all(self) -> None:
         for subscription in list(self._subscriptions.values()):

@@ -1,16 +1,15 @@
 """Which received transactions a reader may not see yet, and what is safe to resume from (pure).
 
-Transactions are gathered in epochs, in stream order. Every pending change is counted in the
-epoch of the latest transaction that changed its key. An epoch is done when it is closed and none
-of its changes is pending. The safe position is the end of the last epoch of the done prefix.
-A prepared XA transaction counts as pending in the epoch in which it was prepared, and its rows
-go there too when it commits.
+Transactions are gathered in epochs. Every pending change counts in the epoch of the latest
+transaction that changed its key, a prepared XA transaction in that of its prepare. An epoch is done
+when it is closed and nothing of it is pending. The safe position is the end of the last epoch of
+the done prefix.
 
 A commit reaches the binlog before it becomes visible. With GTIDs a chunk waits for what the
 :class:`VisibilityGate` names. Without, :class:`VisibilityProofs` say what may be applied: a
-transaction of our own that goes through the binlog becomes visible after every transaction before
-it there (``binlog_order_commits``), so when it returns, all that had been received when it began is
-visible: to every chunk dispatched from then on, not to those dispatched before.
+transaction of our own becomes visible after every one before it in the binlog
+(``binlog_order_commits``), so all that was received when it began is visible to every chunk
+dispatched after it returns.
 """
 
 from __future__ import annotations
@@ -31,12 +30,7 @@ EPOCH_TRANSACTIONS: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Epoch:
-    """Consecutive transactions of the stream.
-
-    Attributes:
-        pending: changes and undecided XA transactions that are not applied yet; the buffers
-            count here directly, because they do so for every row.
-    """
+    """Consecutive transactions; ``pending`` changes and XA ones are counted by the buffers too."""
 
     gained: Frontier
     pending: int = 0
@@ -99,11 +93,7 @@ class Ledger:
             epoch.pending -= 1
 
     def seal(self) -> None:
-        """Close the current epoch, so that it can become safe.
-
-        Also inside a transaction: its end, which alone moves a position, goes to the epoch that
-        is current then, and that cannot become safe before this one.
-        """
+        """Close the current epoch, so that it can become safe; also inside a transaction."""
         self.current.closed = True
         self._epochs.append(Epoch(self._safe.empty()))
 
@@ -122,10 +112,9 @@ class Ledger:
 class VisibilityGate:
     """What the chunks of a copy must wait for. Not thread-safe.
 
-    A chunk waits for every transaction received when it is dispatched and not proven visible;
-    a chunk that commits proves these visible. Waiting for all of them, not only for those
-    whose rows were dropped, also keeps a chunk from writing an older row over a change that
-    was applied before the chunk read.
+    A chunk waits for every transaction that is received and not proven visible when it is
+    dispatched; its commit proves them visible. So no chunk writes an older row over an applied
+    change.
     """
 
     def __init__(self, *, has_gtids: bool) -> None:

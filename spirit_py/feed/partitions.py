@@ -1,29 +1,17 @@
 """The partitions of one table's keys, which are applied independently (pure; R5 to R7).
 
-The keys of a table are divided into **partitions**, each a range of keys::
+docs/change-feed.md has the rules ("Order"). Each partition is a range of keys::
 
     ..... | low ........ | low .... | low ............
-      p0       p1            p2          p3
+     p0       p1            p2          p3
 
-Each has its own waiting changes, and at most one batch of them is being applied at a time, so
-that at most one worker works for it. It follows:
-
-- a key is in exactly one partition, and its changes are applied in commit order: a later one
-  waits while an earlier one is being applied;
-- a slow batch holds up its own partition and no other;
-- a partition that grows hot is split at the median of its waiting keys, and neighbours that are
-  idle are merged (:meth:`Partitions.balance`). The children take over what waits at once, but
-  nothing of a child is applied before its parents have ended: those partitions that are applying
-  keys of its range.
-
-Changes in different partitions are applied in any order. That is correct only where no change of
-one row can affect another row. So a table with a second unique key, or whose new table merges
-rows, is *not divisible*: it stays one partition, whose batch is one consistent state of all its
-rows. A queue, of keys that cannot be compared, also stays one partition.
+At most one batch of a partition is being applied at a time. Nothing of a child is applied before
+its parents, the divided partitions that are applying keys of its range, have ended. A table in
+which a change of one row can affect another one, or a queue, is *not divisible*.
 
 **Rounds.** Changes gather until a round is requested, so that a row that changes often is written
-once. A round sets the *quota* of each partition to the changes that wait in it now. It is *done*
-for a partition once these are applied, or held. Not thread-safe.
+once. A round sets the *quota* of each partition to the changes that wait in it now, and is *done*
+for it once these are applied, or held. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -54,11 +42,9 @@ _SAMPLE: Final = 255
 class Pending(NamedTuple):
     """One change that is not applied yet.
 
-    Attributes:
-        image: the row to write, or the row that is deleted.
-        stamp: when it was received, counted in dispatched chunks or in visibility proofs.
-        fresh: the new table has no row of this key yet; known only of an exact merging table.
-        key: the image's key as Python compares it; in a queue the image's own.
+    ``stamp``: when it was received, in dispatched chunks or visibility proofs. ``fresh``: the new
+    table has no row of this key, known only of an exact merging table. ``key`` is comparable in
+    Python, but in a queue the image's own.
     """
 
     image: RowImage
@@ -71,17 +57,11 @@ class Pending(NamedTuple):
 
 
 class Partition:
-    """The changes of a range of keys.
+    """The changes of a range of keys, from ``low`` on (None in the first partition).
 
-    Attributes:
-        low: the first key; None in the first partition.
-        waiting: the latest change of each key, or, in a queue, all changes in order.
-        taken: the changes that are being applied.
-        parents: partitions that this one came from, while they apply.
-        quota: changes that were requested and are not taken yet.
-        asked: the last round that the quota belongs to.
-        finished: the last round that is done.
-        turn: when it was last taken from, counted in batches.
+    ``waiting`` are the latest change of each key or, in a queue, all in order; ``taken`` are being
+    applied. ``parents`` are still applying. ``quota`` counts changes requested and not taken yet,
+    up to round ``asked``; round ``finished`` is done. ``turn`` is the number of the last batch.
     """
 
     __slots__ = (
@@ -184,8 +164,6 @@ class Partitions:
         waiting[key] = change
         return earlier
 
-    # -- applying
-
     def take(
         self, partition: Partition, holds: Callable[[Pending], bool] | None, rows: int, size: int
     ) -> Sequence[Pending]:
@@ -220,7 +198,6 @@ class Partitions:
     def _free(
         self, partition: Partition, holds: Callable[[Pending], bool] | None
     ) -> Iterator[Pending]:
-        """Yield the changes that need not wait."""
         for change in partition.changes():
             if holds is None or not holds(change):
                 yield change
@@ -246,7 +223,6 @@ class Partitions:
         return late
 
     def _ended(self, partition: Partition, *, failed: bool) -> None:
-        """Note that no batch of a partition is being applied any more: its children may begin."""
         partition.end(failed=failed)
         self._running.discard(partition)
         for child in self.live:
@@ -254,13 +230,8 @@ class Partitions:
                 child.parents -= {partition}
                 child.check_round()
 
-    # -- rounds
-
     def ask(self, number: int, *, insist: bool) -> bool:
-        """Request everything that waits now; without ``insist`` only where no round is open.
-
-        Return whether there is anything to apply.
-        """
+        """Request what waits now, if ``insist`` or no round is open; return whether any does."""
         for each in self.live:
             if insist or not each.quota:
                 each.ask(number)
@@ -279,8 +250,6 @@ class Partitions:
     def ready(self) -> Iterator[Partition]:
         """Return the partitions that a worker may take from."""
         return (each for each in self.live if each.ready)
-
-    # -- dividing
 
     def balance(self, workers: int) -> None:
         """Merge neighbours that are idle, split partitions that are hot."""

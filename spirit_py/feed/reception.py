@@ -41,11 +41,9 @@ class Reception:
     def wait(self, seconds: float, session: SqlSession | None, *, while_moving: bool) -> None:
         """Wait until all that is visible at the call was received; FeedFailure after ``seconds``.
 
-        Args:
-            session: reads the executed position, instead of the stream's own session. Everything
-                that was received before the call must be executed too: else the numbers are those
-                of another log (R25).
-            while_moving: the limit starts again whenever something was received or applied.
+        ``session`` reads the executed position; all that was received before must be executed too:
+        else the numbers are those of another log (R25). ``while_moving``: progress restarts the
+        limit.
         """
         deadline = self.clock() + seconds
         with self.shared.lock:
@@ -69,7 +67,6 @@ class Reception:
         self.check()
 
     def _await_execution(self, received: Frontier, session: SqlSession, deadline: float) -> None:
-        """Wait until the server has executed what was received."""
         while not self.shared.stream.has_executed(received, session):
             # Commits of other tables may be in the binlog, and not be visible yet.
             self.check()
@@ -80,7 +77,6 @@ class Reception:
                 )
 
     def _progress(self) -> tuple[object, ...]:
-        """Return a value that changes whenever something was received, passed over or applied."""
         totals = self.shared.subscriptions.totals()
         received = self.shared.ledger.received.text()
         return received, self.shared.stream.traffic[1], totals.received, totals.applied
@@ -110,7 +106,7 @@ _FIRST_PAUSE: Final = 0.5
 
 
 def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivial: int) -> None:
-    """Apply in rounds until the backlog is trivial, or nothing more may be applied yet.
+    """Apply in rounds until the backlog is trivial, or nothing may be applied yet.
 
     ChangesNotFlushed when the backlog does not shrink.
     """
@@ -134,8 +130,7 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
 def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
     """Return when all that is committed now is received, and the backlog is trivial.
 
-    Waits for a feed that reconnects and for a server that restarts. The limit is
-    :data:`PATIENCE` seconds in which no change was received or applied.
+    Waits for a server that is down, up to :data:`PATIENCE` seconds without progress.
     """
 
     def moved() -> object:

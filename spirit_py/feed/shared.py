@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 class Shared:
     """The state of a feed whose stream has begun.
 
-    Attributes:
-        lock: guards it, and is notified whenever something was received; nothing waits for the
-            server under it.
-        mutex: that of ``lock``, for conditions of their own on it.
-        ended: set when the feed is closed: nothing may be applied any more.
+    ``lock`` guards it and is notified whenever something was received; nothing waits for the server
+    under it. ``mutex`` is its mutex. ``ended`` is set when the feed is closed.
     """
 
     lock: threading.Condition
@@ -73,7 +70,6 @@ def statistics(
 
 
 def _parked(subscriptions: Subscriptions, backpressure: Backpressure, *, paused: bool) -> str:
-    """Return why changes that wait are not applied now; empty where they may be."""
     if backpressure.waiting:
         return "the buffers are full, the reader waits"
     if paused:

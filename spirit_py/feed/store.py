@@ -1,12 +1,7 @@
 """The bounded event store, and the wait of the dispatcher while buffers are full (R19).
 
-Three cursors grow, ``put >= get >= ack``: the reader puts; the dispatcher gets a batch, and
-acknowledges it when the buffers have taken it over. A batch that could not be handed on is rolled
-back: get goes back to ack, and the batch is read again. A full ring, by count or by bytes, makes
-the reader wait. A batch holds complete transactions where they fit; one larger than the ring is got
-in pieces, so that a transaction of any size passes through bounded memory.
-
-Meanwhile the source's binlog grows, and the source keeps it for a limited time.
+Three cursors grow, ``put >= get >= ack``. A rollback moves get back to ack. A batch holds complete
+transactions where they fit; one larger than the ring is got in pieces.
 """
 
 from __future__ import annotations
@@ -33,11 +28,7 @@ T = TypeVar("T")
 class EventStore(Generic[T]):
     """A ring of events. One thread puts, one thread gets and acknowledges.
 
-    Args:
-        weigh: returns the bytes that an event counts.
-        is_boundary: whether no transaction is incomplete after an event.
-        capacity: events at most; a power of two.
-        max_bytes: weight at which a put waits; one event may exceed it.
+    ``capacity`` is a power of two. A put waits at ``max_bytes``; one event may exceed it.
     """
 
     def __init__(
@@ -167,17 +158,9 @@ _TELL_AFTER: Final = 1.0
 class Backpressure:
     """The dispatcher's wait for room in the buffers, and its figures.
 
-    Args:
-        lock: the feed's; notified whenever something was applied.
-        limit: bytes in the buffers at which to wait.
-        store: the event store before the buffers; once it is closed, nothing waits any more.
-        press: set when changes must be applied to make room.
-        ask: asks the source how far its history reaches; may block and fail.
-        tell: reports a wait that lasts.
-
-    Attributes:
-        peak: bytes in buffers and store at most.
-        retention: how far the source's history reached when it was last asked; None before.
+    It waits at ``limit`` bytes, until ``lock`` is notified of something applied or ``store`` is
+    closed. ``press`` is set when changes must be applied to make room. ``ask`` may block and fail.
+    ``peak`` is in bytes, of buffers and store.
     """
 
     lock: threading.Condition
@@ -227,7 +210,6 @@ class Backpressure:
             self._tell_ended(self.clock() - began)
 
     def _has_room(self) -> bool:
-        """Return whether there is room, or nothing is waited for any more; waits for a moment."""
         with self.lock:
             if self.subscriptions.bytes >= self.limit and not self.store.closed:
                 self.press.set()

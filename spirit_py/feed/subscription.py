@@ -29,17 +29,10 @@ if TYPE_CHECKING:
 class TableSubscription:
     """A followed table; implements :class:`spirit_py.contracts.Subscription`.
 
-    Args:
-        lock: the feed's lock, which guards everything here.
-        unweighed: a condition on its mutex, notified of changes whose keys have no weights yet.
-        gate: what chunks must wait for; without GTIDs it never asks for anything.
-        wake: called when held changes may have been released.
-        rests: what is to be copied, with how far an earlier run may have copied it (R17); where
-            there is nothing left, nothing is held or dropped.
-
-    Attributes:
-        room: bytes of changes that may still be applied; None for no bound.
-        in_doubt: the keys of rows that may not be what the server has.
+    ``lock`` is the feed's and guards everything here. ``wake`` is called when held changes may have
+    been released. ``rests`` is what is to be copied, and how far an earlier run may have copied it
+    (R17). ``room`` is the bytes of changes that may still be applied, None for no bound.
+    ``in_doubt`` are the keys of rows that may not be what the server has.
     """
 
     def __init__(
@@ -125,8 +118,7 @@ class TableSubscription:
     def applies_bounded(self, limit: int) -> Iterator[None]:
         """Let at most about so many bytes of changes be applied while the context is open.
 
-        The others wait in the buffer, under its backpressure. Meanwhile nothing may be flushed:
-        that would wait for them. Batches that are being applied end before the context begins.
+        Batches being applied end first. Nothing may be flushed meanwhile: that would wait.
         """
         with self._lock:
             self.room = 0
@@ -147,14 +139,12 @@ class TableSubscription:
     def hold_applies(self, *, held: bool) -> None:
         """Let no change be applied from now on, or again; return at once.
 
-        For a time in which a lock on the new table is waited for: a batch would wait behind it.
+        Otherwise a batch would wait behind the request for a lock on the new table.
         """
         with self._lock:
             changed, self._held = self._held != held, held
         if changed and not held:
             self._wake()
-
-    # -- exactness of a merging table; called under the feed's lock
 
     def claim(self) -> int:
         """Begin to wait for what is executed now; return the argument of :meth:`trust`."""
@@ -163,8 +153,7 @@ class TableSubscription:
     def trust(self, claim: int) -> None:
         """Note that everything executed at a claim is received: states are exact from now on.
 
-        Every row of the new table was read from the source before the claim, or was applied. So all
-        pending changes, taken at once, lead to one state of the source.
+        Every row of the new table was read from the source before the claim, or was applied.
         """
         if claim == self._doubts and not (self.buffer.filters.active or self.has_unread_changes):
             self.buffer.exact = True
@@ -178,9 +167,8 @@ class TableSubscription:
     def note_unread(self, epoch: Epoch) -> None:
         """Note that changes of the table were not in the stream; called under the feed's lock.
 
-        The new table may have a row that the source no longer has. In a merging table such a row
-        could conflict with a state: none is exact until the table was compared, also in later runs,
-        so the safe position does not advance.
+        No state of a merging table is exact until the table was compared, also in later runs, so
+        the safe position does not advance.
         """
         self.has_unread_changes = True
         self._doubt()
@@ -268,8 +256,7 @@ def has_second_unique(mapping: TableMapping) -> bool:
 def may_be_weighed(mapping: TableMapping) -> bool:
     """Return whether the latest image of all texts of one weight says what the new table holds.
 
-    Not where the new table equates keys otherwise, because it may then hold each of these texts. A
-    state of a merging table has the server's own comparison of keys.
+    Not where the new table equates keys otherwise. Merging tables have the server's own comparison.
     """
     return weighable(mapping.key_columns) and mapping.key_order_kept and not mapping.merging
 

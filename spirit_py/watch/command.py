@@ -44,7 +44,7 @@ _JOIN_SECONDS: Final = 10.0
 
 
 def watch(options: WatchConfig, *, descriptor: int, tell: Tell) -> int:
-    """Print events until the end that was asked for (0), or the output's reader has gone (141).
+    """Print events until the requested end (0), or until the output's reader has gone (141).
 
     SpiritError otherwise, also :class:`~spirit_py.errors.Interrupted`; its hint has the position.
     """
@@ -96,7 +96,6 @@ class _Watch:
             stream.close()
 
     def _connected(self) -> ScopeSource:
-        """Connect, and read the server's facts; an unreachable server is a refusal."""
         options = self.options
         try:
             return ScopeSource(
@@ -138,8 +137,6 @@ class _Watch:
         self.lines.add((as_json if self.options.format == "json" else as_text)(found))
 
     def _follow(self, stream: ScopeSource, follower: Follower) -> int:
-        """Run the stream in a thread until it ends, and print the last line."""
-
         def body(_stopping: object) -> None:
             if not self._reached(follower):
                 stream.run(lambda event: self._take(event, follower), lambda: None)
@@ -159,14 +156,12 @@ class _Watch:
         self._raised = error
 
     def _take(self, event: Event, follower: Follower) -> bool:
-        """Deliver an event; False when no more are wanted."""
         if self.stop.requested:
             return False
         follower.deliver(event)
         return not self._reached(follower)
 
     def _reached(self, follower: Follower) -> bool:
-        """Return whether everything up to the requested end was received."""
         if self._target is not None and follower.progress.received.reaches(self._target):
             self._arrived = True
         return self._arrived
@@ -195,7 +190,6 @@ class _Watch:
         raise error
 
     def _interrupted(self) -> Interrupted | None:
-        """Return the error for a signal; its hint has the position of the last complete line."""
         reason = self.stop.reason
         if not isinstance(reason, Interrupted):
             return None
@@ -204,7 +198,6 @@ class _Watch:
 
 
 def _check_position(text: str) -> None:
-    """Refuse a text that is no position of ours."""
     try:
         if text:
             read_position(text)
@@ -216,7 +209,6 @@ def _check_position(text: str) -> None:
 
 
 def _check_passable(passable: Iterable[tuple[str, str]], scope: Scope) -> None:
-    """Refuse to pass over what is followed: it could not be printed."""
     for schema, table in passable:
         if scope.covers(schema, table):
             raise UsageFault(

@@ -1,14 +1,8 @@
 """The columns of followed tables as of the stream's position, and DDL that does not change them.
 
-Each clause must be proven harmless by its head; an unknown clause is not. In the server's grammar
-clauses are separated by commas, so a head decides for its whole clause. In a binlog the content of
-every version comment was executed: the server turns the others into plain comments.
-
-A table map describes itself when ``binlog_row_metadata`` is FULL. Otherwise it has types and no
-names, and the server only has the current definition. So a definition is read at the start, at a
-DDL and at a table map that needs it, together with the server's executed position, and must agree
-with the table map. If the stream then reaches a DDL that the server had executed before a
-definition was read, rows before that DDL may have been described wrongly: then the stream stops.
+docs/change-feed.md has the rules ("Names of columns"). A clause must be proven harmless by its
+head. The content of every version comment in a binlog was executed: the server turns the others
+into plain comments.
 """
 
 from __future__ import annotations
@@ -80,10 +74,8 @@ _WHAT: Final = "a name"
 def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: bool) -> bool:
     """Return whether the definition after a DDL statement describes rows from before it correctly.
 
-    Args:
-        sql: from a binlog, so that a server has accepted it.
-        plain_backslash: the session's sql_mode has NO_BACKSLASH_ESCAPES.
-        keyed: the table has a primary key after the statement, which identifies its rows.
+    ``plain_backslash``: the sql_mode has NO_BACKSLASH_ESCAPES. ``keyed``: there is a primary key
+    then.
     """
     try:
         verdict = _statement(Cursor(sql, _tokens(sql, plain_backslash=plain_backslash)))
@@ -95,8 +87,7 @@ def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: 
 def _tokens(sql: str, *, plain_backslash: bool) -> tuple[Token, ...]:
     """Tokenize a statement whose double quotes may be those of names or of strings.
 
-    Raises:
-        Refusal: when the two readings cut it differently.
+    Refusal when the two readings cut it differently.
     """
     strings, names = (
         tokenize(sql, SqlMode(ansi, plain_backslash), executed=True) for ansi in (False, True)
@@ -119,7 +110,6 @@ def _statement(cursor: Cursor) -> _Verdict:
 
 
 def _create(cursor: Cursor) -> _Verdict:
-    """Judge CREATE INDEX, or CREATE TRIGGER after its DEFINER."""
     kind = cursor.take_any("UNIQUE", "FULLTEXT", "SPATIAL")
     if cursor.take("INDEX"):
         return _K if kind == "UNIQUE" else _H
@@ -172,7 +162,6 @@ def _goes_on(cursor: Cursor) -> bool:
 
 
 def _unless_primary(cursor: Cursor) -> _Verdict:
-    """Judge the end of an index or a constraint by its name."""
     primary = cursor.name(_WHAT).upper() == "PRIMARY"
     return _Verdict.UNPROVEN if primary else _Verdict.KEYED
 
@@ -186,12 +175,7 @@ _HINT: Final = (
 
 @dataclass(kw_only=True)
 class _Known:
-    """A definition.
-
-    Attributes:
-        executed: the server's executed position when it was read.
-        described: rows have been described by it, and their table map does not describe itself.
-    """
+    """A definition; ``described``: it described rows whose table map does not describe itself."""
 
     schema: TableSchema
     executed: Frontier
@@ -201,9 +185,8 @@ class _Known:
 class Definitions:
     """Makes a codec for each table map of a followed table.
 
-    Args:
-        read: reads a table's definition from the server; None when there is no such table.
-        executed: asks what the server has executed.
+    ``read`` reads a definition, None without a table; ``executed`` asks what the server has
+    executed.
     """
 
     def __init__(
@@ -244,10 +227,10 @@ class Definitions:
         return codec
 
     def _by_itself(self, table: Table, table_map: TableMap) -> RowCodec | None:
-        """Make the codec of a table map that has names and members (binlog_row_metadata=FULL).
+        """Make the codec of a complete table map (binlog_row_metadata=FULL), else None.
 
-        The server's definition is preferred where both agree, because it has more (display widths,
-        unique keys). None when the table map does not have everything.
+        The server's definition is preferred where both agree: it has display widths and unique
+        keys.
         """
         schema = described(table_map, self._collations)
         if schema is None:
@@ -262,7 +245,6 @@ class Definitions:
 
     @staticmethod
     def _fitting(table_map: TableMap, known: _Known | None) -> RowCodec | None:
-        """Make a codec of the known definition; None without one, or if it does not fit."""
         if known is None:
             return None
         with contextlib.suppress(SchemaChanged):
@@ -313,26 +295,22 @@ class Definitions:
 
 
 def _same(known: TableSchema, schema: TableSchema) -> bool:
-    """Return whether a definition describes rows as the table map's own does, the key included."""
     keys = [found.primary_key and found.primary_key.columns for found in (known, schema)]
     return agrees(known, schema) and keys[0] == keys[1]
 
 
 def _names(schema: str, table: str | None, found: Table) -> bool:
-    """Return whether a statement's name is that of a table, case aside."""
     same = schema.lower() == found[0].lower()
     return same and (table is None or table.lower() == found[1].lower())
 
 
 def _reaches(executed: Frontier, place: Place) -> bool:
-    """Return whether the transaction at a place had been executed by then."""
     wanted = executed.empty()
     wanted.advance(place)
     return executed.reaches(wanted)
 
 
 def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
-    """Return whether the definition after a statement describes rows from before it correctly."""
     primary = behind.primary_key
     keyed = primary is not None and bool(primary.columns)
     return seen.certain and all(
@@ -342,7 +320,6 @@ def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:
 
 
 def _outdated(table: Table, why: str) -> SchemaChanged:
-    """Build the error for rows that cannot be described any more."""
     return SchemaChanged(
         f"rows of {'.'.join(table)} at this place of the binlog cannot be described by the"
         f" server's present definition: {why}",

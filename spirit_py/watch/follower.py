@@ -43,15 +43,9 @@ class Follower:
     """Takes one event after the other, in one thread.
 
     Rows of an XA transaction are set aside, in a file when they are many, and printed at its XA
-    COMMIT (R8): only committed rows are printed. A transaction that a lost connection interrupts
-    is printed again from its beginning, after a record ``restarted``.
-
-    Args:
-        out: takes each record.
-        flush: called when a transaction is complete.
-        forget: called when a definition has changed.
-        writes: raises for a write in STATEMENT format that may not be passed over.
-        heartbeat: seconds without a record after which to print a heartbeat; 0 for never.
+    COMMIT (R8). ``flush`` is called when a transaction is complete, ``forget`` when a definition
+    has changed; ``writes`` raises for a write that may not be passed over. ``heartbeat`` is in
+    seconds, 0 for never.
     """
 
     progress: Progress
@@ -98,7 +92,6 @@ class Follower:
         self._said_at = self.clock()
 
     def _began(self, place: Place, xid: str) -> None:
-        """Print the beginning of a transaction with rows of the scope, XA transactions aside."""
         if xid:
             self._xa.begin()
             return
@@ -117,7 +110,6 @@ class Follower:
         self._said_at = self.clock()
 
     def _committed(self, place: Place) -> None:
-        """Print the end of a transaction, unless it had no rows or statements of the scope."""
         if (rows := self._xa.receiving) is not None:  # XA COMMIT ... ONE PHASE
             self._replay(rows, place)
             self._xa.end()
@@ -134,14 +126,12 @@ class Follower:
         self._statements.clear()
 
     def _replay(self, rows: XaRows, place: Place, **fields: object) -> None:
-        """Print the rows of an XA transaction, at the place of its decision."""
         self._open = True
         self._say("begin", place, **fields)
         for event in rows.replay():
             self._print_rows(event, place)
 
     def _prepared(self, place: Place, xid: str) -> None:
-        """Print that an XA transaction with rows of the scope is prepared."""
         if not self._xa.prepared(xid):
             self.progress.advance(place)
             self._quiet(place)
@@ -151,7 +141,6 @@ class Follower:
         self.flush()
 
     def _decided(self, event: XaDecided) -> None:
-        """Print the rows of an XA transaction at XA COMMIT; drop them at XA ROLLBACK."""
         place, xid = event.place, event.xid
         rows, known = self._xa.rows(xid), self._xa.knows(xid)
         if rows is not None and event.commit:
@@ -168,7 +157,6 @@ class Follower:
             self.flush()
 
     def _statement(self, event: StatementSeen) -> None:
-        """Print DDL; stop at a STATEMENT-format write that may not be passed over (R13)."""
         self.writes.take(event)
         found = [one for one in readings(event) if one.ddl]
         uncertain = not all(one.exact for one in found)
@@ -209,7 +197,6 @@ class Follower:
             self.flush()
 
     def _quiet(self, place: Place) -> None:
-        """Print a heartbeat when nothing of the scope happened for long enough."""
         if self.heartbeat and self.clock() - self._said_at >= self.heartbeat:
             self._say("heartbeat", place)
             self.flush()

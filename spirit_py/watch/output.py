@@ -37,17 +37,11 @@ class OutputStuck(Exception):
 
 
 class Lines:
-    """Gathers lines and writes them; not through ``sys.stdout``.
+    """Gathers lines and writes them; for one thread at a time, not through ``sys.stdout``.
 
-    A thread that waits in a write to a full pipe could not be stopped, and would hold the lock of
-    ``sys.stdout``, which the interpreter needs at its exit. For one thread at a time.
-
-    Args:
-        ending: returns whether a stop was requested.
-
-    Attributes:
-        position: of the last complete line, or of the first line before any was written; a run
-            from it misses nothing.
+    A thread that waits in a write to a full pipe would hold the lock of ``sys.stdout``, which the
+    interpreter needs at its exit. A run from ``position`` misses nothing after the last complete
+    line.
     """
 
     def __init__(self, descriptor: int, ending: Callable[[], bool]) -> None:
@@ -74,10 +68,8 @@ class Lines:
     def flush(self) -> None:
         """Write everything; waits while the reader is slow.
 
-        Raises:
-            OutputClosed: the reader has gone.
-            OutputStuck: when the reader does not continue after a stop request.
-            OutputFault: when writing fails, and at each later call.
+        OutputClosed: the reader has gone. OutputStuck: it does not continue after a stop request.
+        OutputFault: writing fails, and at each later call.
         """
         if self._fault is not None:
             raise self._fault
@@ -95,7 +87,6 @@ class Lines:
                     raise OutputStuck
 
     def _write(self, data: memoryview) -> int:
-        """Write what fits; 0 when nothing fitted for a while."""
         try:
             # A descriptor open for reading only is never writable: let the write raise the error.
             if not self._for_reading:

@@ -1,7 +1,6 @@
 """The records that ``spirit-py watch`` prints, and each as a line (design section 4; pure).
 
-A consumer needs no query of the server: a row has the names, types and key of its columns.
-``docs/change-feed.md`` describes every field.
+docs/change-feed.md describes every field.
 """
 
 from __future__ import annotations
@@ -20,12 +19,10 @@ Record: TypeAlias = dict[str, Any]
 
 
 def record(kind: str, position: str, place: Place | None = None, **fields: Any) -> Record:
-    """Build an event.
+    """Build an event; ``place`` is None for an event of the program's own.
 
-    Args:
-        position: opaque; a run from it yields everything after this event, and the event itself
-            again unless it ends its transaction.
-        place: where it is in the binlog; None for an event of the program's own.
+    A run from ``position`` yields everything after it, and the event itself unless it ends its
+    transaction.
     """
     made: Record = {"kind": kind, "position": position}
     if place is not None:
@@ -65,7 +62,6 @@ def _values(image: RowImage | None) -> dict[str, Any] | None:
 def _columns(
     image: RowImage | None, values: dict[str, Any] | None, other: dict[str, Any] | None
 ) -> list[Record] | None:
-    """Describe the columns of an image, and compare them with those of the other one."""
     if image is None or values is None:
         return None
     codec = image.codec
@@ -89,7 +85,6 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _shown(value: Any, column: Column) -> Record:
-    """Return a value as text, with its encoding if the text is not the value itself."""
     match value:
         case None | str():
             return {"value": value}
@@ -142,7 +137,6 @@ _WITH_POSITION = frozenset({"start", "end", "heartbeat", "restarted"})
 
 
 def _row(found: Record) -> str:
-    """Show the key of a row and its new values."""
     before, after = found.get("before"), found.get("after")
     columns = after or before
     if not columns:
@@ -164,7 +158,6 @@ def _pair(column: Record) -> str:
 
 
 def _value(column: Record) -> str:
-    """Show a value: NULL, X'..' or text in quotes."""
     if column["is_null"]:
         return "NULL"
     text = column["value"]

@@ -31,11 +31,7 @@ class Scope:
         return not self._table or table is None or self._fold(table) == self._table
 
     def touched(self, statement: Statement, schema: str) -> bool:
-        """Whether DDL is about what is followed.
-
-        A statement without the name of a table (CREATE VIEW, CREATE DATABASE) is about its
-        default schema.
-        """
+        """Whether DDL is about what is followed; without a table, about its default schema."""
         if statement.names:
             return any(self.covers(name.schema, name.table) for name in statement.names)
         return not self._table and self.covers(schema, None)
@@ -84,8 +80,8 @@ def read_name(name: bytes) -> Table:
 class Progress:
     """The position after the last complete transaction, never past an undecided XA one.
 
-    With GTIDs the set has a gap where an undecided XA transaction was prepared: after a resume only
-    that one is sent again. With files the position stays before the first undecided one.
+    With GTIDs the set has a gap there; with files the position stays before the first undecided
+    one.
     """
 
     def __init__(self, start: ServerFrontier) -> None:

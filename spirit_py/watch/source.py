@@ -90,7 +90,6 @@ class ScopeSource(BinlogSource):
             raise
 
     def _executed(self) -> Frontier:
-        """Ask what is executed, in the reader's thread."""
         try:
             return self.executed()
         except FeedFailure as error:
@@ -98,6 +97,5 @@ class ScopeSource(BinlogSource):
 
 
 def _xid(form: int, gtrid: int, data: str) -> str:
-    """Write an XA RECOVER row as the binlog writes the identifier."""
     digits = data.removeprefix("0x").lower()
     return f"X'{digits[: 2 * gtrid]}',X'{digits[2 * gtrid :]}',{form}"
