@@ -1,7 +1,4 @@
-"""The composition root: builds every part of a migration and runs the phases in order.
-
-It has no loops over rows, and of SQL no more than a few short statements.
-"""
+"""The composition root: builds every part of a migration and runs the phases in order."""
 
 from spirit_py.migration.entry import migrate
 

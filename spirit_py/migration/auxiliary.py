@@ -46,12 +46,7 @@ _PATIENCE: Final = 8
 def clear_abandoned(
     run: Run, session: SqlSession, tables: Sequence[Name], abandoned: CheckpointRecord | None
 ) -> None:
-    """Drop what an earlier run of this program left, where it is ours.
-
-    Args:
-        tables: schema and name of each table of this run.
-        abandoned: the earlier run's record, which may be about other tables too.
-    """
+    """Drop what an earlier run left of these tables, where it is ours."""
     if abandoned is not None:
         for line in drop_left_behind(session, abandoned, tables):
             run.tell(AuxiliaryDropped(said=line))
@@ -91,11 +86,7 @@ def _earlier_mapping(session: SqlSession, context: PreflightContext) -> TableMap
 def create_new_tables(
     run: Run, session: Session, contexts: Sequence[PreflightContext]
 ) -> tuple[TableMapping, ...]:
-    """Create the new tables, and run the checks that need them.
-
-    Raises:
-        Refusal: with all that was found on one table, or on the foreign keys of all.
-    """
+    """Create the new tables and run the checks that need them; Refusal with all their findings."""
     mappings = tuple(_create(run, session, context) for context in contexts)
     first = contexts[0]
     building = read_proofs(session, first.schema, first.table).building
@@ -135,15 +126,10 @@ def leave(
     *,
     taken_over: bool,
 ) -> None:
-    """Keep the auxiliary tables where the next run can carry on with them, otherwise drop them.
+    """Keep the auxiliary tables where the next run can resume, otherwise drop them.
 
-    A failure here is reported, and hides no earlier error.
-
-    Args:
-        taken_over: the tables are an earlier run's: a refusal leaves them as they were.
-
-    Raises:
-        MigrationFailure: in place of a refusal whose tables could not be dropped.
+    A failure here is reported, and hides no earlier error. After a refusal, tables that were
+    ``taken_over`` stay; MigrationFailure replaces a refusal whose tables could not be dropped.
     """
     run.note(TeardownBegun())
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
@@ -161,11 +147,7 @@ def leave(
 
 
 def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
-    """Drop what is beside a table; report that it could not be done.
-
-    Args:
-        patiently: the run has ended well: a server that takes no writes for a moment is waited for.
-    """
+    """Drop the auxiliary tables; ``patiently`` waits for a server that takes no writes."""
 
     def drop() -> None:
         with run.session("cleanup") as session:
@@ -186,7 +168,7 @@ def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
 
 
 def _not_as_it_was(refusal: Refusal) -> MigrationFailure:
-    """Return what a refusal becomes where tables are left: its exit code says that none is."""
+    """Return a refusal whose tables are left as an error with another exit code."""
     failure = MigrationFailure(
         refusal.message,
         hint=refusal.hint,
@@ -198,7 +180,7 @@ def _not_as_it_was(refusal: Refusal) -> MigrationFailure:
 
 
 def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
-    """Return whether the next run may carry on (R17)."""
+    """Return whether the next run may resume (R17)."""
     if error is None or run.config.dry_run or not run.state.resumable:
         return False
     cause = run.stop.cause_of(error)
@@ -206,7 +188,6 @@ def _to_be_resumed(run: Run, error: BaseException | None) -> bool:
 
 
 def _drop(run: Run, session: SqlSession, table: Name) -> None:
-    """Drop the auxiliary tables that are proven to be ours; report the others."""
     if kept := drop_auxiliary(session, *table):
         run.warn(kept)
 
@@ -240,7 +221,6 @@ def drop_sentinels(run: Run, tables: Iterable[Name]) -> None:
 
 
 def _require_sight(session: SqlSession, source: TableSchema) -> None:
-    """Raise MigrationFailure where a table may be there, and hidden from the account."""
     grants = read_grants(session)
     if missing := grants.missing(("SELECT",), source.schema, [source.name]):
         raise MigrationFailure(
@@ -253,9 +233,7 @@ def _require_sight(session: SqlSession, source: TableSchema) -> None:
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     """Compare the source's definition again: from here on the feed sees every DDL (R14).
 
-    Raises:
-        SchemaChanged: another session has changed it meanwhile.
-        MigrationFailure: the table is hidden from the account, which may look at it no more.
+    Raises SchemaChanged, or MigrationFailure where the table is hidden from the account.
     """
     found = read_table(session, source.schema, source.name)
     if found is None:

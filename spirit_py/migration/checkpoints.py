@@ -36,9 +36,6 @@ class Checkpoints:
     """Writes a run's record periodically, and at its end, until the tables are swapped.
 
     The copy does not wait for the first record, because commits of the server may stall.
-
-    Args:
-        record: what the run began with.
     """
 
     def __init__(
@@ -74,7 +71,6 @@ class Checkpoints:
         )
 
     def _phase_entered(self, happened: object) -> None:
-        """Have a record written soon, where a phase begins."""
         if isinstance(happened, PhaseEntered):
             self._writer.request()
 
@@ -104,7 +100,6 @@ class Checkpoints:
         self._writer.close()
 
     def _last(self) -> None:
-        """Write the last record, before the parts are closed."""
         if self._ended:
             return
         self._writer.close()
@@ -112,7 +107,6 @@ class Checkpoints:
         if self._writer.age is not None:
             self._run.note(RecordStays())
         if isinstance(self._run.stop.reason, HistoryLost):
-            # What this run knows may be ahead of what the server has; the record there is not.
             return
         connection = self._run.config.connection
         quick = replace(
@@ -126,10 +120,9 @@ class Checkpoints:
             _log.info("the last checkpoint could not be written: %s", error)
 
     def _settle(self, connection: ConnectionOptions) -> None:
-        """Note the place after which nothing of this run writes to a new table.
+        """Record the position after which nothing of this run writes to a new table.
 
-        The next run then recognises writes of other sessions after that place, and without any it
-        need not repeat the comparisons of this run.
+        Without foreign writes after it, the next run need not repeat this run's comparisons.
         """
         if not any(pair.checked_up_to() for pair in self._pairs.values()):
             return
@@ -138,10 +131,7 @@ class Checkpoints:
             self._settled_at = self._feed.position_here(session)
 
     def take(self) -> CheckpointRecord:
-        """Return the record of now; any thread may ask. No I/O, but for what was rebuilt.
-
-        The position is read first: what is received after it, a later run receives again.
-        """
+        """Return the current record; any thread may ask. No I/O, but for what was rebuilt."""
         state, base = self._run.state, self._base
         position = self._feed.position() or base.position
         try:
@@ -163,7 +153,6 @@ class Checkpoints:
         )
 
     def _totals(self) -> dict[str, int]:
-        """Add this run's counters to those of the runs before it."""
         seen = self._feed.statistics()
         counted = {
             "changes_received": seen.received,

@@ -59,16 +59,9 @@ SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 class Leftovers:
     """The auxiliary tables of one abandoned migration, as schema and name.
 
-    Attributes:
-        own: new tables and sentinels, then checkpoints, which prove that the others are ours and so
-            are dropped last.
-        kept: the tables whose swap is noted and whose old one is there: the checkpoint table stays
-            as long as the old table.
-        old: old tables, and new ones that were, or may have been, in their tables' places: they
-            may hold the only copy of rows.
-        others: tables that only have the right name: nothing proves that this program made them.
-        proofs: the identity of each old table.
-        emptied: how far a drop that was stopped had emptied an old table, in words.
+    ``own`` are new tables and sentinels, then checkpoints: they prove that the others are ours, so
+    they are dropped last. A checkpoint in ``kept`` stays as long as its old table. Those in ``old``
+    may hold the only copy of rows; nothing proves that those in ``others`` are ours.
     """
 
     tables: tuple[Name, ...]
@@ -96,11 +89,7 @@ def clean_up(
     ask_old: Ask,
     say: Say,
 ) -> None:
-    """Drop what a migration left of this table, and of the tables migrated together with it.
-
-    Args:
-        ask: before anything is dropped.
-        ask_old: before old tables are dropped.
+    """Drop what a migration left of this table and of those migrated with it, after asking.
 
     Raises:
         Refusal: the server cannot be reached; a process works on it; nothing proves that the tables
@@ -151,7 +140,7 @@ def clean_up(
         ended = end_earlier_sessions(session, run_label(tables), tokens=tokens, warn=say)
         if ended:
             say(f"ended {ended} sessions of the abandoned run")
-        # A swap that was stopped half-way: keys may refer to a table that is to be dropped.
+        # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
         settle_left(_Settling(options, database, say), session, tables)
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")
         if left.kept and not drop_old:
@@ -177,7 +166,6 @@ class _Settling:
         """Show nothing: the messages say it."""
 
     def tell(self, event: Event) -> None:
-        """Print the line."""
         self._say(event.text)
 
 
@@ -193,11 +181,7 @@ def _drop(
 
 
 def _drop_old(options: ConnectionOptions, table: Name, proof: Identity) -> None:
-    """Drop an old table as gently as the migration does: a large one partition by partition.
-
-    Raises:
-        MigrationFailure: it could not be dropped; its proof is kept.
-    """
+    """Drop a large table partition by partition; MigrationFailure keeps its proof."""
     rest = partial(time.sleep, _REST_SECONDS)
     why = drop_old_table(options, *table, proof=proof, stop=StopSwitch(), before_each=rest)
     if why:
@@ -211,10 +195,7 @@ def _drop_old(options: ConnectionOptions, table: Name, proof: Identity) -> None:
 def _migration(
     session: SqlSession, table: Name
 ) -> tuple[tuple[Name, ...], CheckpointRecord | None]:
-    """Return the tables of the migration whose checkpoint is beside this one, and its record.
-
-    There are no tables where no checkpoint table is ours, and no record where it cannot be read.
-    """
+    """Return the tables of the migration whose checkpoint belongs to this one, and its record."""
     if not CheckpointTable(*table).is_ours(session):
         return (), None
     try:
@@ -287,13 +268,11 @@ def _leftovers(
 
 
 def _emptied(session: SqlSession, table: Name, proof: Identity) -> str:
-    """Return how far a drop that was stopped had come; empty where there was none."""
     emptied, partitions = emptied_partitions(session, *table, proof)
     return f"{emptied} of {partitions} partitions are emptied already; " if emptied else ""
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:
-    """Return the names of a schema's tables in lower case, which some servers store them in."""
     return {str(row[0]).lower() for row in session.query(_EXISTING, (schema,))}
 
 
@@ -310,7 +289,6 @@ def _list(left: Leftovers, say: Say) -> None:
 
 
 def _keep(tables: Sequence[Name], why: str, say: Say) -> None:
-    """Report the tables that stay, why, and the statements that drop them."""
     say(f"kept {_names(tables)}: {why}")
     for one in tables:
         say(f"  when it is not needed: DROP TABLE {quote_table(*one)};")

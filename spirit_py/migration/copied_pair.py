@@ -44,12 +44,7 @@ if TYPE_CHECKING:
 class CopiedPair(Pair):
     """One table of a migration and its new table, which is copied while changes are applied.
 
-    Attributes:
-        before: what earlier runs have copied.
-        checked_to: how far an earlier run's checksum found no difference; None for nothing.
-        plan: what is done with its secondary indexes.
-        deferred: those that are left out while rows are copied.
-        built: those are built.
+    ``before`` is what earlier runs have copied, ``checked_to`` how far their checksum was clean.
     """
 
     job: Run
@@ -139,9 +134,8 @@ class CopiedPair(Pair):
     def checked_up_to(self) -> tuple[str, ...]:
         """Return how far the checksum found no difference, as literals; any thread may ask.
 
-        Empty where rows may conflict in the new table: a resumed run applies old images over newer
-        rows there, and one of them may remove a row that was compared. Empty also when rows came in
-        doubt since the comparison began, or the table was rebuilt: a later run does not know that.
+        Empty where a resumed run may apply old images over newer rows and remove a compared row,
+        where rows came in doubt since the comparison began, and where the table was rebuilt.
         """
         unknown_later = self.doubts.since_comparison or bool(self.tables.must_compare)
         if self._checker is None or self.mapping.merging or unknown_later:
@@ -164,11 +158,7 @@ class CopiedPair(Pair):
         return checker.run()
 
     def _compared_before(self) -> KeyBound | None:
-        """Return up to where an earlier run's comparison counts; None for none of it.
-
-        It counts only if no other session has written to the new table since: such rows are not
-        corrected by the feed.
-        """
+        """Return up to where an earlier comparison counts: only if no other session wrote since."""
         target = ".".join(self.target_name)
         if self._checker is not None:
             return None
@@ -233,11 +223,7 @@ def follow(
 
 
 def _uncopied(mapping: TableMapping, progress: TableProgress) -> tuple[KeyRange, ...]:
-    """Read back the ranges that are not copied.
-
-    Raises:
-        Refusal: one is no range, or they are not in the order of the walk.
-    """
+    """Read back the ranges that are not copied; Refusal where they are invalid or out of order."""
     ranges = tuple(
         KeyRange(lower=_bound(mapping, one.lower), upper=_bound(mapping, one.upper))
         for one in progress.uncopied
@@ -251,7 +237,6 @@ def _uncopied(mapping: TableMapping, progress: TableProgress) -> tuple[KeyRange,
 
 
 def _rests(session: SqlSession, mapping: TableMapping, uncopied: Sequence[KeyRange]) -> list[Rest]:
-    """Return what is to be copied, and up to which key an earlier run may have copied it."""
     return [
         Rest(lower=one.lower, upper=one.upper, keep_up_to=last_copied_key(session, mapping, one))
         for one in uncopied
@@ -259,7 +244,6 @@ def _rests(session: SqlSession, mapping: TableMapping, uncopied: Sequence[KeyRan
 
 
 def _bound(mapping: TableMapping, literals: tuple[str, ...]) -> KeyBound | None:
-    """Read a stored bound back; None for an open end."""
     if not literals:
         return None
     try:

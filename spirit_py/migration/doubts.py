@@ -1,22 +1,13 @@
 """Rows that the server may have rolled back although it logged them: settled before a swap.
 
-:mod:`spirit_py.binlog.cascades` has the defect of the server, and the keys in doubt. What is
-applied of such changes behind the last comparison would be in the swapped table.
-
-**No deadlock, no doubt.** The server rolls back so only at a deadlock, and InnoDB counts them all.
-The count that doubts are held against is read where no statement can be between its deadlock and
-its commit: before the lock of a comparison's snapshot is requested, or under the lock of a swap.
-For a statement holds the metadata locks of all its tables, also of those to which it may cascade,
-from its begin to its commit (SHARED_WRITE; measured on 9.7.4, before it had read the first row). So
-one whose deadlock was counted by then has committed when the lock is granted, and is received and
-applied under it. If the count is the same at the swap, nothing that was received since is in doubt.
-A count that cannot be read is never the same.
-
-**Otherwise the rows are compared.** Everything that has put a key in doubt so far is applied; then
-these rows are read from both tables in one snapshot. Where they are equal, what is pending leads to
-the true row, or puts it in doubt again, with a higher number. Rows in motion are read again some
-times. If a row still differs, or not all keys are known, the whole table is compared once more,
-which repairs it.
+:mod:`spirit_py.binlog.cascades` has the defect and the keys in doubt. The server rolls back so only
+at a deadlock, and InnoDB counts them all. A statement holds the metadata locks of all its tables,
+also of those it may cascade to, from begin to commit (SHARED_WRITE; measured on 9.7.4). So the
+count is read before a comparison's snapshot lock is requested, or under the swap's lock: a
+statement whose deadlock was counted by then is received and applied under that lock. If the count
+is the same at the swap, nothing received since is in doubt; one that cannot be read is never the
+same. Otherwise the rows in doubt are read from both tables in one snapshot, some times; if one
+still differs, or not all keys are known, the whole table is compared again.
 
 ::
 
@@ -24,18 +15,9 @@ which repairs it.
     under the lock keys in doubt, and count != base:         note base, hold the swap back
                    otherwise                                 swap
 
-Meanwhile, as long as the count is base's, what was received before it was read is in no doubt, and
-is forgotten every few seconds. So where there are cascades but no deadlocks few keys are kept, and
-a run that is ended during a comparison needs not begin it anew. For that the base is of the
-comparison that runs, if nothing but its end or the run's can follow; else as below.
-
-*Base* is that count, and the number of the last transaction with doubts that was received with it.
-Under the lock nothing is read but the count, and that only if there are keys in doubt.
-
-**The count.** ``events_errors_summary_global_by_error`` does not count a deadlock that a cascade of
-foreign keys swallows; InnoDB's own counter does (measured on 9.7.4). Timeouts are counted with
-them, because with ``innodb_rollback_on_timeout=ON`` they roll back as much. To read the counters
-takes PROCESS.
+``events_errors_summary_global_by_error`` misses deadlocks that a cascade swallows; InnoDB's own
+counter has them (measured on 9.7.4). Lock wait timeouts count too, because they roll back as much
+with ``innodb_rollback_on_timeout=ON``. To read the counters takes PROCESS.
 """
 
 from __future__ import annotations
@@ -73,11 +55,7 @@ Deadlocks: TypeAlias = frozenset[tuple[str, ...]]
 
 
 def count_deadlocks(session: SqlSession) -> Deadlocks | None:
-    """Return the counts; None where the account may not read them, or one is switched off.
-
-    Raises:
-        ServerFault: the connection is lost.
-    """
+    """Return the counts; None where the account may not read them, or one is switched off."""
     try:
         rows = session.query(_COUNTS, _NAMES)
     except ServerFault as fault:
@@ -94,12 +72,7 @@ _RELIEF_SECONDS: Final = 5.0
 
 @dataclass(frozen=True)
 class Base:
-    """What doubts are held against.
-
-    Attributes:
-        number: of the last transaction that must be settled whatever the count is.
-        deadlocks: the count; None where it is not known.
-    """
+    """What doubts are held against: the last transaction to settle anyway, and the count."""
 
     number: int = 0
     deadlocks: Deadlocks | None = None
@@ -107,12 +80,7 @@ class Base:
 
 @dataclass(kw_only=True)
 class Doubts:
-    """The rows in doubt of one pair of tables.
-
-    Attributes:
-        keys: their keys, which the feed keeps.
-        must_compare: why the whole table must be compared once more; empty for not.
-    """
+    """The rows in doubt of one pair; ``must_compare`` says why all rows must be compared."""
 
     job: Job
     mapping: TableMapping
@@ -121,9 +89,7 @@ class Doubts:
     keys: DoubtfulKeys
     must_compare: str = ""
     _base: Base = field(default_factory=Base, init=False)
-    #: What :meth:`relieve` holds the doubts against.
     _quiet_from: Base = field(default_factory=Base, init=False)
-    #: Keys in doubt since this number were perhaps not compared by the last comparison.
     _compared_from: int = field(default=0, init=False)
 
     @property
@@ -132,11 +98,9 @@ class Doubts:
         return self.keys.since(self._compared_from)
 
     def begin_comparison(self, *, whole: bool, optional: bool = False) -> Base:
-        """Note that a comparison begins; before it requests a lock.
+        """Note that a comparison begins, before it requests a lock.
 
-        Args:
-            whole: from the beginning of the table on.
-            optional: it may be given up, and the tables swapped all the same.
+        The tables may be swapped without the end of an ``optional`` one.
         """
         base = Base(self.keys.begin_comparison(), self._count())
         self._compared_from = base.number if whole else 0
@@ -161,7 +125,7 @@ class Doubts:
                 self.keys.forget(number, after=base.number)
 
     def settle(self) -> None:
-        """Compare the rows in doubt, outside of a lock; afterwards none, or ``must_compare``."""
+        """Compare the rows in doubt, without a lock; sets ``must_compare`` if doubts stay."""
         if self.must_compare or not self.keys.since(0):
             return
         if not self.keys.up_to(self._base.number) and self._is_base(self._count()):
@@ -190,10 +154,8 @@ class Doubts:
         return self.job.step("deadlocks", count_deadlocks, stop=self.stop)
 
     def _differing(self, literals: list[str]) -> int:
-        """Return how many of these rows differ in every reading."""
         left = literals
         for _ in range(_READINGS):
-            # Everything that has put these rows in doubt is applied before they are read.
             self.feed.catch_up(self.job.show)
             found = retrying(self.stop)(self._read, left)
             left = [difference.key for difference in found]
@@ -229,13 +191,9 @@ def relieved(tables: Iterable[Doubts]) -> Background:
 
 
 def require_settled(tables: Iterable[Doubts], session: SqlSession) -> None:
-    """Refuse to swap while rows are in doubt; under the lock of all tables, when all is received.
+    """Raise NotProven while rows are in doubt; under the lock of all tables, when all is received.
 
-    Args:
-        session: reads the count, once, if there are rows in doubt.
-
-    Raises:
-        NotProven: they must be compared first.
+    The session reads the count, once, if there are rows in doubt.
     """
     doubtful = [table for table in tables if table.keys.since(0)]
     if not doubtful:

@@ -37,18 +37,13 @@ def migrate(
     gate: Gate | None = None,
     along: SwappedAlong | None = None,
 ) -> MigrationReport:
-    """Run one migration to its end.
+    """Run one migration to its end, and write its report to the file of ``config.records``.
 
     Args:
         engine_factory: Makes the Spark engine, which the migration stops at its end.
         stop: A switch of the caller's own, to stop the migration from outside.
-        gate: Asked before the tables are changed; None to ask nobody.
-        along: What is swapped in the same RENAME; the tables must be copied then
-            (``no_shortcut``).
-
-    Returns:
-        The report of a finished migration; it is also written to the file of
-        ``config.records``, as is the report of one that failed.
+        gate: Asked before the tables are changed.
+        along: What is swapped in the same RENAME; needs ``no_shortcut``.
 
     Raises:
         SpiritError: with the exit code of the process (R16).
@@ -87,7 +82,6 @@ def migrate(
 
 
 def _left_at_once(run: Run) -> SpiritError:
-    """Return the error for a second SIGINT, which ends the process and its sessions at once."""
     cutover = run.cutover
     if cutover is None or not cutover.renaming:
         resumable = run.state.resumable

@@ -41,12 +41,7 @@ class WithShares(Protocol):
 
 
 class Figures:
-    """Holds the parts that have figures, from when they exist.
-
-    Args:
-        journal: has the state of the run.
-        paused: returns whether the operator wants the work to stand still now.
-    """
+    """Holds the parts that have figures, from when they exist."""
 
     def __init__(self, journal: Journal, *, paused: Callable[[], bool] = lambda: False) -> None:
         self.journal = journal
@@ -132,7 +127,6 @@ class Figures:
         return counted
 
     def _of_checksum(self) -> dict[str, Any]:
-        """Add up the comparisons; the rows are those of each table's last one."""
         results = [checker.result for _, checker in self.checkers]
         last = {table.name: checker.result for table, checker in self.checkers}
         examples = [str(one) for result in results for one in result.examples]
@@ -222,10 +216,6 @@ class Journal:
     """Holds the state, and replaces it with what follows from each thing that happened.
 
     Any thread may report and read; a state that was read never changes.
-
-    Args:
-        report: what the report begins with.
-        first: further fields of the first state.
     """
 
     def __init__(
@@ -243,10 +233,6 @@ class Journal:
         return self._state
 
     def note(self, happened: Event | Fact) -> None:
-        """Take something in.
-
-        Raises:
-            IllegalTransition: as of :func:`spirit_py.migration.state.apply`.
-        """
+        """Take something in; IllegalTransition as of :func:`spirit_py.migration.state.apply`."""
         with self._changing:
             self._state = apply(self._state, happened, self.clock())

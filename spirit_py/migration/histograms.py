@@ -1,9 +1,8 @@
 """Column histograms: the new table gets those that a native ALTER would keep.
 
-Measured on 9.7, whatever the algorithm: ALTER TABLE drops the histograms of columns that it names
-in MODIFY, CHANGE, RENAME or DROP COLUMN, that it gives another character set, or that a new unique
-index covers alone; it keeps the others. RENAME TABLE takes them along. A histogram is about values,
-so here it also stays where a column is named without a change of its type.
+Measured on 9.7, for every algorithm: ALTER TABLE drops the histograms of columns named in MODIFY,
+CHANGE, RENAME or DROP COLUMN, of those that get another character set, and of those that a new
+unique index covers alone. Here a histogram also stays where a column is named and keeps its type.
 """
 
 from __future__ import annotations
@@ -31,14 +30,8 @@ def carry_histograms(
 ) -> list[str]:
     """Set on the new table the histograms of columns whose definition stays; safe to repeat.
 
-    The statements are written to the binlog, so that replicas keep theirs too.
-
-    Args:
-        rebuild: on servers before 8.0.31, which take no ready histogram, read the new table to
-            build it.
-
-    Returns:
-        The server's messages about those that it refused.
+    Replicas get them by the binlog. Servers before 8.0.31 take no ready histogram: with ``rebuild``
+    they read the new table to build it. Returns the server's messages about those it refused.
     """
     source, target = mapping.source, mapping.target
     pairs = [(pair.old, pair.new) for pair in mapping.pairs] + _generated(source, target)
@@ -53,7 +46,6 @@ def carry_histograms(
 
 
 def _generated(source: TableSchema, target: TableSchema) -> list[tuple[Column, Column]]:
-    """Pair generated columns, which are not carried over, by their names."""
     old = {column.name: column for column in source.columns if column.generated}
     return [(old[new.name], new) for new in target.columns if new.generated and new.name in old]
 
@@ -65,7 +57,6 @@ def _values_of(column: Column) -> tuple[str | None, ...]:
 
 
 def _covered_alone(table: TableSchema) -> set[str]:
-    """Return the columns with a unique index of their own, which have no histogram."""
     return {
         index.parts[0].column or ""
         for index in table.indexes
@@ -79,7 +70,6 @@ def _histograms(session: SqlSession, table: TableSchema) -> dict[str, str]:
 
 
 def _lasting(found: str) -> dict[str, Any]:
-    """Return the part of a histogram that is compared."""
     parsed: dict[str, Any] = json.loads(found)
     return {name: value for name, value in parsed.items() if name != "last-updated"}
 

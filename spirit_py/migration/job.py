@@ -1,7 +1,6 @@
 """What ``migrate`` and ``revert`` share: configuration, sessions, Spark, messages, teardown.
 
-One ExitStack closes everything in reverse order. A step of the teardown logs its own failure, so
-that it never hides the error that ended the work.
+One ExitStack closes everything in reverse order; a failing step never hides an earlier error.
 """
 
 from __future__ import annotations
@@ -54,15 +53,8 @@ class Job:
     """Configuration, sessions, Spark, messages and teardown of one command.
 
     One class because each part of a command gets it, and needs several of these at a time: a step
-    opens a session, waits by the stop switch, and says what it waits for.
-
-    Args:
-        engine_factory: makes the Spark engine for a configuration; called only when Spark may be
-            needed.
-
-    Attributes:
-        stack: closed at the end, in reverse order.
-        engines: run the tasks of copy and comparison.
+    opens a session, waits by the stop switch, and reports what it waits for.
+    ``engine_factory`` is called only when Spark may be needed.
     """
 
     def __init__(
@@ -104,26 +96,20 @@ class Job:
         evaluate_with(first, settings)
 
     def lock_tables_from_other_runs(self, tables: Iterable[tuple[str, str]]) -> None:
-        """Hold each table's named lock until the end: no other run works on it meanwhile.
-
-        Raises:
-            Refusal: another run holds one.
-        """
-        # In the same order in all runs, so that no two of them wait for each other.
+        """Hold each table's named lock until the end; Refusal where another run holds one."""
+        # In one order in all runs, against deadlocks.
         for schema, table in sorted(tables):
             lock = migration_lock(self.config.connection, schema, table, stop=self.stop)
             self.stack.enter_context(lock)
-        # After the locks, so that no task runs any more when they are given back.
         self.closing("Spark", self.engines.stop)
 
     # -- sessions
 
     def session(self, role: str, *, native: bool = False, read_timeout: int = 0) -> Session:
-        """Open a session for one step: none is kept for the days that a copy may take.
+        """Open a session for one step: a copy may take days, and idle sessions are lost.
 
-        Args:
-            native: with the server's own modes, or those that the operator chose.
-            read_timeout: as of :func:`connect`; a metadata lock is waited for only half as long.
+        ``native`` keeps the server's own modes, or those that the operator chose. A metadata lock
+        is waited for half as long as ``read_timeout``.
         """
         lock_wait = read_timeout // 2 if read_timeout else 30
         session = connect(
@@ -142,11 +128,7 @@ class Job:
         return session
 
     def first_session(self, role: str, *, read_timeout: int = 0) -> Session:
-        """Open the first session.
-
-        Raises:
-            Refusal: the server cannot be reached.
-        """
+        """Open the first session; Refusal where the server cannot be reached."""
         try:
             return self.session(role, read_timeout=read_timeout)
         except ServerFault as fault:
@@ -160,12 +142,9 @@ class Job:
         stop: StopSwitch | None = None,
         passing: Callable[[BaseException], bool] = lambda _: False,
     ) -> T:
-        """Do one step in a session of its own; repeat it if the server was away meanwhile.
+        """Do one step in a session of its own; ``work`` runs again if the server was away.
 
-        Args:
-            work: may run twice.
-            stop: ends the waiting; by default the process's own.
-            passing: as of :func:`retrying`.
+        ``stop`` ends the waiting, by default the process's own; ``passing`` as of :func:`retrying`.
         """
 
         def once() -> T:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _HIDDEN: Final = "what is left there could be hidden from it"
-#: Seconds to wait for a table whose definition is being changed, such as by the build of indexes.
+#: Seconds to wait for a table whose definition is being changed.
 _LOCK_WAIT: Final = 1
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
@@ -77,15 +77,11 @@ def migrations(
 ) -> list[MigrationShown]:
     """Return the migrations that left a checkpoint, each once.
 
-    Args:
-        database: the schema to look in; empty for all.
-        table: the table whose migration is wanted; empty for all.
-        max_age: as of ``spirit-py migrate``.
+    An empty ``database`` or ``table`` stands for all.
 
     Raises:
         ServerFault: the server does not answer any more.
-        Refusal: the server cannot be reached, or the account could not see all of it; with the
-            GRANT that is missing.
+        Refusal: the server cannot be reached, or a privilege is missing; with its GRANT.
     """
     with connect_first(
         options, role="status", read_timeout=60, lock_wait_timeout=_LOCK_WAIT
@@ -108,7 +104,6 @@ def migrations(
 
 
 def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
-    """Return the migration whose process has created no checkpoint table yet; none without one."""
     worker = _worker(session, [table])
     if worker is None:
         return []
@@ -158,11 +153,7 @@ class _Listing:
     def at(
         self, schema: str, name: str, known: Mapping[str, MigrationShown] = MappingProxyType({})
     ) -> MigrationShown | None:
-        """Return the migration of a checkpoint table; None if it is known already, or just ended.
-
-        Raises:
-            Refusal: the account may not look at it; with the GRANT.
-        """
+        """Return its migration; None if known already, or just ended; Refusal with the GRANT."""
         try:
             return self._migration(_owner(self._session, schema, name), known)
         except ServerFault as fault:
@@ -176,13 +167,11 @@ class _Listing:
             ) from fault
 
     def _grant_to_look(self, schema: str) -> str:
-        """Return the GRANT that is missing to look at the tables of a schema."""
         if self.grants.missing(("SELECT",), schema):
             return self.grants.grant(("SELECT",), schema)
         return self.grants.grant(IDENTITY_PRIVILEGES)
 
     def _migration(self, owner: Name, known: Mapping[str, MigrationShown]) -> MigrationShown | None:
-        """Return the migration that a table's checkpoint leads to; None if it is listed already."""
         try:
             at = find_record(self._session, owner)
         except UnreadableCheckpoint as error:
@@ -210,7 +199,6 @@ class _Listing:
         record: CheckpointRecord | None = None,
         unreadable: str = "",
     ) -> MigrationShown:
-        """Examine a migration as ``spirit-py migrate`` does, as far as the privileges allow."""
         session, unseen = self._session, ""
 
         def reach(position: str, age: float, origin: Origin) -> str:
@@ -280,17 +268,12 @@ class _Listing:
         )
 
     def _command(self, record: CheckpointRecord) -> str:
-        """Return the command that carries on."""
         statement = shlex.join(["--statement", " ".join(record.statement.split())])
         modes = f" {record.modes.options}" if record.modes.options else ""
         return f"spirit-py migrate {self._options.words} {statement}{modes}"
 
     def _resumable_for(self, found: Found, seen: MigrationShown) -> float:
-        """Return for how many seconds the same command can still carry on.
-
-        The binlog was read to its end when the last figures were written, or the checkpoint was,
-        unless these figures say otherwise.
-        """
+        """Return for how many seconds the same command can still resume."""
         until = self._max_age - found.age
         kept = kept_seconds(self._session)
         if seen.live is not None and seen.live.binlog_left is not None:
@@ -300,7 +283,6 @@ class _Listing:
         return round(max(0.0, until), 1)
 
     def _unseen(self, error: FeedFailure | ServerFault) -> str:
-        """Return why the binlog cannot be read; raise any error but that of a missing privilege."""
         if isinstance(error, ServerFault) and not access_denied(error):
             raise error
         lacks = self.grants.missing(_BINLOG)
@@ -309,20 +291,17 @@ class _Listing:
 
 
 def _paused(session: SqlSession, checkpoint: CheckpointTable) -> str:
-    """Return who has paused it; empty where nobody has, or what was noted cannot be read."""
     with contextlib.suppress(UnreadableCheckpoint):
         return (checkpoint.read(session, StandingOrders) or StandingOrders()).paused
     return ""
 
 
 def _is_deferred(session: SqlSession, tables: Iterable[Name]) -> bool:
-    """Return whether a sentinel is there now, by whomever it was created."""
     sentinels = ((schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables)
     return any(session.query(f"{_NAMES} AND TABLE_NAME = %s", name) for name in sentinels)
 
 
 def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
-    """Return whether a swap is known to be stopped between two statements."""
     try:
         return is_half_way(session, tables)
     except SpiritError:
@@ -331,21 +310,18 @@ def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
 
 
 def _outcome(decision: Decision) -> str:
-    """Return what the same command would do."""
     if isinstance(decision, Afresh) and decision.throws_away:
         return _OUTCOMES[Refuse]
     return _OUTCOMES[type(decision)]
 
 
 def _reason(decision: Decision) -> str:
-    """Return why, and which option would change that."""
     if isinstance(decision, Afresh) and decision.throws_away:
         return f"{decision.reason}; with --start-afresh it would start afresh"
     return decision.reason
 
 
 def _unread(schema: str, name: str, error: Exception) -> MigrationShown:
-    """Return what is shown of a table with our mark that cannot be read."""
     why = error.message if isinstance(error, SpiritError) else f"{type(error).__name__}: {error}"
     hint = f"; {error.hint}" if isinstance(error, Refusal) and error.hint else ""
     return MigrationShown(
@@ -360,8 +336,7 @@ def _unread(schema: str, name: str, error: Exception) -> MigrationShown:
 def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
     """Return the tables of other schemas that a record names, and that do not lead back to it.
 
-    Whoever has a schema of his own may write a record there (R26); one that a table of another
-    schema leads to was written by somebody who may write there as well.
+    Whoever has a schema of his own may write such a record (R26).
     """
 
     def leads_here(name: Name) -> bool:
@@ -375,7 +350,6 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
 
 
 def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
-    """Return the table that a checkpoint table is beside; it may be gone."""
     for (name,) in session.query(_NAMES, (schema,)):
         if AuxiliaryNames.of(str(name)).checkpoint == checkpoint:
             return schema, str(name)
@@ -383,7 +357,6 @@ def _owner(session: SqlSession, schema: str, checkpoint: str) -> Name:
 
 
 def _indexes(session: SqlSession, record: CheckpointRecord, run: str) -> Iterator[str]:
-    """Yield, for each table with deferred indexes, which they are, and how far their build is."""
     for table in record.tables:
         if not table.deferred:
             continue
@@ -393,7 +366,7 @@ def _indexes(session: SqlSession, record: CheckpointRecord, run: str) -> Iterato
 
 
 def _built(session: SqlSession, target: Name, whole: str, run: str) -> str:
-    """Return how far the indexes of a new table are built by a run; known by its token."""
+    """Return how far a run, known by its token, has built the indexes of a new table."""
     builder = named_lock_holder(session, build_lock(run, target))
     if builder is None:
         done = shape_here(session, *target) == whole
@@ -404,7 +377,6 @@ def _built(session: SqlSession, target: Name, whole: str, run: str) -> str:
 
 
 def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown | None:
-    """Look at the reverse replication whose record is in a checkpoint table."""
     try:
         record = checkpoint.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
@@ -422,6 +394,5 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
 
 
 def _worker(session: SqlSession, tables: Iterable[Name]) -> int | None:
-    """Return the session that holds the lock of one of the tables."""
     holders = (named_lock_holder(session, lock_name("migration", *table)) for table in tables)
     return next((holder for holder in holders if holder is not None), None)

@@ -1,20 +1,6 @@
 """What a migration does, phase by phase (:mod:`spirit_py.phases` has the legal transitions).
 
-::
-
-    preflight   definitions read, other runs locked out, resume or new start decided
-    shortcut    ALGORITHM=INSTANT, or INPLACE of metadata: done, where the server can
-    create      the new table of each source; a run that carries on takes over the earlier ones
-    copy        every row, while the change feed applies what is written meanwhile
-    index       secondary indexes that were left out are built
-    drain       the feed catches up
-    analyze     optimizer statistics and histograms of the new tables
-    checksum    every row compared, differences repaired until a pass finds none
-    sentinel    while the operator defers the cutover
-    cutover     all tables swapped in one RENAME
-    keep        reverse replication, where ``--keep-old-current`` asks for it
-    grace       old tables kept, where ``--drop-old-after`` asks for it
-    cleanup     old tables, sentinels, checkpoints dropped
+docs/architecture.md describes each phase.
 """
 
 from __future__ import annotations
@@ -86,14 +72,8 @@ Contexts = tuple["PreflightContext", ...]
 class NewTables:
     """What is copied, once the new tables exist.
 
-    Attributes:
-        mappings: from each source to its new table.
-        record: what the run begins with; it has a position where an earlier run is carried on.
-        counters: the AUTO_INCREMENT that statements give, by schema and name of the source.
-        altered: the statement of each source, by schema and name.
-        reverse: the tables as reverse replication needs them; empty where it is not asked for.
-        plans: what is done with their secondary indexes, in the order of the mappings.
-        traffic: what the other sessions had done before the new tables were made.
+    ``record`` has a position where an earlier run is resumed; ``counters`` are the AUTO_INCREMENT
+    values that statements set; ``traffic`` is what other sessions did before the tables were made.
     """
 
     mappings: tuple[TableMapping, ...]
@@ -106,11 +86,7 @@ class NewTables:
 
 
 def run_migration(run: Run) -> None:
-    """Run all phases; on return the tables are changed, or were rehearsed.
-
-    Raises:
-        SpiritError: of the phase that failed; everything is closed and cleaned by then.
-    """
+    """Run all phases; on return or SpiritError all parts are closed and cleaned up."""
     with run.stack:
         _run_phases(run)
         run.go_on_to(Phase.DONE)
@@ -118,7 +94,6 @@ def run_migration(run: Run) -> None:
 
 
 def _run_phases(run: Run) -> None:
-    """Decide what to do with what an earlier run left, and run the phases that remain."""
     new: NewTables | None = None
     with run.first_session("driver") as session:
         contexts, decision = open_migration(run, session)
@@ -136,12 +111,10 @@ def _run_phases(run: Run) -> None:
 def _begin(
     run: Run, session: Session, contexts: Contexts, abandoned: CheckpointRecord | None
 ) -> NewTables | None:
-    """Change the tables in place, or create the new ones; None when nothing is left to do."""
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
     uuid, modes = contexts[0].facts.uuid, run.config.modes
     record = first_record(session, statement_of(contexts), sources, uuid, modes)
-    # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
         _begin_engines(run, contexts)
     clear_abandoned(run, session, list(sources), abandoned)
@@ -170,7 +143,6 @@ def _begin(
 
 
 def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRecord) -> NewTables:
-    """Take over the new tables of an earlier run, which has copied some of the rows."""
     _begin_engines(run, contexts)
     traffic = traffic_now(session)
     contexts = _evaluated_at(contexts, record.started_at)
@@ -181,11 +153,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
 
 
 def _begin_engines(run: Run, contexts: Contexts) -> None:
-    """Start Spark in the background, if the tables are large enough for it.
-
-    Raises:
-        Refusal: for settings that cannot be, and without a usable Java.
-    """
+    """Start Spark in the background if the tables are large; Refusal without a usable Java."""
     run.engines.begin(sum(context.source.total_bytes for context in contexts))
 
 
@@ -273,7 +241,6 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
 
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
-    """Start the change feed over all tables, or from where that of an earlier run stopped."""
     feed, applier = open_feed(run, run.stop, run.stack)
     run.figures.following(feed)
     record = new.record if new.record.position else None
@@ -314,7 +281,6 @@ def _begin_rehearsal(run: Run) -> Rehearsal:
 def _note_rehearsal(
     run: Run, rehearsal: Rehearsal, pairs: Sequence[CopiedPair], results: Sequence[ChecksumResult]
 ) -> None:
-    """Put the figures into the report, while the new tables are still there."""
     for pair, result in zip(pairs, results, strict=True):
         rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
     rehearsal.measure_tables(pair.target_name for pair in pairs)
@@ -345,7 +311,6 @@ def _swap(
                     run.enter(Phase.CHECKSUM)
                 pair.check(why=why)
         run.engines.rest()
-        # A pause, or a window that has closed, between two tries leaves no phase.
         if run.state.phase is not Phase.CUTOVER:
             run.enter(Phase.CUTOVER)
         try:
@@ -355,7 +320,6 @@ def _swap(
 
 
 def _finish(run: Run, record: CheckpointRecord) -> None:
-    """Carry on after an earlier run's swap: with reverse replication, or the cleanup."""
     tables = [table.name for table in record.tables]
     note_swap(run, tables)
     run.note(TablesChanged())

@@ -24,12 +24,8 @@ STOPPED: Final = "stopped"
 class ReverseShown:
     """The reverse replication of one migration.
 
-    Attributes:
-        state: as in the record, or ``reverted`` where the old definition is in place again.
-        reason: why it has ended, or why it cannot be read.
-        left: seconds until it ends; below 0 when no process has ended it in time.
-        age: seconds since its position was written.
-        losses: what a revert would lose.
+    ``left`` is in seconds, below 0 when no process has ended it in time; ``age`` is its position's;
+    ``losses`` is what a revert would lose.
     """
 
     state: str
@@ -51,35 +47,24 @@ class ReverseShown:
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationShown:
-    """One migration that left a checkpoint.
+    """One migration that left a checkpoint; texts are empty where there is nothing to say.
 
     Attributes:
         checkpoint: schema and name of the table that holds the record.
-        unreadable: why there is no more to show; empty otherwise.
+        unreadable: why there is no more to show.
         age: seconds since the checkpoint was written.
-        modes: the options that chose modes, which the same command must have; empty without any.
-        position: where the change feed goes on; opaque.
-        binlog: empty when the binlog still reaches the position, else why not.
-        swapped: the swap is done, its cleanup is not; None when the tables do not tell.
-        after_swap: what is left to do after the swap, or after one that was stopped half-way, in
-            words; empty before it.
-        old_table: which old tables are there after the swap, and what becomes of them; empty where
-            none is, or nothing is noted of it.
-        worked_on_by: the server session of the process that works on it now; None without one.
+        modes: the options that chose modes, which the same command must have.
+        binlog: why the binlog no longer reaches the position.
+        swapped: the swap is done, its cleanup is not; None when the tables do not show it.
+        after_swap: what is left to do after the swap, or after one that was interrupted.
+        worked_on_by: the server session of the process that works on it now.
         again: what the same command would do, and why.
-        begins: from where its process is connected, which has created no checkpoint table yet;
-            empty otherwise, or where the account may not see that.
-        orphaned: why the checkpoint leads to no migration; empty otherwise.
-        deferred: a sentinel is there, which holds the swap back.
-        paused: who has paused it, where it was stopped then: the next run begins paused.
-        indexes: for each table whose indexes are built after the copy, which, and how far that is.
-        reverse: its reverse replication; None where there is none.
-        live: the figures that the process wrote last, and ``live_age`` how many seconds ago. None
-            where a process works on it that has not written any yet.
-        resumable_for: seconds for which the same command can still carry on; None where a process
-            works on it, and after the swap.
-        command: what carries on, with the options that must be the same; the operator's others,
-            such as limits, may differ. Empty where nothing does.
+        begins: from where its process is connected, while it has no checkpoint table.
+        orphaned: why the checkpoint leads to no migration.
+        paused: who has paused it: the next run begins paused.
+        live: the figures that the process wrote last, ``live_age`` seconds ago.
+        resumable_for: seconds; None where a process works on it, and after the swap.
+        command: what resumes it, with the options that must be the same.
     """
 
     checkpoint: str
@@ -117,10 +102,7 @@ class MigrationShown:
 
     @property
     def state(self) -> str:
-        """``running``, ``hanging`` or ``stopped``.
-
-        A process hangs, or cannot write, where it holds its lock and its figures are old.
-        """
+        """Return ``running``, ``hanging`` (lock held, figures are old) or ``stopped``."""
         if self.worked_on_by is None:
             return STOPPED
         old = self.live_age is not None and self.live_age > STALE_SECONDS
@@ -173,12 +155,10 @@ class MigrationShown:
         ]
 
     def _statement_lines(self) -> list[str]:
-        """Return what is changed, and under which modes."""
         statement = f"  statement  {' '.join(self.statement.split())}"
         return [statement, *([f"  modes      {self.modes}"] if self.modes else [])]
 
     def _outcome_lines(self) -> list[str]:
-        """Return what holds the swap back, who works on it, and what comes next."""
         limit = human_seconds(self.resumable_for)
         until = f"for {limit} more: then the binlog or the checkpoint is too old"
         again = f"  run again  it would {self.again}: {self.reason}"
@@ -206,7 +186,6 @@ class MigrationShown:
 
     @property
     def _after_stop(self) -> str:
-        """What comes after a stop of the process that works on it."""
         if self.live is not None and self.live.phase == REVERT:
             if self.after_swap == UNDONE:
                 return "spirit-py revert drops what is left"

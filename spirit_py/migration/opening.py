@@ -1,12 +1,7 @@
 """Before anything is written: read everything, lock out other runs, decide, run the checks.
 
-What is decided is whether the run carries on, starts afresh or refuses, by what an earlier one left
-(R14, R17).
-
-The first screen of a migration is its plan in short, as far as it costs next to nothing. A terminal
-shows a dozen lines or two, with the new definition as a diff; a log gets one line. No row is read
-for it: no sample, no search for duplicates. Whether the server changes the table in place is
-decided after it, and reported then.
+The decision is to resume, to start afresh or to refuse, by what an earlier run left (R14, R17).
+The plan on the first screen reads no row.
 """
 
 from __future__ import annotations
@@ -54,11 +49,8 @@ def open_migration(
 ) -> tuple[tuple[PreflightContext, ...], Resume | Afresh]:
     """Return the context of each table, and what is done with the tables of an earlier run.
 
-    The tables are checked and locked out for other runs. Where an earlier run has swapped them
-    already, no check is run: the checks are about sources that are to be changed.
-
-    Raises:
-        Refusal: with the findings of all checks of all tables.
+    The tables are locked for other runs. The checks are skipped where an earlier run has swapped
+    them already. Raises Refusal with the findings of all checks of all tables.
     """
     require_one_server(session, run.config.connection)
     contexts = prepare(session, run.config)
@@ -83,7 +75,6 @@ def open_migration(
 
 
 def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
-    """Report tables, statement and server."""
     names = [(context.schema, context.table) for context in contexts]
     tables = [".".join(name) for name in names]
     run.tell(
@@ -121,11 +112,7 @@ def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) 
 
 
 def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:
-    """Decide what is done with what an earlier run left.
-
-    Raises:
-        Refusal: where privileges are missing, by the checks, which name all of them.
-    """
+    """Decide what is done with an earlier run's tables; the checks report missing privileges."""
     try:
         return _decide(run, session, contexts)
     except ServerFault as fault:
@@ -143,7 +130,6 @@ def show_plan(
     try:
         plan = brief_plan(run.config, contexts, decision, run.report.warnings)
     except Exception:
-        # Whatever it is: the plan is for reading, and the migration does not need it.
         _log.debug("the plan could not be made", exc_info=True)
         return
     deferred = any(table.indexes is not None and table.indexes.deferred for table in plan.tables)
@@ -158,7 +144,7 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
 
     Raises:
         Refusal: the operator must look, or it is a dry run; everything is kept.
-        UnfinishedWork: copied rows would be dropped, and nobody has agreed to that.
+        UnfinishedWork: copied rows would be dropped, and that was not agreed to.
         SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
         ServerFault: what is there could not be examined; everything is kept.
     """
@@ -185,11 +171,7 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
 def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
     """Refuse a dry run that would have to drop what another run could still use.
 
-    What a run left that was stopped before its copy began is of no use. A dry run that was killed
-    looks the same: it never writes the position of its feed.
-
-    Raises:
-        Refusal: naming what is there; everything is kept.
+    A killed dry run looks like a run stopped before its copy: no position of the feed is written.
     """
     worthless = isinstance(found.record, CheckpointRecord) and not found.record.position
     if isinstance(decision, Afresh) and (worthless or not decision.reason):
@@ -206,7 +188,6 @@ def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
 
 
 def _left(found: Found) -> Iterator[str]:
-    """Name the tables that earlier runs left beside the tables of this one."""
     for table in found.tables:
         names = AuxiliaryNames.of(table.table)
         there = (
@@ -218,11 +199,7 @@ def _left(found: Found) -> Iterator[str]:
 
 
 def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
-    """Refuse to drop rows that something else could carry on with, unless that was agreed to.
-
-    Raises:
-        UnfinishedWork: naming what would be lost, and what to do instead; everything is kept.
-    """
+    """Raise UnfinishedWork where rows would be dropped without consent; everything is kept."""
     if not decision.throws_away or run.config.start_afresh:
         return
     record = decision.abandoned or found.elsewhere
@@ -238,7 +215,6 @@ def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
 
 
 def _work_of(record: CheckpointRecord | None) -> str:
-    """Return how much work a record stands for."""
     if record is None:
         return "what is copied in the new table; how much that is cannot be read"
     return (
@@ -248,7 +224,6 @@ def _work_of(record: CheckpointRecord | None) -> str:
 
 
 def _report_afresh(run: Run, decision: Afresh) -> None:
-    """Report that an earlier run's work is dropped, and how much it was."""
     said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
     _tell(run, "afresh", said, decision.reason)
     if decision.abandoned is not None and decision.abandoned.rows_copied:
@@ -256,7 +231,6 @@ def _report_afresh(run: Run, decision: Afresh) -> None:
 
 
 def _report_resumed(run: Run, decision: Resume) -> None:
-    """Report that a migration is carried on."""
     record, said = decision.record, f"carrying on: {decision.reason}"
     if not decision.cleanup and not record.copied:
         said += f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"

@@ -1,8 +1,4 @@
-"""One mapping with its feed and applier, for both directions: analyze, compare, prove.
-
-In a migration the new table follows the source. In reverse replication the old table follows the
-table that has the new definition.
-"""
+"""One mapping with its feed and applier, for both directions: analyze, compare, prove."""
 
 from __future__ import annotations
 
@@ -44,9 +40,7 @@ def open_feed(
 ) -> tuple[ChangeFeed, Applier]:
     """Make a change feed and its applier, which ``stack`` closes; nothing is followed yet.
 
-    Args:
-        stop: gets the fault that ends the feed.
-        judge_first: commit no write before its warnings were examined.
+    ``stop`` gets the fault that ends the feed; ``judge_first`` examines warnings before a commit.
     """
     connection, options = job.config.connection, job.config.feed
     applier = SqlApplier(
@@ -67,13 +61,8 @@ def open_feed(
 class Pair:
     """A table, and the table that follows it through the feed.
 
-    Attributes:
-        subscription: the table's side of the feed.
-        stop: the switch that gets the feed's faults.
-        direction: of the swap that it is made for.
-        tables: the two tables, as they were when the feed began.
-        doubts: the rows that the server may have rolled back although it logged them.
-        max_passes: passes that a comparison may take; 1 repairs nothing.
+    ``stop`` gets the feed's faults; ``tables`` are as they were when the feed began. A comparison
+    with ``max_passes`` of 1 repairs nothing.
     """
 
     job: Job
@@ -130,9 +119,7 @@ class Pair:
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
         """Compare every row; a pass without a difference is needed.
 
-        Args:
-            stop: ends this checksum alone; without it, the pair's own switch.
-            why: the rows are compared again, where they are.
+        ``stop`` ends this checksum alone; ``why`` is set where rows are compared again.
         """
         self.tables.look()
         taken_over = self.tables.taken_over
@@ -205,7 +192,6 @@ class Pair:
         return checker.run()
 
     def _compared_before(self) -> KeyBound | None:
-        """Return the key up to which the rows need not be compared again; None for none."""
         return None
 
     @property
@@ -222,11 +208,7 @@ class Pair:
         return self.unproven
 
     def require_proven(self) -> None:
-        """Refuse to swap a table that must be compared once more.
-
-        Raises:
-            NotProven: it must.
-        """
+        """Raise NotProven for a table that must be compared once more."""
         if self.unproven:
             raise NotProven(
                 f"{self.name} must be compared once more: a transaction larger than the memory was"

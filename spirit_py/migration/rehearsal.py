@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableDisk:
-    """Bytes on disk of one new table, its indexes and partitions included.
-
-    Attributes:
-        exact: from the table's own files; else the server's estimate of pages in use.
-    """
+    """Bytes on disk of one new table; unless ``exact``, the server's estimate of pages in use."""
 
     schema: str
     name: str
@@ -44,15 +40,9 @@ class TableDisk:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaFigures:
-    """How far one replica was behind. Seconds; None when that was never known.
+    """How far one replica was behind, in seconds; None when that was never known.
 
-    Attributes:
-        address: host and port, or what SHOW REPLICAS says of one that has no address.
-        lag_first: at the first sample: what it was behind before the run.
-        lag_max: the most at any sample.
-        lag_last: at the last sample that could be taken.
-        samples: samples taken.
-        trouble: why it could not be measured, or what did not work at the last sample.
+    ``lag_first`` is what it was behind before the run.
     """
 
     address: str
@@ -63,12 +53,7 @@ class ReplicaFigures:
     trouble: str = ""
 
     def sampled(self, *, lag: float | None, before: float, trouble: str) -> ReplicaFigures:
-        """Return the figures with another sample.
-
-        Args:
-            lag: seconds; None when it is not known.
-            before: seconds that it was behind before the run; counts for the first sample.
-        """
+        """Return the figures with another sample; ``before`` counts for the first one."""
         if lag is None:
             return replace(self, trouble=trouble)
         lag = round(max(lag, 0.0 if self.samples else before), 3)
@@ -97,15 +82,8 @@ class ReplicaFigures:
 class RehearsalFigures:
     """What a run cost the server.
 
-    Attributes:
-        binlog_bytes: written to the binlog by all sessions while the run lasted; None when the
-            server did not say.
-        own_binlog_bytes: of these, row events of our own tables; None when they were not counted.
-        tables: the new tables' disk.
-        longest_lock_ms: the longest time that a lock of ours kept writers of the table out.
-        longest_lock: what it was taken for.
-        locks: how many were taken.
-        trouble: figures that could not be had, and why.
+    ``binlog_bytes`` are of all sessions, ``own_binlog_bytes`` the row events of our own tables.
+    ``longest_lock`` is what the lock was taken for; ``trouble`` has the missing figures, and why.
     """
 
     seconds: float = 0.0
@@ -166,13 +144,11 @@ def _listed(title: str, entries: list[str]) -> list[str]:
 class BinlogMeter:
     """Bytes that a server writes to its binlog from the first sample on, across purges.
 
-    Every sample adds the growth of the files since the one before. Of a file that was purged
-    between two samples only its growth since the earlier one is missed, so sample often.
+    Of a file purged between two samples the last growth is missed, so sample often.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, int] | None = None
-        #: Bytes so far.
         self.written = 0
 
     def look(self, files: Iterable[tuple[str, int]]) -> None:
@@ -183,7 +159,6 @@ class BinlogMeter:
         self._seen = now
 
     def _growth(self, name: str, size: int) -> int:
-        """Return the growth of one file; one that became smaller is a new file (RESET)."""
         before = (self._seen or {}).get(name, 0)
         return size - before if size >= before else size
 
@@ -207,14 +182,8 @@ class Rehearsal:
     """Measures disk, binlog, replicas and locks of one run; :meth:`start`, then :meth:`stop`.
 
     It only reads, in sessions of its own, and never fails the run: figures that cannot be measured
-    are reported as such.
-
-    Args:
-        connection: the server that the run is on.
-        replicas: ``host`` or ``host:port`` of replicas to ask, with the same account. Those
-            that the server knows with their address are asked too.
-        stop: once requested, no more samples are taken.
-        interval: seconds between two samples.
+    are reported as such. ``replicas`` are ``host`` or ``host:port``, reached with the same account;
+    those that the server knows with their address are added.
     """
 
     def __init__(
@@ -268,10 +237,7 @@ class Rehearsal:
             self._locks.append((milliseconds, what))
 
     def measure_tables(self, tables: Iterable[tuple[str, str]]) -> None:
-        """Measure the disk of new tables now: schema and name. The largest measure counts.
-
-        Call it while they are there: after the checksum, before they are dropped.
-        """
+        """Measure new tables now, before they are dropped; the largest measure counts."""
         try:
             with connect(self._connection, role="disk", read_timeout=_READ_SECONDS) as session:
                 for schema, name in tables:
@@ -295,11 +261,7 @@ class Rehearsal:
             self._tables[schema, name] = made
 
     def stop(self, *, own_binlog_bytes: int | None = None) -> RehearsalFigures:
-        """Take the last sample, end the thread and give the figures; may be called again.
-
-        Args:
-            own_binlog_bytes: what the change feed counted of our own tables.
-        """
+        """Take the last sample, end the thread and return the figures; may be called again."""
         self._thread.join()
         worst = max(self._locks, default=(0.0, ""))
         return RehearsalFigures(
@@ -341,7 +303,6 @@ class Rehearsal:
         return (*figures, *silent, *unproved)
 
     def _note_replica(self, watch: ReplicaWatch) -> None:
-        """Put a look at a replica into its figures; called in the replica's thread."""
         state = watch.state
         with self._lock:
             figures = self._figures.get(watch.address, ReplicaFigures(address=watch.address))
@@ -352,7 +313,6 @@ class Rehearsal:
             )
 
     def _run(self, stopping: threading.Event) -> None:
-        """Sample until the end, and once more then."""
         try:
             last = False
             while not (self._stop is not None and self._stop.requested):
@@ -370,7 +330,6 @@ class Rehearsal:
         _LOG.warning("the rehearsal's figures end here", exc_info=error)
 
     def _sample(self) -> None:
-        """Look at the server, and wait until every replica was looked at."""
         try:
             self._look()
             self._trouble.pop("binlog", None)
@@ -383,7 +342,6 @@ class Rehearsal:
             self._trouble["replicas"] = self._watched.unlisted
 
     def _look(self) -> None:
-        """Read the binlog's files; take a mark of the source for its replicas."""
         session = self._session.session()
         self._watched.look()
         self._binlog.look(binlog_files(session))

@@ -50,31 +50,15 @@ class SwapsBack(Protocol):
         """Whether the old tables are in place again, or a RENAME that may do it was sent."""
 
     def ask(self, *, skip_drop: bool) -> Conversation:
-        """Have the tables swapped back; any thread may ask.
-
-        Raises:
-            Refusal: reverse replication is over.
-        """
+        """Have the tables swapped back; any thread. Refusal once reverse replication is over."""
 
 
 class Run(Job):
     """One run of ``migrate``.
 
     One class because it is a process with a state: what it adds is what happens, and what may
-    hold back or undo the swap.
-
-    Args:
-        report: what the report begins with.
-        measures: shared with the migrations that run at the same time in this process; None where
-            none does.
-        along: what is swapped in the same RENAME.
-
-    Attributes:
-        journal: owns the state.
-        figures: of the parts.
-        snapshots: of what it does now.
-        veto: the hook that may hold the swap back.
-        settings: those of the pace; a change takes effect at once.
+    hold back or undo the swap. ``measures`` are shared with the runs of the same process;
+    a change of ``settings``, those of the pace, takes effect at once.
     """
 
     config: MigrationConfig
@@ -129,10 +113,7 @@ class Run(Job):
         return list(self.report.tables)
 
     def hurry(self) -> None:
-        """After a stop request: end a statement of the preparation that may run for hours.
-
-        All later phases look at the stop switch themselves, and end their statements.
-        """
+        """End a statement of the preparation that may run for hours, after a stop request."""
         connection = self.config.connection
         state = self.state
         if state.leaving or state.phase not in _PREPARING or not connection.label:
@@ -145,7 +126,6 @@ class Run(Job):
             end_own_statements(session, connection.label)
 
     def _paused(self) -> bool:
-        """Whether the work stands still as the operator wants it: a pause, or the time of day."""
         windows, now = self.config.allow, datetime.now(UTC)
         closed = bool(windows) and not any(window.is_open(now) for window in windows)
         return closed or bool(self.settings.current.paused)
@@ -224,5 +204,4 @@ class Run(Job):
 
 
 def _pace_settings(config: MigrationConfig) -> PaceSettings:
-    """Return what the operator asked for at the beginning."""
     return PaceSettings(**{one.field: getattr(config, one.field) for one in SETTINGS.values()})

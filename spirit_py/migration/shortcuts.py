@@ -49,13 +49,9 @@ def change_in_place(
 ) -> bool:
     """Try the shortcut; return whether it changed the table.
 
-    Several tables must change at one moment, which only the copy can do. A dry run only asks the
-    server whether it would change an empty copy of the table in place. So it is also where a hook
-    is to agree (``--hook-veto``): what will be copied needs no consent yet.
-
-    Args:
-        mark: creates the checkpoint table, which must be there before the empty copy.
-        listen: lets operators reach the run, which needs that table; called where it has to wait.
+    Several tables must change at one moment, which only the copy can do. A dry run asks the server
+    about an empty copy of the table. ``mark`` creates the checkpoint table, which must be there
+    before the empty copy; ``listen`` lets operators reach the run while it waits.
     """
     if reason := _against(run, session, contexts):
         run.tell(AlgorithmChosen(algorithm="copy", reason=reason))
@@ -77,7 +73,6 @@ def change_in_place(
 def _probed(
     run: Run, native: Session, session: Session, context: PreflightContext
 ) -> ShortcutResult:
-    """Ask the server about an empty copy of the table."""
     building = read_proofs(session, context.schema, context.table).building
     source, statement = context.source, context.statement
     try:
@@ -85,7 +80,6 @@ def _probed(
     except Refusal as refusal:
         if run.config.dry_run:
             raise
-        # The creation of the new table judges it, under other modes too.
         return ShortcutResult(reason=refusal.message)
 
 
@@ -96,10 +90,7 @@ def _tried(
     context: PreflightContext,
     listen: Callable[[], None],
 ) -> ShortcutResult:
-    """Change the table in place, once nothing holds that back.
-
-    Where other modes may be needed, the copy finds out which.
-    """
+    """Change the table in place once nothing holds that back; other modes are left to the copy."""
     # A session of its own: its temporary table hides the table itself.
     with run.session("trial", native=True) as trial:
         made = shape_after(trial, context.source, context.statement)
@@ -130,11 +121,7 @@ class _Deferred(Exception):
 
 
 def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
-    """Wait until nothing holds the change back, and the hook agrees; return whether that took time.
-
-    Raises:
-        SpiritError: of the hook.
-    """
+    """Wait until nothing holds the change back, and the hook agrees; return whether it waited."""
     waited = _await_pace(run, context, listen)
     if run.veto.asks:
         _reach(listen)
@@ -144,11 +131,9 @@ def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None])
 
 
 def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
-    """Wait until nothing holds the change back; return whether that took time.
+    """Wait until nothing holds the change back; return whether it waited.
 
-    Raises:
-        _Deferred: there is a sentinel by now.
-        SpiritError: a stop.
+    _Deferred where a sentinel appears.
     """
     waited = bool(run.pace.reason(Work.SWAP))
     if waited:
@@ -171,10 +156,7 @@ def _reach(listen: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def _sending(run: Run) -> Iterator[Sending]:
-    """Let operators know that the ALTER is under way.
-
-    In this order: who has asked for a pause before sees it, or is told that it is too late.
-    """
+    """Show operators that the ALTER is under way; in this order no pause request is lost."""
     postponed = run.state.postponements
     run.note(AlterSent())
     held = run.giving_up or run.pace.reason(Work.SWAP)
@@ -186,21 +168,16 @@ def _sending(run: Run) -> Iterator[Sending]:
 
 
 def _renew(run: Run, native: Session, session: Session) -> bool:
-    """Open the sessions that were lost again; return whether the second one was.
+    """Open lost sessions again, waiting for the server; return whether the second one was lost.
 
-    Waits for a server that is away.
-
-    Raises:
-        ServerFault: it was away for too long.
-        SpiritError: a stop, or another server has come back (R14).
+    Raises SpiritError for a stop, or another server (R14); ServerFault if it was away too long.
     """
 
     def renew(lost: Session, *, native: bool) -> None:
         lost.take_over(run.session(lost.role, native=native))
 
     lost = False
-    # A server that goes away ends its sessions one after the other: the second one is
-    # looked at when the first is there again.
+    # A server that goes away ends sessions one by one: the second one is checked after the first.
     for one, is_native in ((native, True), (session, False)):
         lost = not one.alive()
         if lost:
@@ -244,7 +221,6 @@ def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> Lock
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
-    """Return why the shortcut is not to be tried at all; an empty string where it is."""
     if reason := why_copied(contexts):
         return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel

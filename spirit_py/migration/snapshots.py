@@ -1,8 +1,4 @@
-"""What a migration does now: its parts' figures, put together into one snapshot.
-
-All of it is read from the parts at the moment of the question; nothing asks the server. What is
-kept between two questions are speeds, and since when something is waited for.
-"""
+"""What a migration does now: its parts' figures in one snapshot; the server is not asked."""
 
 from __future__ import annotations
 
@@ -36,17 +32,15 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
-#: Phases in which tasks work.
 _AT_WORK: Final = frozenset({Phase.COPY, Phase.CHECKSUM})
 #: Phases whose work stands still in a pause; what the server builds or applies goes on.
 _HELD_BACK: Final = _AT_WORK | {Phase.SENTINEL}
-#: Phases in which nothing is slowed down.
 _NO_WORK: Final = frozenset({Phase.CUTOVER, Phase.DRAIN, Phase.ANALYZE})
 _HISTORY: Final = 60
 _SPEEDS: Final = ("rate", "byte_rate")
 #: Work that is held back for less goes on at its speed.
 _STANDS_SECONDS: Final = 2.0
-#: Of a table with so many times as many rows as estimated nothing else is known either.
+#: The statistics are stale where a table has so many times the estimated rows.
 _STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
 _ENOUGH_BUILT: Final = 0.02
@@ -64,7 +58,6 @@ class Snapshots:
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
         self._throttled = Wait()
-        #: That of the snapshot which is taken now.
         self._state = figures.state
 
     def take(self) -> MigrationStatus:
@@ -88,7 +81,6 @@ class Snapshots:
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
         if self._stands(now, shown):
-            # Its end is nobody's estimate, and a speed of before is none of now.
             shown |= {name: 0.0 for name in _SPEEDS if shown.get(name) is not None}
             shown["eta"] = None
         shown |= self._rest(now, shown)
@@ -96,14 +88,12 @@ class Snapshots:
         return MigrationStatus(**shown, totals=totals_of(self._figures))
 
     def _stands(self, now: float, shown: Mapping[str, Any]) -> bool:
-        """Return whether a pause holds back what the phase does, or a limit for a while."""
         if self._state.phase not in _HELD_BACK:
             return False
         held = shown.get("throttled") and (self._throttled.seconds(now) or 0.0) >= _STANDS_SECONDS
         return bool(held) or bool(self._figures.paused())
 
     def _to_come(self) -> tuple[Phase, ...]:
-        """Return the planned phases after this one; none until it is known that rows are copied."""
         state = self._state
         if state.report.algorithm != "copy":
             return ()
@@ -112,7 +102,6 @@ class Snapshots:
         return tuple(phase for phase in state.planned if order.index(phase) > place)
 
     def _noted(self, now: float, rate: float | None) -> tuple[float, ...]:
-        """Add a speed to the history, where it is time for one."""
         if now - self._noted_at >= HISTORY_SECONDS:
             self._noted_at = now
             if rate is None:
@@ -122,7 +111,6 @@ class Snapshots:
         return tuple(self._history)
 
     def _pace(self) -> dict[str, Any]:
-        """Return what the throttlers say."""
         throttles = self._figures.throttles
         if throttles is None:
             return {}
@@ -150,7 +138,6 @@ class Snapshots:
         }
 
     def _with_backlog(self, now: float, seconds: float | None) -> float | None:
-        """Return the seconds of other work, and those of the changes that wait then."""
         source = self._figures.source
         if seconds is None or source is None:
             return seconds
@@ -160,7 +147,6 @@ class Snapshots:
     # -- the rest of the run
 
     def _rest(self, now: float, shown: dict[str, Any]) -> dict[str, Any]:
-        """Return how long it takes until the swap; nothing in phases of which that is not said."""
         figures = self._figures
         copied = [one.statistics() for _, one in figures.copiers]
         shares = figures.shares
@@ -188,14 +174,12 @@ class Snapshots:
         }
 
     def _in_bytes(self, table: TableSchema, rate: float | None) -> float | None:
-        """Return a speed in bytes, by the server's average; None where its statistics are stale."""
         rows = self._table_rows(_name(table))
         if rate is None or table.row_bytes is None or rows is None:
             return None
         return rate * table.row_bytes if rows <= _STALE_TIMES * table.estimated_rows else None
 
     def _table_rows(self, name: Name) -> int | None:
-        """Return how many rows a table has, as far as that is known by now."""
         figures = self._figures
         for table, copier in figures.copiers:
             if _name(table) == name:
@@ -219,7 +203,6 @@ class Snapshots:
         return {}
 
     def _copy(self, now: float) -> dict[str, Any]:
-        """Return the progress of the copy of all tables, and the speed of the current one."""
         table, _ = self._figures.copiers[-1]
         seen = {_name(of): copier.statistics() for of, copier in self._figures.copiers}
         current = seen[_name(table)]
@@ -247,11 +230,7 @@ class Snapshots:
         }
 
     def _over_all(self, of: Callable[[tuple[str, str]], tuple[bool, int | None]]) -> int | None:
-        """Return the rows of all tables: as the work on one shows, else as estimated.
-
-        Args:
-            of: returns whether work on a table shows its rows, and how many these are.
-        """
+        """Return the rows of all tables; ``of`` returns whether work shows them, and these."""
         found: list[int | None] = []
         for name in {**self._state.estimates, **dict.fromkeys(self._state.copied_before)}:
             begun, rows = of(name)
@@ -264,7 +243,6 @@ class Snapshots:
         return sum(known) if len(known) == len(found) else None
 
     def _build(self, now: float) -> dict[str, Any]:
-        """Return how far the server is with the build that goes on."""
         built = self._state.built
         if built is None:
             return {}
@@ -276,7 +254,6 @@ class Snapshots:
         }
 
     def _comparison(self, now: float) -> dict[str, Any]:
-        """Return the progress of the comparison, of all tables where it is the first one."""
         figures = self._figures
         table, checker = figures.checkers[-1]
         seen = checker.progress
@@ -303,10 +280,7 @@ class Snapshots:
         }
 
     def _compared_rows(self, table: TableSchema, checker: Checker) -> tuple[int, int | None, bool]:
-        """Return the rows compared, those there are, and whether all of them are compared.
-
-        In the phase of the checksum, of every table once; later, of the one that is compared again.
-        """
+        """Return the rows compared, those there are, and whether all of them are compared."""
         figures = self._figures
         current = checker.progress.total(self._copied(_name(table)))
         again = len({_name(of) for of, _ in figures.checkers}) < len(figures.checkers)

@@ -1,12 +1,8 @@
 """What a run knows of its migration: one frozen state, and all that changes it (pure).
 
-Parts report what happened. Most of it is an event, which people and programs see
-(:mod:`spirit_py.events`); what only the run itself needs is a :class:`Fact`. :func:`apply` returns
-the state after either, and is the only place where a state is made of another one. It goes by two
-tables: :data:`ENTERS` has what is entered into the report, :data:`KEEPS` what the state keeps.
-
-The owner is a :class:`spirit_py.migration.figures.Journal`. Report, display, ``status`` and the
-decisions of operators' requests are functions of the state, and of what parts count themselves.
+Parts report an event (:mod:`spirit_py.events`) or a :class:`Fact`; :func:`apply` returns the state
+after it, by two tables: :data:`ENTERS` for the report, :data:`KEEPS` for the state. The owner is a
+:class:`spirit_py.migration.figures.Journal`.
 """
 
 from __future__ import annotations
@@ -72,12 +68,7 @@ _SAME_WAIT_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """What is waited for.
-
-    Attributes:
-        what: for display; empty for nothing.
-        began: when the wait began, and ``ended`` when the last one did, on the monotonic clock.
-    """
+    """What is waited for, empty for nothing; ``began`` and ``ended`` are on the monotonic clock."""
 
     what: str = ""
     began: float = float("-inf")
@@ -102,25 +93,17 @@ class State:
     """How far a migration is, and what was decided. Times are of the monotonic clock, in seconds.
 
     Attributes:
-        report: what the report says so far; nobody changes it but :func:`apply`.
-        began: when the run began.
-        phases: those that were entered.
+        report: changed by :func:`apply` only.
         planned: the phases that the run goes through if it must copy.
-        estimates: the server's estimates of the sources' rows.
         copied_before: rows and chunks of tables that earlier runs have copied as a whole.
         clean_at: when the last clean comparison of each table ended, by ``schema.table``.
-        built: part of the indexes of one table that is built; None where the server does not show
-            it.
+        built: part of the indexes of one table; None where the server does not show it.
         binlog_left: seconds for which the server keeps what a stopped run would read first.
-        waits: what is waited for now.
-        checkpoint_at: when the last checkpoint was written; None before the first.
         resumable: a record that can be resumed from is in the checkpoint table.
-        swapped_before: an earlier run has swapped the tables.
-        altering: a change in place was sent, or is about to be, and its outcome is not known yet.
+        altering: a change in place may be sent, and its outcome is not known yet.
         altered: it was made; set when ``altering`` ends.
         undeferred: an operator wants the swap not to wait for a sentinel of ours.
-        postponements: how often an operator has postponed the swap, each counted once its sentinel
-            is there.
+        postponements: each counted once its sentinel is there.
         changed: the tables are changed; what proves that is dropped later.
         leaving: the teardown has begun.
     """
@@ -176,7 +159,6 @@ def _resumed(decided: ResumeDecided, _report: MigrationReport) -> dict[str, Any]
 
 
 def _warned(warned: Warned | BinlogExpires, report: MigrationReport) -> dict[str, Any]:
-    """Enter a warning once: throttlers are made again for the swap, and warn again."""
     known = warned.text in report.warnings
     return {} if known else {"warnings": [*report.warnings, warned.text]}
 
@@ -253,7 +235,6 @@ def _aged(_swapped: Swapped, state: State, now: float) -> dict[str, Any]:
 
 KEEPS: Final[Mapping[type, Keeps]] = {
     StatementRead: lambda read, _, __: {"estimates": dict(read.estimates)},
-    # What the new tables show in the end may differ; it is the phase's line of steps until then.
     PlanMade: lambda made, state, _: {
         "planned": with_index_build(state.planned, built=made.builds_indexes)
     },
@@ -285,11 +266,7 @@ KEEPS: Final[Mapping[type, Keeps]] = {
 
 
 def apply(state: State, happened: Event | Fact, now: float) -> State:
-    """Return the state after something happened; the same where it changes nothing.
-
-    Raises:
-        IllegalTransition: a phase is entered that may not follow.
-    """
+    """Return the state after something happened; IllegalTransition where a phase may not follow."""
     kind = type(happened)
     if enters := ENTERS.get(kind):
         changes = enters(happened, state.report)

@@ -1,7 +1,6 @@
 """The throttlers of a migration, put together.
 
-What the options name is checked before anything is written
-(:mod:`spirit_py.throttle.option_checks`); the throttlers are made when the copy begins.
+:mod:`spirit_py.throttle.option_checks` checks the options before anything is written.
 """
 
 from __future__ import annotations
@@ -50,11 +49,8 @@ def surroundings(
 ) -> Iterator[tuple[Throttler, bool]]:
     """Return the throttlers, and whether nothing may begin before their first look.
 
-    The operator relies on those that options name; the others do not delay a short copy.
-
-    Args:
-        checkpoint: has the heartbeat; None where none is written.
-        work: those that hold back none of this are left out.
+    The operator relies on those that options name; the others do not delay a short copy. Those that
+    hold back nothing of ``work`` are left out.
     """
     config = run.config
     connection = config.connection
@@ -117,10 +113,6 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     """Let the rest of the run ask the throttlers before each piece of work.
 
     Before the feed starts: commits are timed while nothing of the run works.
-
-    Args:
-        checkpoint: has the heartbeat.
-        seen: before the new tables were made.
     """
     connection = run.config.connection
     around = tuple(surroundings(run, checkpoint))
@@ -160,10 +152,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
 
 
 def end_throttling(run: Run) -> None:
-    """Hold nothing back any more, and write no heartbeat: the swap is made.
-
-    Throttlers that no longer look would be reasons to wait for ever, for a revert too.
-    """
+    """Hold nothing back any more, and write no heartbeat: the swap is made, a revert may follow."""
     run.work_at(Unhindered(run.settings.current.target_chunk_time))
     if run.figures.throttles is not None:
         run.figures.throttles.close()
@@ -173,8 +162,8 @@ def end_throttling(run: Run) -> None:
 def throttled(run: Run, work: Work) -> Iterator[None]:
     """Let work before the copy, or after the swap, ask what holds it back.
 
-    The throttlers of the copy do not run while the context is open. Those that nobody asked for are
-    left out; the server's load is looked at, because its limits may be set while the work waits.
+    The throttlers of the copy do not run meanwhile: only those that were asked for, and the
+    server's load, whose limits may be set while the work waits.
     """
     throttles = Throttles(run.settings, tell=run.tell)
     limits = run.settings.current
@@ -199,9 +188,6 @@ def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], Non
     """Return what a search calls before each statement: it waits while something holds that back.
 
     The throttlers begin with the first call: most tables need no search.
-
-    Args:
-        session: of the search, whose temporary table would go with it.
     """
     with contextlib.ExitStack() as stack:
         throttling = False
@@ -226,7 +212,6 @@ def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], Non
 
 
 def _pressure(lag: LagThrottler | None) -> tuple[str, float]:
-    """Return how near the replicas are to what they may be behind: 1.0 is at it."""
     return "replica lag", 0.0 if lag is None else lag.pressure()
 
 
