@@ -1,8 +1,4 @@
-"""Frozen, validated configuration. Nothing writes to it after the command line was read.
-
-What a field means that has an option of its name, the option's help says
-(:mod:`spirit_py.options`).
-"""
+"""Frozen, validated configuration; :mod:`spirit_py.options` explains the fields."""
 
 from __future__ import annotations
 
@@ -35,12 +31,7 @@ DEFAULT_MIN_FREE = 256 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class TlsMaterial:
-    """Contents of the files that TLS needs, in PEM format; the key never shows (R20).
-
-    Attributes:
-        authorities: certificates that may sign the server's; empty to check none.
-        certificate: the client's own, which the server may demand; empty for none.
-    """
+    """Contents of the files that TLS needs, in PEM format, or empty; the key never shows (R20)."""
 
     authorities: bytes = field(default=b"", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -51,15 +42,10 @@ class TlsMaterial:
 class ConnectionOptions:
     """How to reach one server. Picklable; the password never shows in ``repr`` (R20).
 
-    Attributes:
-        ssl_mode: as :mod:`spirit_py.mysql.tls.modes` says; empty where none is given.
-        connect_timeout: seconds until a connection attempt gives up.
-        origin: the value of a user variable in every session of these options, on any machine:
-            it proves that a session is ours before it is killed (R24).
-        label: by which a later run finds the sessions (:mod:`spirit_py.mysql.own_sessions`).
-        server_uuid: the server that it must be (R14); empty for any.
-        settings: session variables under which expressions are evaluated; see
-            :mod:`spirit_py.mysql.evaluation`.
+    ``connect_timeout`` in seconds. ``origin`` is a secret that proves in every session of these
+    options, on any machine, that it is ours before it is killed (R24). ``label``: see
+    :mod:`spirit_py.mysql.own_sessions`. ``server_uuid``: the server that it must be (R14); empty
+    for any. ``settings``: variables for expressions (:mod:`spirit_py.mysql.evaluation`).
     """
 
     host: str = "127.0.0.1"
@@ -91,13 +77,7 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionModes:
-    """The modes of the session whose native ALTER a migration is like, where they are chosen.
-
-    Attributes:
-        sql_mode: None for the server's own.
-        allow_zero_dates: the server's, without NO_ZERO_DATE and NO_ZERO_IN_DATE.
-        innodb_strict_mode: empty for the server's own.
-    """
+    """The modes of the session whose native ALTER a migration is like; unset: the server's."""
 
     sql_mode: str | None = None
     allow_zero_dates: bool = False
@@ -117,26 +97,19 @@ class SessionModes:
 
 
 def _apply_threads() -> int:
-    """Return how many partitions are applied at the same time: 2 to 4, by the cores."""
     return max(2, min(4, len(os.sched_getaffinity(0))))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeedOptions:
-    """Limits of the change feed; the defaults are the seed's (design section 4).
+    """Limits of the change feed. Times in seconds.
 
-    Attributes:
-        batch_rows: rows in one REPLACE or DELETE at most.
-        flush_interval: seconds between two periodic flushes.
-        swap_flush_interval: the same while a swap is next.
-        wait_timeout: seconds that ``block_wait`` waits, and that silence may last.
-        soft_limit_bytes: buffered bytes at which the reader waits (backpressure).
-        apply_threads: partitions that are applied at the same time, each in a session of its own.
-        under_lock_changes: pending changes above which a flush under the lock is refused.
-        own_writes: the run whose copy is not received, because it commits under GTIDs that the feed
-            reports as received; empty to receive the copy's rows and skip them by the table's name.
-        passable: tables, by schema and name, that ``--pass-statement-writes`` names: no write in
-            STATEMENT format to one of them reaches a followed table.
+    ``swap_flush_interval``: between flushes while a swap is next. ``wait_timeout`` also limits
+    silence. ``soft_limit_bytes``: buffered bytes at which the reader waits (backpressure).
+    ``apply_threads``: partitions applied at once. ``under_lock_changes``: pending changes above
+    which a flush under the lock is refused. ``own_writes``: the run whose copy is not received,
+    because the feed reports its GTIDs as received; empty to skip the copy's rows by table name.
+    ``passable``: tables of ``--pass-statement-writes``.
     """
 
     batch_rows: int = 1000
@@ -157,12 +130,7 @@ def is_secret_of_spark(setting: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SparkConfig:
-    """What every command that computes on Spark is asked for.
-
-    Attributes:
-        threads: tasks at the same time; never above the cores for a local master.
-        spark_master: empty for ``local[threads]``.
-    """
+    """What commands that compute on Spark are asked for; without a master, ``local[threads]``."""
 
     threads: int = 4
     spark_master: str = ""
@@ -192,21 +160,10 @@ class RunConfig(SparkConfig):
 class MigrationConfig(RunConfig):
     """Everything that one ``spirit-py migrate`` was asked for. Times in seconds.
 
-    Attributes:
-        statement: a whole ``ALTER TABLE`` or ``CREATE INDEX``; empty when ``table`` and
-            ``alter`` are given.
-        nice: seconds of rest for each second of the copy's work.
-        max_load: counters of the server, each with the value above which the work waits.
-        critical_load: the same, with the value above which the run ends.
-        replicas: ``host`` or ``host:port``; empty for those that the server knows.
-        replica_user: empty for the account of the source; likewise ``replica_password``.
-        max_lag: None for no limit; for the limits after it 0 is none.
-        named: which of these limits the operator has named, by their fields: one of them that
-            cannot be watched is no reason to go on without it, as a default that cannot be is.
-        allow: times of the day in which the migration may work; empty for all.
-        drop_old_after: seconds after the swap before which the old table is not dropped; infinite
-            to leave it to the operator.
-        modes: under which the table is changed.
+    ``nice``: rest for each second of the copy's work. ``replicas``: empty for those that the server
+    knows. ``replica_user``: empty for the source's account. ``max_lag``: None for no limit; in the
+    limits after it 0 is no limit. ``named``: the limits that the operator has named: the run does
+    not go on where one cannot be watched. ``drop_old_after``: infinite to leave the old table.
     """
 
     alter: str = ""
@@ -262,14 +219,10 @@ class MigrationConfig(RunConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchConfig:
-    """Everything that ``spirit-py migrate`` was asked for with ``--tables`` or ``--statements``.
+    """Everything that ``migrate`` was asked for with ``--tables`` or ``--statements``.
 
-    Attributes:
-        each: what holds for every table. Its ``threads`` are those of all tables together, its
-            ``alter`` is the change of the tables that match ``patterns``, its ``records`` are none.
-        patterns: each ``schema.table``; empty where ``statements`` are given.
-        statements: the content of the file of that option, and ``file`` its name.
-        records: what is written about all tables together.
+    ``each`` holds for every table; its ``threads`` are those of all tables together. ``statements``
+    is the content of ``file``. ``records`` is about all tables together.
     """
 
     each: MigrationConfig
@@ -286,8 +239,7 @@ class BatchConfig:
 class RevertConfig(RunConfig):
     """Everything that one ``spirit-py revert`` was asked for.
 
-    A process that does reverse replication goes by its own configuration: only ``skip_drop``
-    reaches it. The rest counts where there is no such process any more.
+    Only ``skip_drop`` reaches a process that does reverse replication; the rest counts without one.
     """
 
     skip_drop: bool = False
@@ -297,11 +249,7 @@ class RevertConfig(RunConfig):
 class CompareConfig(SparkConfig):
     """Everything that one ``spirit-py checksum`` was asked for. Times in seconds.
 
-    Attributes:
-        target: the other server, or the same one under another account; None for the source's.
-        renames: ``(source column, target column)`` where the names differ.
-        ignored: columns, of either table, that are not compared.
-        recheck_pauses: seconds before each recheck of the rows that differ.
+    ``target`` is None for the source's server; ``ignored`` has columns of either table.
     """
 
     source: ConnectionOptions
@@ -327,13 +275,9 @@ class CompareConfig(SparkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig:
-    """Everything that one ``spirit-py watch`` was asked for.
+    """Everything that one ``spirit-py watch`` was asked for; empty: all, or from now on.
 
-    Attributes:
-        database: empty for all schemas; likewise ``table``.
-        position: as an earlier run printed it; empty for now.
-        passable: as in :class:`FeedOptions`.
-        heartbeat: seconds of quiet after which one is printed; 0 for never.
+    ``heartbeat``: seconds of quiet after which one is printed; 0 for never.
     """
 
     connection: ConnectionOptions
@@ -347,11 +291,7 @@ class WatchConfig:
 
 
 def host_and_port(text: str) -> tuple[str, int | None]:
-    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address.
-
-    Raises:
-        UsageFault: when the port is no number between 1 and 65535.
-    """
+    """Split ``host``, ``host:port``, ``[v6]:port`` or a bare IPv6 address, or raise UsageFault."""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
         colon, port = rest[:1], rest[1:]

@@ -82,7 +82,7 @@ class Applier(Protocol):
     ) -> int:
         """Write row images with multi-row REPLACE, in bounded statements; return their number.
 
-        Where versions linger, ``keys`` has the key of each row, which is deleted before.
+        With ``keys``, one for each row, these are deleted first: where versions linger.
         """
 
     def delete_keys(
@@ -105,10 +105,8 @@ class Applier(Protocol):
     ) -> bool:
         """Apply a state of the source in one transaction; return whether it wrote over other rows.
 
-        Args:
-            parts: returns the changes in order; called again for every attempt.
-            complete: the state ends with a transaction of the source: nothing is written over other
-                rows then.
+        ``parts`` returns the changes in order, anew for every attempt. ``complete``: the state ends
+        with a transaction of the source, so nothing is written over other rows.
 
         Raises:
             DuplicateForUnique: the source holds rows that the new table cannot hold together.
@@ -120,8 +118,7 @@ class Applier(Protocol):
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
         """Whether the source's row of this key has changed since the image; False if unknown.
 
-        Only once the image's own transaction is visible: then the later change is in the feed
-        after it, and the image may be passed over.
+        Call it once the image's transaction is visible: then the feed has the later change, too.
         """
 
     def interrupt(self) -> None:
@@ -134,10 +131,8 @@ class Subscription(Protocol):
     def dispatch(self, chunk: Chunk) -> str:
         """Raise its lane's high watermark to the chunk's upper bound, before it is handed out.
 
-        Returns:
-            The GTID set that the chunk's session must wait for before it reads (R3): the
-            transactions whose rows were dropped and are not yet known to be visible; empty for
-            none.
+        Returns the GTID set, or nothing, that its session must wait for before it reads (R3):
+        transactions of dropped rows that are not yet known to be visible.
         """
 
     def committed(self, chunk: Chunk, rows: int = 0) -> None:
@@ -154,10 +149,7 @@ class Subscription(Protocol):
 class Origin:
     """What a position is of: the same names and numbers may mean something else later (R25).
 
-    Attributes:
-        started: when the source was started, Unix time by its own clock.
-        file: the file of its log that was being read; empty where there is none.
-        created: when that file was created, Unix time.
+    Times are Unix time: of the server's start, and of the creation of its log's current file.
     """
 
     started: int = 0
@@ -168,10 +160,9 @@ class Origin:
 class ChangeSource(Protocol):
     """A stream of row changes from the source, applied to the new tables.
 
-    Construct, ``add_subscription`` for each table, ``start`` or ``start_from_position``, any of the
-    calls below, ``close``. Positions are opaque text. Faults of the stream reach the stop switch
-    and are raised again by the blocking calls. One interface because copy, checksum and cutover
-    share one feed: what one asks of it (a pause, a flush) holds for the others.
+    Construct, ``add_subscription`` for each table, ``start`` or ``start_from_position``, the rest,
+    ``close``. Positions are opaque text. Faults of the stream reach the stop switch and are raised
+    again by the blocking calls. One interface because copy, checksum and cutover share one feed.
     """
 
     def add_subscription(
@@ -182,10 +173,8 @@ class ChangeSource(Protocol):
     ) -> Subscription:
         """Follow a table. Before ``start``. No I/O.
 
-        Args:
-            rests: the ranges of the key that are to be copied, in the order of the walk, each with
-                how far an earlier run may have copied it: a delete of a row that it has copied must
-                not be dropped (R17). Empty where everything is copied: nothing is held or dropped.
+        ``rests``: the key ranges to be copied, in the order of the walk, each with how far an
+        earlier run may have copied it, where no delete may be dropped (R17). Empty: all is copied.
         """
 
     def start(self) -> None:
@@ -196,33 +185,22 @@ class ChangeSource(Protocol):
     ) -> None:
         """Resume. Raises :class:`~spirit_py.errors.PositionNotFound` when that is impossible.
 
-        Args:
-            settled: the place after the earlier run's last write to a new table; empty when
-                that is not known.
-            pass_hidden: pass over changes that cannot be read and were committed before this call:
-                the caller compares such a table as a whole, see :meth:`has_unread_changes`.
+        ``settled``: the place after the earlier run's last write to a new table, or empty.
+        ``pass_hidden``: pass over unreadable changes from before this call; the caller compares
+        such tables as a whole (:meth:`has_unread_changes`).
         """
 
     def has_unread_changes(self, mapping: TableMapping) -> bool:
-        """Return whether changes of the table were passed over, and it was not compared since.
-
-        Only after a ``block_wait``, which receives all that may be passed over.
-        """
+        """Return whether changes were passed over and not compared since; after ``block_wait``."""
 
     def compared(self, mapping: TableMapping) -> None:
         """Note that a comparison of the whole table, from its beginning, found no difference."""
 
     def was_written_by_others(self, mapping: TableMapping) -> bool:
-        """Return whether others wrote to the new table between ``settled`` and the resumption.
-
-        Only after a ``block_wait``, which receives everything between the two.
-        """
+        """Return whether others wrote to the new table before the resume; after ``block_wait``."""
 
     def distrust(self) -> None:
-        """Note that the new tables may lack changes: each is compared as a whole before its swap.
-
-        Right after the start; see :meth:`has_unread_changes`.
-        """
+        """Have each new table compared as a whole before its swap; right after the start."""
 
     @property
     def origin(self) -> Origin:
@@ -237,9 +215,8 @@ class ChangeSource(Protocol):
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything, or everything of one table, through the session that locks it.
 
-        Called inside ``with applies_paused()``, which does not hold back this call: another
-        session's batch would wait for the lock that ``session`` holds. When it fails, nothing is
-        lost from the backlog: a later flush applies it all.
+        Called inside ``with applies_paused()``, which does not hold this call back. When it fails,
+        nothing is lost from the backlog.
 
         Raises:
             ChangesNotFlushed: when the backlog is above the limit for a flush under the lock.
@@ -248,31 +225,23 @@ class ChangeSource(Protocol):
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
         """Wait until every change committed and visible at call time has been received.
 
-        Reads the server's executed position at the call, in a session of the source's own or in the
-        given one, whose faults are then raised as they are. With the table locked this is the proof
-        of R15 that nothing is missing. Raises :class:`~spirit_py.errors.FeedFailure` on timeout or
-        when the feed is not live (R12).
-
-        Args:
-            timeout: seconds that it may take; None for no limit while changes come in or are
-                applied: only standing still has one then.
+        Reads the server's executed position in a session of its own, or in ``session``, whose
+        faults are raised as they are. With the table locked this proves that nothing is missing
+        (R15). Raises :class:`~spirit_py.errors.FeedFailure` on timeout or when the feed is not live
+        (R12). ``timeout`` in seconds; None limits only a standstill.
         """
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
-        """Receive and apply until the backlog is trivial, for as long as that takes.
+        """Receive and apply until the backlog is trivial, for as long as that takes; under no lock.
 
-        For calls under no lock: a feed that reconnects and a server that restarts are waited for.
-
-        Args:
-            tell: called with what is waited for, and with an empty text at the end.
+        Reconnects and server restarts are waited for; ``tell`` gets what for, then an empty text.
         """
 
     def position_here(self, session: SqlSession) -> str:
         """Return the place after everything that is executed now, read through ``session``.
 
-        One or two short statements. Under a table lock that ``session`` holds, a feed that
-        starts from it misses no change of that table, and gets none from before the lock.
-        May be called after ``stop``. Empty where no feed could start from the place.
+        One or two short statements, also after ``stop``. Under the session's table lock, a feed
+        from there gets exactly that table's later changes. Empty where no feed could start there.
         """
 
     def pending(self) -> int:
@@ -281,8 +250,8 @@ class ChangeSource(Protocol):
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
         """Return whether every received change is applied, and no transaction is half received.
 
-        With ``only`` a locked table's changes alone are looked at: no transaction that is open
-        now can hold any, because the lock was not granted while one did.
+        With ``only``, a locked table, open transactions do not count: they hold none of its
+        changes.
         """
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
@@ -291,43 +260,33 @@ class ChangeSource(Protocol):
     def write_over(self, mapping: TableMapping) -> None:
         """Note that a repair read the source: rows may be newer than what is applied next.
 
-        Where rows may conflict in the new table (:attr:`TableMapping.merging`) changes are then
-        written over others, as while the copy runs, until a ``block_wait`` has received all up to
-        that repair.
+        For :attr:`TableMapping.merging` tables changes are written over others until a
+        ``block_wait`` has received all up to that repair.
         """
 
     def overwrites(self, mapping: TableMapping) -> int:
-        """Count what may have pushed a row out of the new table, which only a checksum finds.
+        """Count what may have pushed a row out of a merging new table; 0 for others.
 
-        A checksum proves the table only where this is the same before it and at the swap. Always 0
-        for a mapping that is not merging.
+        A checksum proves the table only if this is the same before it and at the swap.
         """
 
     def flushed_often(self) -> AbstractContextManager[None]:
-        """Apply what is received every few hundred milliseconds while the context is open.
-
-        For the time in which a swap is next: what a snapshot of that time finds in the new table
-        is hardly behind, also where it gets no error after the swap.
-        """
+        """Apply every few hundred milliseconds inside; snapshots before a swap then lag little."""
 
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying while the context is open; running batches finish first."""
 
     def expect_own_ddl(self, session_id: int, sql: str) -> None:
-        """Let this statement of this session pass: it is the cutover's RENAME.
+        """Let this statement of this session pass: it is the cutover's RENAME, before each try.
 
-        From its event on, the feed takes nothing more, because what follows on the table belongs to
-        the new one, and every later proof fails. Each try of a cutover calls this for its session.
+        From its event on, the feed takes nothing more, and every later proof fails.
         """
 
     def forget_own_ddl(self) -> None:
         """Let it pass no more: the try has ended, and another session may get its number (R24)."""
 
     def stop(self) -> None:
-        """Apply nothing more from now on; at once, without I/O, safe to call again.
-
-        The cutover calls it under the table lock after the RENAME (R15).
-        """
+        """Apply nothing more; at once, no I/O, repeatable; under the lock after RENAME (R15)."""
 
     def statistics(self) -> FeedStatistics:
         """Return the counters. No I/O."""
@@ -337,29 +296,17 @@ class ChangeSource(Protocol):
 
 
 class SwappedAlong(Protocol):
-    """A small table of the caller that is exchanged for another one in the RENAME of a migration.
-
-    So what the caller notes about the migration is there from the moment in which the tables
-    change.
-    """
+    """A small table of the caller that is exchanged in the RENAME of a migration."""
 
     @property
     def swap(self) -> Swap:
         """The names that are exchanged."""
 
     def prepare(self, session: SqlSession) -> None:
-        """Make the new table, before each request of the lock.
-
-        Raises:
-            Refusal: it cannot be made, or the table does not hold what it should.
-        """
+        """Make the new table, before each lock request; raise a Refusal if that is impossible."""
 
     def prove(self, session: SqlSession) -> None:
-        """Prove under the lock that both tables are those that were prepared; must be fast.
-
-        Raises:
-            Refusal: they are not.
-        """
+        """Prove quickly under the lock that both tables are the prepared ones; else a Refusal."""
 
 
 class Reporter(Protocol):

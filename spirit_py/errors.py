@@ -1,9 +1,7 @@
-"""The error tree, grouped by what happens next (R16).
+"""The error tree, grouped by what happens next (R16); picklable, because Spark sends errors.
 
-Every error names the object, the cause and the next step (``hint``), carries a stable code
-(:mod:`spirit_py.codes`) and the exit code of the process, and survives pickling, because Spark
-sends it between processes. Exit codes: 1 failed cleanly, 2 nothing was written, 3 look at the
-tables, 4 differences, 130 or 143 interrupted.
+Every error names the object, the cause and the next step (``hint``). Exit codes: 1 failed cleanly,
+2 nothing was written, 3 look at the tables, 4 differences, 130 or 143 interrupted.
 """
 
 from __future__ import annotations
@@ -15,15 +13,9 @@ from spirit_py.codes import ErrorCode
 
 
 class SpiritError(Exception):
-    """Base of all errors that the program raises on purpose.
+    """Base of all errors that the program raises on purpose; subclasses inherit its settings.
 
-    What a class says of itself, in its head or its body, its subclasses inherit.
-
-    Args:
-        message: One line: the object and the cause.
-        hint: One line: the next step. Empty where there is none.
-        details: Further lines for the operator, such as examples.
-        error_code: Where what has to be done is not what the class says.
+    Message and hint are one line each; ``details`` has further lines, such as examples.
     """
 
     exit_code: int = 1
@@ -68,7 +60,6 @@ class SpiritError(Exception):
 
 
 def _rebuild(kind: type[SpiritError], message: str, fields: dict[str, Any]) -> SpiritError:
-    """Bring a pickled error back without running a subclass's ``__init__``."""
     error = kind.__new__(kind)
     Exception.__init__(error, message)
     error.__dict__.update(fields)
@@ -97,10 +88,7 @@ class MigrationFailure(SpiritError, code=ErrorCode.MIGRATION_FAILED):
 class ServerFault(MigrationFailure, code=ErrorCode.SERVER_ERROR):
     """An error that the server, or the driver on losing it, reported for a statement.
 
-    Attributes:
-        code: MySQL's error number (manual B.3.1 and B.3.2), 0 when the driver has none;
-            :func:`spirit_py.mysql.faults.disposition` sorts it.
-        text: the server's own message.
+    ``code`` is MySQL's number, or 0; :func:`spirit_py.mysql.faults.disposition` sorts it.
     """
 
     def __init__(self, code: int, text: str, *, where: str, hint: str = "") -> None:
@@ -122,11 +110,7 @@ class CriticalLoad(MigrationFailure, code=ErrorCode.CRITICAL_LOAD):
 
 
 class ValueLost(MigrationFailure, code=ErrorCode.VALUE_LOST):
-    """A value would be changed or cut by the conversion to the new column (R10).
-
-    Nothing is lost: once the row is changed in the source, the copy reads the new one, and the feed
-    passes over the image that did not fit.
-    """
+    """A value would be changed or cut by the conversion; changing the source's row helps (R10)."""
 
 
 class PacketTooSmall(MigrationFailure, code=ErrorCode.PACKET_TOO_SMALL):
@@ -134,10 +118,7 @@ class PacketTooSmall(MigrationFailure, code=ErrorCode.PACKET_TOO_SMALL):
 
 
 class DuplicateForUnique(MigrationFailure, code=ErrorCode.DUPLICATES_FOR_UNIQUE_KEY):
-    """Rows that a UNIQUE key of the new table cannot hold together (R11).
-
-    They can be removed in the source; the copy stays.
-    """
+    """Rows that a UNIQUE key of the new table cannot hold together (R11); the copy stays."""
 
 
 class FeedFailure(MigrationFailure, code=ErrorCode.FEED_FAILED):
@@ -177,10 +158,10 @@ class UnreadableChange(FeedFailure, code=ErrorCode.UNREADABLE_CHANGE, resumable=
 
 
 class HiddenChange(UnreadableChange, code=ErrorCode.HIDDEN_CHANGE, resumable=True):
-    """A session wrote to the table with settings that hide its rows from the binlog (R13).
+    """A session wrote with settings that hide its rows from the binlog (R13).
 
-    The copy stays: the next run passes over the hidden changes from before it began, and compares
-    every row.
+    The copy stays: the next run passes over such changes from before it began, and compares all
+    rows.
     """
 
     CARRY_ON = (
@@ -191,20 +172,13 @@ class HiddenChange(UnreadableChange, code=ErrorCode.HIDDEN_CHANGE, resumable=Tru
 
 
 class NullInKey(HiddenChange, code=ErrorCode.NULL_IN_KEY):
-    """A row has NULL in the nullable key by which rows are told apart.
-
-    The copy stays: the next run passes over such changes from before it began.
-    """
+    """A row has NULL in the nullable key by which rows are told apart; the copy stays."""
 
     REMEDY = f"give the row a value in the key, {HiddenChange.CARRY_ON}"
 
 
 class StatementWrite(FeedFailure, code=ErrorCode.STATEMENT_WRITE):
-    """A session wrote in STATEMENT format to a table that no option names (R13).
-
-    Nothing is lost: the next run reads the same statement again, and passes it over where the
-    operator names its table with ``--pass-statement-writes``.
-    """
+    """A session wrote in STATEMENT format to a table that no option names (R13); resumable."""
 
 
 class SchemaChanged(FeedFailure, code=ErrorCode.SCHEMA_CHANGED, resumable=False):
@@ -212,10 +186,7 @@ class SchemaChanged(FeedFailure, code=ErrorCode.SCHEMA_CHANGED, resumable=False)
 
 
 class AnotherServer(SchemaChanged, code=ErrorCode.ANOTHER_SERVER, resumable=True):
-    """Another server answers at the address (R14).
-
-    Nothing is dropped: the next run checks whether that server has all transactions of this one.
-    """
+    """Another server answers (R14); the next run checks whether it has all transactions."""
 
 
 class ChangesNotFlushed(MigrationFailure, code=ErrorCode.CHANGES_NOT_FLUSHED):
@@ -227,10 +198,7 @@ class ChecksumFailure(MigrationFailure, code=ErrorCode.CHECKSUM_FAILED):
 
 
 class StoredOtherwise(ChecksumFailure, code=ErrorCode.GENERATED_STORED_OTHERWISE):
-    """The source stores other generated values than the server computes now (R22).
-
-    They can be stored again in the source, or given up; the copy stays.
-    """
+    """The source stores other generated values than the server computes now (R22)."""
 
 
 class StillDifferent(ChecksumFailure, code=ErrorCode.STILL_DIFFERENT, resumable=False):
@@ -265,11 +233,7 @@ class DifferencesFound(SpiritError, code=ErrorCode.DIFFERENCES_FOUND, resumable=
 
 
 class Interrupted(SpiritError, code=ErrorCode.INTERRUPTED):
-    """Stopped by a signal.
-
-    Args:
-        signal_number: 2 (SIGINT) or 15 (SIGTERM); the exit code is 128 more.
-    """
+    """Stopped by a signal, 2 (SIGINT) or 15 (SIGTERM); the exit code is 128 more."""
 
     outcome = "interrupted"
 

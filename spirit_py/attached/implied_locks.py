@@ -1,9 +1,8 @@
 """Which further tables LOCK TABLES locks by itself, for the look at who is in front of a request.
 
-Measured on 9.7: with a table it locks, WRITE, the tables that its triggers use and the children
-whose rows a key of theirs changes (CASCADE, SET NULL), and what belongs to these; READ, its parents
-and its other children. What a trigger calls is not followed: a request that waits for such a table
-is a short one all the same.
+Measured on 9.7: WRITE, the tables that its triggers use and the children whose rows a key changes
+(CASCADE, SET NULL), recursively; READ, its parents and other children. What a trigger calls is not
+followed: a request that waits for such a table is short all the same.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ def implied_locks(session: SqlSession, tables: Iterable[Name]) -> Implied:
 
 
 def _used_by_triggers(session: SqlSession, table: Name) -> Iterator[Name]:
-    """Yield the tables whose names are in the bodies of a table's triggers."""
     for trigger in list_triggers(session, *table):
         try:
             tokens = trigger.tokens()

@@ -1,10 +1,8 @@
 """What a swap takes along: in memory with all definitions, and as it is noted (pure; R24, R26).
 
-The note is one row of the checkpoint table, written under no lock before the lock request of each
-try. It has names only. From it and from what exists, :mod:`spirit_py.attached.sequence` derives
-what remains to be sent, whatever was interrupted where: each definition is read from the server's
-catalogue, where in every state either the original or its copy is. All temporary names have a
-random token, so they are this try's alone.
+The note is a row of the checkpoint table, written before the lock request of each try. It has names
+only: definitions are read from the catalogue, which has the original or its copy in every state.
+Temporary names have a random token, so they are this try's alone.
 """
 
 from __future__ import annotations
@@ -33,16 +31,10 @@ _TEMPORARY: Final = re.compile(r"_spirit_py_[0-9a-f]{8}_(?:t_)?[0-9]{1,6}")
 
 @dataclass(frozen=True, kw_only=True)
 class KeyMove:
-    """One foreign key of a swapped table, or to one.
+    """One foreign key of a swapped table, or to one; ``after`` is None where the ALTER drops it.
 
-    Attributes:
-        before: as it is before the swap.
-        after: as a native ALTER of the swapped tables leaves it, under the same names of tables;
-            None where the ALTER drops it.
-        temporary: the name that it has on its new place until the old one is dropped.
-        indexes: indexes of the new place that the server may have made for a key by itself.
-            ADD FOREIGN KEY would make such an index again, under its own name, row by row.
-            Renamed to the name that it has, it is one that was made by name, and stays.
+    ``indexes`` of the new place may have been made by the server for a key: ADD FOREIGN KEY would
+    make them again, row by row, unless they are renamed to their own names in the same ALTER.
     """
 
     before: ForeignKey
@@ -64,20 +56,13 @@ class KeyMove:
 
 @dataclass(frozen=True, kw_only=True)
 class Attachments:
-    """What a swap takes along.
-
-    Attributes:
-        swaps: the tables that are swapped in one RENAME.
-        keys: the foreign keys of these tables and to them.
-        triggers: the triggers of these tables, in the order in which they fire.
-    """
+    """What a swap takes along: foreign keys of and to its tables; triggers in firing order."""
 
     swaps: tuple[Swap, ...]
     keys: tuple[KeyMove, ...] = field(default=())
     triggers: tuple[TriggerMove, ...] = field(default=())
 
     def __bool__(self) -> bool:
-        """Return whether there is anything besides the tables themselves."""
         return bool(self.keys or self.triggers)
 
     @property
@@ -97,18 +82,13 @@ class Attachments:
 
 @dataclass(frozen=True, kw_only=True)
 class AttachmentsNote:
-    """The names of what a swap takes along: a row of the checkpoint table.
-
-    Attributes:
-        triggers: in the order in which they fire.
-    """
+    """The names of what a swap takes along: a row of the checkpoint table."""
 
     swaps: tuple[Swap, ...]
     keys: tuple[KeyNote, ...] = ()
     triggers: tuple[TriggerNote, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no swap notes: other tables, and names that are none."""
         swapped = {swap.name for swap in self.swaps}
         for swap in self.swaps:
             names = AuxiliaryNames.of(swap.table)
@@ -149,7 +129,6 @@ class Places:
         self._by_name = {swap.name: swap for swap in swaps}
 
     def __iter__(self) -> Iterator[Swap]:
-        """Iterate over the swaps."""
         return iter(self._by_name.values())
 
     def swaps(self, table: Name) -> bool:

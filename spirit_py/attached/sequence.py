@@ -6,20 +6,9 @@
     RENAME      of all tables at once
     after       originals dropped, copies named     completed by ``remaining``
 
-Each kind of attachment has the same four functions: what is sent before the RENAME, what there is
-right after it, what remains after it given what there is, and what undoes the first. Every
-state between two statements loses no row and lets no orphan arise.
-
-Each key is, in this order:
-
-1. on its old place alone, where RENAME would leave it: ``t`` referring, or referred to;
-2. on both: a copy with a temporary name is on ``_t_new`` (where ``t`` is the child) or refers to it
-   (where ``t`` is the parent). Both hold: no orphan can arise, at worst a write is refused;
-3. after the RENAME on both still, the copy on the right place now;
-4. on the right place alone: ``_t_old`` restricts nothing and cascades nothing any more;
-5. there under its own name, which was not free before (error 1826 within one ALTER as well).
-
-Every step is metadata only: ``foreign_key_checks=0``, ALGORITHM=INPLACE, and no index is made.
+Key and copy hold together on old and new place, so no orphan can arise in any state; at worst a
+write is refused. A key's own name is free only once the original is dropped (error 1826, within one
+ALTER as well). Every step is metadata only: ``foreign_key_checks=0``, ALGORITHM=INPLACE, no index.
 """
 
 from __future__ import annotations
@@ -43,13 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Existing:
-    """What is on the tables of a swap now, under whatever names.
-
-    Attributes:
-        keys: the foreign keys of all three tables of each swap, and of the noted children.
-        triggers: the triggers of all three tables of each swap; read after a RENAME alone.
-        places: where they are; read where there was none.
-    """
+    """The keys and triggers on the tables of a swap now; triggers are read after a RENAME alone."""
 
     keys: tuple[ForeignKey, ...] = ()
     triggers: tuple[Trigger, ...] = ()
@@ -113,16 +96,12 @@ def undoing(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
 
 
 def _renamed(noted: Attachments) -> Existing:
-    """Return what there is right after the RENAME."""
     old = {swap.name: swap.old for swap in noted.swaps}
     return Existing(keys=renamed(noted), triggers=triggers.renamed(noted.triggers, old))
 
 
 def constraint(key: ForeignKey) -> str:
-    """Return a key's definition, as it follows ADD or stands in CREATE TABLE.
-
-    Both actions are written out: the server keeps NO ACTION, its default, apart from RESTRICT.
-    """
+    """Return a key's definition; both actions are written out, as NO ACTION is not RESTRICT."""
     return (
         f"CONSTRAINT {quote_identifier(key.name)} FOREIGN KEY ({identifier_list(key.columns)})"
         f" REFERENCES {quote_table(*key.parent)} ({identifier_list(key.parent_columns)})"
@@ -178,8 +157,7 @@ def renamed(noted: Attachments) -> tuple[ForeignKey, ...]:
 def placed(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[str]:
     """Return what remains to be sent after the RENAME, given the keys that exist.
 
-    A key that is under neither name was dropped by another session since, and stays so. Everything
-    but the names is that of the keys that exist.
+    A key that is under neither name was dropped by another session since, and stays so.
     """
     there = {(*key.child, key.name.lower()): key for key in keys}
     return [*_without_originals(noted, there), *_named(noted, there)]
@@ -207,10 +185,7 @@ def missing(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[KeyNote]
 
 
 def _allowing(keys: Iterable[ForeignKey]) -> list[str]:
-    """Return what allows a key to an index that is not unique, where there is such a key.
-
-    A native ALTER keeps one that is there, whatever ``restrict_fk_on_non_standard_key`` says.
-    """
+    """Allow keys to non-unique indexes, as a native ALTER does for a key that is there."""
     return [] if all(key.parent_index for key in keys) else [_NON_STANDARD]
 
 
@@ -223,7 +198,6 @@ def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
 
 
 def _originals(noted: Attachments) -> Iterator[ForeignKey]:
-    """Yield the keys from before the swap as they are after the RENAME."""
     for move in noted.keys:
         key = move.before
         child, parent = noted.places.old(key.child), noted.places.old(key.parent)
@@ -233,8 +207,8 @@ def _originals(noted: Attachments) -> Iterator[ForeignKey]:
 def carried_name(name: str, before: str, after: str) -> str:
     """Return the name that a key has once its table is renamed.
 
-    RENAME TABLE renames the keys that the server may have named after the table: those that begin
-    with its name, letter for letter, and ``_ibfk_``, whatever follows (measured on 9.7.4).
+    RENAME TABLE renames keys that begin, letter for letter, with the table's name and ``_ibfk_``
+    (measured on 9.7.4).
     """
     generated = f"{before}_ibfk_"
     if before == after or not name.startswith(generated) or name == generated:
@@ -245,10 +219,7 @@ def carried_name(name: str, before: str, after: str) -> str:
 def _without_originals(
     noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignKey]
 ) -> list[str]:
-    """Drop what RENAME left on the old tables, and to them, whether it has renamed it or not.
-
-    A child that is not swapped itself keeps the original until its copy is there (R26).
-    """
+    """Drop the originals; a child that is not swapped keeps its own until the copy is there."""
     found = {}
     for note in noted.keys:
         child, parent = noted.places.old(note.child), noted.places.old(note.parent)
@@ -262,7 +233,6 @@ def _without_originals(
 
 
 def _named(noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignKey]) -> list[str]:
-    """Exchange each copy for the key of the right name, a statement for each table."""
     clauses: dict[Name, tuple[list[str], list[str]]] = {}
     copies_there = []
     for note in noted.keys:
@@ -278,7 +248,6 @@ def _named(noted: AttachmentsNote, there: Mapping[tuple[str, str, str], ForeignK
 
 
 def _dropping(keys: Iterable[ForeignKey]) -> list[str]:
-    """Drop keys, a statement for each table."""
     clauses: dict[Name, list[str]] = {}
     for key in keys:
         clauses.setdefault(key.child, []).append(dropped(key))

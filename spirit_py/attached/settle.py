@@ -1,8 +1,4 @@
-"""Complete, or undo, what a packet has left half-way: look, and send what remains.
-
-It is the same after a packet that stopped, on a resume, before a cleanup and a revert. Where the
-swap was made, the rest is sent; where it was not, what was sent before the RENAME is undone.
-"""
+"""Complete, or undo, what a packet has left half-way, by whether the RENAME was made."""
 
 from __future__ import annotations
 
@@ -47,11 +43,7 @@ def outstanding(session: SqlSession, noted: AttachmentsNote) -> list[Sql]:
 
 
 def settle_locked(session: Session, noted: AttachmentsNote) -> None:
-    """Send what is outstanding, in a session that holds the tables' locks.
-
-    Raises:
-        ServerFault: of the statement that failed; the rest was not sent.
-    """
+    """Send what is outstanding, in a session that holds the locks; a ServerFault ends it."""
     if statements := outstanding(session, noted):
         accept_stored(session)
         _, fault = session.execute_packet(statements)
@@ -87,8 +79,7 @@ def settle_alone(
         session: without locks; it only reads.
 
     Raises:
-        MigrationFailure: the locks were not granted in the policy's time, or the account may
-            not see what is there.
+        MigrationFailure: the locks were not granted in time, or the account may not see all.
         ServerFault: a statement failed.
     """
     statements = outstanding(session, noted)
@@ -138,7 +129,6 @@ def _lock_and_settle(
     turns: LockTurns,
     tables: list[Name],
 ) -> float:
-    """Lock, send, unlock; return the milliseconds that the lock was waited for."""
     with open_lock_session(
         connection, role="settle", wait=math.ceil(policy.wait), hold=_HOLD_SECONDS
     ) as session:
@@ -158,22 +148,17 @@ def lost_keys(session: SqlSession, noted: AttachmentsNote) -> list[KeyNote]:
 
 
 def _names_of(noted: AttachmentsNote) -> list[Name]:
-    """Return all names of the tables that are swapped."""
     return [(s.schema, name) for s in noted.swaps for name in (s.table, s.new, s.old)]
 
 
 def _concerned(session: SqlSession, noted: AttachmentsNote) -> list[Name]:
-    """Return all tables that something may have to be sent for, as the keys that exist say."""
     own = _names_of(noted)
     ends = {end for key in concerned_now(session, own) for end in (key.child, key.parent)}
     return [*own, *sorted(ends - set(own))]
 
 
 def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bool]:
-    """Return what is attached to the tables of a swap, and whether the RENAME was made.
-
-    That is atomic over all of the tables.
-    """
+    """Return what is attached, and whether the RENAME, atomic over all tables, was made."""
     own = there(session, _names_of(noted))
     swapped = not any((swap.schema, swap.new) in own for swap in noted.swaps)
     keys = concerned_now(session, own) if noted.keys else ()

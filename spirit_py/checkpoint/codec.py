@@ -1,12 +1,10 @@
 """The one JSON form of every row of the checkpoint table (pure).
 
-A row is a frozen dataclass. What is read must have exactly its fields, each of its own type; a
-dataclass refuses impossible values itself, with a ValueError. A text of another format, or with
-other fields, is refused (R17). Only rows that processes show each other, perhaps of different
-versions, are read by :func:`message_from_text`: nothing is carried on from them.
-
-Nothing of a row is SQL text. Nothing of it is sent but names, which are quoted, and key literals,
-which are read into values and written again: who may write a row writes anything into it (R26).
+What is read must have exactly the fields of its dataclass, each of its own type, or is refused
+(R17). Only rows that processes of different versions show each other are read by
+:func:`message_from_text`: nothing is carried on from them. Whoever may write a row may write
+anything into it (R26): names are quoted, and key literals are read into values before they are
+sent.
 """
 
 from __future__ import annotations
@@ -42,8 +40,7 @@ def from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other
 def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
     """Read a row back; ``other`` is what it may be instead of ``kind``: its fields decide.
 
-    Raises:
-        UnreadableCheckpoint: for anything that is not a whole row of the known format.
+    Raises UnreadableCheckpoint for anything that is not a whole row of the known format.
     """
     found = _loaded(text)
     if other is not None and set(found) == set(get_type_hints(other)):
@@ -56,12 +53,10 @@ def message_from_text(text: str, kind: type[_Row]) -> _Row: ...
 @overload
 def message_from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other: ...
 def message_from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
-    """Read a row that a process of another version may have written.
+    """Read a row that a process of another version may have written; unknown fields are ignored.
 
-    Fields that this version does not know are passed over; one that is not there has its default.
-
-    Args:
-        other: what it may be instead of ``kind``, where the fields are there that it needs.
+    Missing fields have their defaults. ``other`` is chosen where all fields are there that it
+    needs.
 
     Raises:
         UnreadableCheckpoint: for another format, or where a field is missing that has no default.
@@ -76,7 +71,6 @@ def message_from_text(text: str, kind: type[Any], other: type[Any] | None = None
 
 
 def _needed(kind: type[Any]) -> set[str]:
-    """Return the fields that have no default."""
     absent = dataclasses.MISSING
     return {
         each.name
@@ -121,7 +115,6 @@ def _made(kind: type[_Row], found: dict[str, Any]) -> _Row:
 
 
 def _value(kind: Any, found: Any, what: str) -> Any:
-    """Read a value of a field by the type of the field."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is UnionType and NoneType in parts:
         (kind,) = (part for part in parts if part is not NoneType)

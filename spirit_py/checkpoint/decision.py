@@ -1,51 +1,39 @@
 """What a run does with what an earlier one left (pure; R14, R17).
 
-A migration starts afresh only on proof that this command cannot resume what is there. A failed
-query proves nothing: its error is raised before a :class:`Found` exists, so that everything is
-kept. The first row that fits counts.
+A migration starts afresh only on proof that this command cannot resume what is there; a failed
+query is raised before a :class:`Found` exists. The first row that fits counts.
 
-==============================================  ============================================
-found                                           outcome
-==============================================  ============================================
-reverse replication of another statement, kept  refused: everything is kept
-or lost, or a revert that is not cleaned up
-a checkpoint of ours that is gone or cannot be  refused where an old table is there, which may
-read                                            be from a swap; else afresh *
-no checkpoint                                   afresh; nothing is reported
-a pointer to the record of several tables       afresh *
-another statement                               afresh *
-another statement's old table is kept after    refused: everything is kept
-its swap, or its new one after a revert; or
+===================================================  =======================================
+found                                                outcome
+===================================================  =======================================
+another statement's reverse replication or revert    refused
+a checkpoint of ours that is gone or unreadable      refused with an old table; else afresh *
+no checkpoint                                        afresh; nothing is reported
+a pointer to the record of several tables            afresh *
+another statement                                    afresh *
+another statement's kept old (or undone) table, or   refused
 this one's, left to the operator
-an old table was left to the operator, and is   afresh; nothing is reported
-gone
-another server at the address, whose GTIDs      refused: everything is kept (R14)
-do not prove that it has all that the first had
-begun under other modes (``--sql-mode`` ...)    refused: everything is kept
-a revert was made or reverse replication lost   resume, with the cleanup
-the old table is kept after the swap            resume, with the cleanup
-tables that are neither from before the swap    refused: everything is kept
-nor from after it
-the swap was done, its cleanup was not          resume, with the cleanup
-a new table that is not proven to be ours       refused: everything is kept
-older than ``--checkpoint-max-age``             afresh *
-the program was stopped before the feed ran     afresh
-another migration of a table was begun since    afresh
-a new table is gone                             afresh
-the binlog no longer has the position, or the   afresh
-server never executed it
-a definition that another session changed       given up: dropped, and the run ends (R14)
-anything else                                   resume; on another server, which has all that
-                                                the first had, all is compared again
-==============================================  ============================================
+an old table left to the operator, and now gone      afresh; nothing is reported
+a server not proven to have all of the first's GTIDs refused (R14)
+begun under other modes (``--sql-mode`` ...)         refused
+a revert was made or reverse replication lost        resume, with the cleanup
+the old table is kept after the swap                 resume, with the cleanup
+tables from neither before nor after the swap        refused
+the swap was done, its cleanup was not               resume, with the cleanup
+a new table that is not proven to be ours            refused
+older than ``--checkpoint-max-age``                  afresh *
+stopped before the feed ran; another migration was   afresh
+begun since; or a new table is gone
+a position purged, or never executed here            afresh
+a definition that another session changed            given up: dropped, the run ends (R14)
+anything else                                        resume; on another server, all is
+                                                     compared again
+===================================================  =======================================
 
-The star: another command could carry on with the rows that are copied there, or another version of
-the program, or this command with a longer ``--checkpoint-max-age``. Then the operator is asked
-first, or says so with ``--start-afresh`` (:attr:`Afresh.throws_away`). Where no rows are copied, or
-nothing can carry on with them any more, nobody is asked; the report names what is lost.
-
-Instead of *afresh* and *given up*: refused where a swap was begun and the new table is still there,
-because it may hold what the application wrote into it.
+The star: something else could carry on with copied rows, so the operator is asked first, or says so
+with ``--start-afresh`` (:attr:`Afresh.throws_away`). *Refused* keeps everything. It takes the place
+of *afresh* and *given up* where a swap was begun and the new table is still there, because that may
+hold what the application wrote.
 """
 
 from __future__ import annotations
@@ -74,13 +62,7 @@ _SHOWN: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What this run is to do.
-
-    Attributes:
-        statement: normal form, as the record has it; None takes any (``spirit-py status``).
-        max_age: seconds after which a checkpoint is too old.
-        modes: those that the operator chose; None takes any.
-    """
+    """What this run is to do; ``max_age`` in seconds; None for a statement or modes takes any."""
 
     statement: str | None
     max_age: float
@@ -100,10 +82,7 @@ class Resume:
 class Afresh:
     """Begin at the beginning. The reason is empty where no earlier run has left anything.
 
-    Attributes:
-        abandoned: the record that is replaced.
-        throws_away: copied rows would be dropped with which something else could carry on.
-        instead: what would carry on with them.
+    ``throws_away``: copied rows would be dropped with which ``instead`` could carry on.
     """
 
     reason: str = ""
@@ -179,7 +158,6 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
 
 
 def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
-    """Return the outcome of the first row that fits a record of the same statement."""
     reverse = found.reverse
     if found.moved and not found.goes_on_here:
         return _refuse_other_server(found, record)
@@ -209,7 +187,6 @@ def _refuse_another(reverse: ReverseFound) -> Refuse:
 
 
 def _without_record(found: Found, why: str) -> Decision:
-    """Decide where a checkpoint table of ours has no record: an old table may be from a swap."""
     old = [f"{table.schema}.{table.names.old}" for table in found.tables if table.old_shape]
     if not old:
         return Afresh(
@@ -228,10 +205,7 @@ def _without_record(found: Found, why: str) -> Decision:
 
 
 def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
-    """Refuse a server that is not proven to have what the migration's server had (R14).
-
-    Nothing is dropped: the server may be a replica, addressed by mistake.
-    """
+    """Refuse a server, perhaps a replica, that is not proven to have what the first had (R14)."""
     why = found.unreachable or "nothing says what it has of the first one"
     return Refuse(
         reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
@@ -333,8 +307,7 @@ def _too_old(found: Found, wanted: Wanted) -> str:
 def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
     """Return whether another command could carry on with rows that are copied.
 
-    Only the tables of this run were looked at. Where this is another server than the record's, it
-    is not known whether the first one still has what is needed.
+    Where this is another server than the record's, it is not known what the first one still has.
     """
     if record is None or not record.rows_copied:
         return False
@@ -351,7 +324,6 @@ def _with_its_own_statement(record: CheckpointRecord | None) -> str:
 
 
 def _nothing_to_resume(found: Found, record: CheckpointRecord) -> Iterator[str]:
-    """Yield the proofs that there is nothing to resume."""
     if not record.position:
         yield "it was stopped before the copy began"
     there = {table.name: table for table in found.tables}
@@ -366,7 +338,6 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord) -> Iterator[str]:
 
 
 def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
-    """Return the record without the checksum's progress, which was on another server."""
     tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
     return replace(record, tables=tables, settled_at="")
 

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 def drop_left_behind(
     session: SqlSession, record: CheckpointRecord, besides: Collection[tuple[str, str]]
 ) -> list[str]:
-    """Drop the auxiliary tables of a replaced record's other tables; return a line about each.
-
-    Args:
-        besides: the tables of the run, which drops what is beside them itself.
-    """
+    """Drop the auxiliary tables of a replaced record's other tables; return a line about each."""
     return [_drop_one(session, table) for table in members(session, record) if table not in besides]
 
 
@@ -59,10 +55,9 @@ def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
 def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
     """Drop the new table, the sentinel and the checkpoint beside a table, never the old table.
 
-    The checkpoint goes last, because it holds the proofs of the others. Nothing is dropped without
-    a checkpoint of ours, nor while foreign keys may refer to the new table, nor where that may have
-    been in the table's place: it may hold the only copy of what the application wrote since.
-    Returns what was there and is not ours, for the operator.
+    The checkpoint, which proves the others, goes last. Nothing is dropped without it, nor while
+    foreign keys may refer to the new table, nor where that may have been in the table's place and
+    hold the application's rows. Returns what is not ours, for the operator.
     """
     names, checkpoint = AuxiliaryNames.of(table), CheckpointTable(schema, table)
     if not checkpoint.is_ours(session):

@@ -19,20 +19,12 @@ if TYPE_CHECKING:
 class TableFound:
     """What the server shows of one table of a migration.
 
-    Attributes:
-        source_shape: digest of the definition of the table under the source's name; empty when
-            there is none. The others are the same of the new and of the old table.
-        ours: the table has a checkpoint table of this program.
-        changed_here: the table under the source's name is the one that the migration made.
-        new_is_ours: so is the one under the new table's name.
-        old_is_ours: the table under the old table's name is the one from before the migration.
-        undone_is_ours: the table that a revert swapped out is there under its name.
-        swap_begun: the swap may have been made, and undone by hand since.
-        taken_over: its checkpoint is of another migration, which was begun since.
-        old_table: what is noted of the old table after the swap; None before it, and where it was
-            to be dropped at once.
-        emptied: how many partitions of the old table a drop that has not ended has emptied, and how
-            many there are.
+    The ``shape`` fields are digests of definitions, empty without a table. ``changed_here``: the
+    table under the source's name is the migration's. ``undone_is_ours``: the table that a revert
+    swapped out is there. ``swap_begun``: the swap may have been made, and undone by hand since.
+    ``taken_over``: the checkpoint is of a later migration. ``old_table`` is None before the swap,
+    and where it was to be dropped at once. ``emptied``: partitions that an unfinished drop has
+    emptied, and how many there are.
     """
 
     schema: str
@@ -120,11 +112,7 @@ class TableFound:
 
 
 def being_dropped(emptied: int, partitions: int, *, finished: bool) -> str:
-    """Return how far the drop of an old table is, and what ends it.
-
-    Args:
-        finished: the run that dropped it has left it to the operator.
-    """
+    """Return how far the drop of an old table is, and what ends it."""
     cleanup = "spirit-py cleanup --drop-old"
     ends = f"{cleanup} ends it" if finished else f"the same command or {cleanup} ends it"
     return f"being dropped: {emptied} of {partitions} partitions are emptied; {ends}"
@@ -137,11 +125,7 @@ def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:
 
 
 def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool | None:
-    """Return whether the RENAME of a migration was carried out; None when the tables do not tell.
-
-    RENAME of several tables is atomic, so either all of them are swapped or none is. The old
-    tables may have been dropped since.
-    """
+    """Return whether the RENAME, atomic over all tables, was carried out; None for unknown."""
     answers = {table.was_swapped(record.of(*table.name)) for table in tables}
     return answers.pop() if len(answers) == 1 else None
 
@@ -173,13 +157,7 @@ class ReverseState(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseFound:
-    """Reverse replication that an earlier run began and that is not cleaned up; texts for messages.
-
-    Attributes:
-        names: the tables.
-        reason: why it is lost.
-        undone: the tables that a revert has swapped out.
-    """
+    """Reverse replication of an earlier run that is not cleaned up; texts for messages."""
 
     state: ReverseState
     names: str
@@ -199,16 +177,9 @@ class ReverseFound:
 class Found:
     """What an earlier run left, as far as it could be looked at.
 
-    Attributes:
-        record: None when there is none, or when it cannot be read.
-        unreadable: why a checkpoint table that is ours cannot be read.
-        age: seconds since the checkpoint was written.
-        server_uuid: the server that was asked.
-        tables: the tables that this run is about.
-        unreachable: why the change feed cannot go on from the record's position; empty when it
-            can, and when there is no position.
-        reverse: of the migration that one of the tables took part in.
-        elsewhere: the record that a pointer leads to; None for one that leads nowhere.
+    ``record`` is None where there is none or it is ``unreadable`` (why). ``age`` in seconds.
+    ``unreachable``: why the feed cannot go on from the position; empty when it can or there is
+    none. ``elsewhere``: the record that a pointer leads to; None for one that leads nowhere.
     """
 
     record: CheckpointRecord | Pointer | None = None

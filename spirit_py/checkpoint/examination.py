@@ -1,8 +1,7 @@
 """Examine what an earlier run left, and what a running one shows; a failed query is raised (R17).
 
-A record names its tables, and each of their checkpoint tables points back to it. Both must agree: a
-table that was migrated by itself since has a record of its own, and a replaced record leaves
-pointers to it.
+A record and the checkpoint tables of all its tables must agree: a table migrated by itself since
+has a record of its own, and a replaced record leaves pointers to it.
 """
 
 from __future__ import annotations
@@ -36,12 +35,7 @@ if TYPE_CHECKING:
 
 
 def look(session: SqlSession, options: ConnectionOptions, tables: Sequence[Name]) -> Found:
-    """Examine what an earlier run left of these tables' auxiliary tables.
-
-    Raises:
-        ServerFault: the server could not be asked.
-        FeedFailure: the binlog could not be examined.
-    """
+    """Examine these tables' auxiliary tables; raise ServerFault or FeedFailure if impossible."""
     unreadable = ""
     found: CheckpointRecord | Pointer | None = None
     at = home = home_of(tables)
@@ -70,14 +64,10 @@ def examine(
     reach: Callable[[str, float, Origin], str],
     trusting: bool = False,
 ) -> Found:
-    """Examine the tables of one migration, after its checkpoint was read.
+    """Examine the tables of one migration, after the checkpoint of ``home`` was read.
 
     Args:
-        home: the table whose checkpoint was read.
-        found: its first row; None when there is none, or none that can be read.
-        unreadable: why a checkpoint cannot be read.
-        reach: returns why the feed cannot go on from a position, of a record of that age and
-            origin.
+        reach: returns why the feed cannot go on from a position, of a record of that age, origin.
         trusting: accept names and definitions as the proof that tables are ours: for ``spirit-py
             status`` under an account that may not read the table numbers.
     """
@@ -146,10 +136,7 @@ def old_table_of(session: SqlSession, name: Name) -> OldTableRecord | None:
 
 
 def _damage(session: SqlSession, record: CheckpointRecord) -> str:
-    """Return the bound of a record that cannot be a key of its table; empty when all can.
-
-    A table whose definition has changed is left out: the decision tests that itself.
-    """
+    """Return the bound of a record that is no key of its table; changed tables are left out."""
     for progress in record.tables:
         bounds = [("checked_up_to", progress.checked_up_to)]
         bounds += [("uncopied", end) for one in progress.uncopied for end in (one.lower, one.upper)]
@@ -164,7 +151,6 @@ def _damage(session: SqlSession, record: CheckpointRecord) -> str:
 
 
 def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> bool:
-    """Return whether literals are a key of an index that rows can be walked by."""
     if not index.unique:
         return False
     try:
@@ -176,13 +162,7 @@ def _is_key(source: TableSchema, index: Index, literals: tuple[str, ...]) -> boo
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFound:
-    """The record that a table's checkpoint table leads to.
-
-    Attributes:
-        record: of the migration that the table takes part in; None without one.
-        home: the table whose checkpoint table holds the record, or should.
-        orphaned: why the table's pointer leads nowhere; empty otherwise.
-    """
+    """The record of a table's migration, or None, and its home; ``orphaned``: why there is none."""
 
     home: Name
     record: CheckpointRecord | None = None
@@ -190,11 +170,7 @@ class RecordFound:
 
 
 def find_record(session: SqlSession, table: Name) -> RecordFound:
-    """Follow a table's checkpoint table to the record of its migration, wherever that is.
-
-    Raises:
-        UnreadableCheckpoint: when the table's own cannot be read.
-    """
+    """Follow a table's checkpoint to its migration's record, or raise UnreadableCheckpoint."""
     own = CheckpointTable(*table).read_record(session)
     if not isinstance(own, Pointer):
         return RecordFound(home=table, record=own)
@@ -221,7 +197,6 @@ def members(session: SqlSession, record: CheckpointRecord) -> tuple[Name, ...]:
 
 
 def _belongs(session: SqlSession, table: Name, record: CheckpointRecord | None) -> bool | None:
-    """Return whether a table's checkpoint is of this migration; None where it cannot be read."""
     try:
         found = CheckpointTable(*table).read_record(session)
     except UnreadableCheckpoint:
@@ -240,11 +215,7 @@ def _names(record: CheckpointRecord) -> set[Name]:
 def live_of(
     session: SqlSession, checkpoint: CheckpointTable, worker: int | None
 ) -> tuple[LiveFigures | None, float | None]:
-    """Return the figures that were written last, and how many seconds ago.
-
-    Where a process works on the migration (``worker`` holds its lock), those of an earlier one are
-    none.
-    """
+    """Return the last figures, and their age in seconds; None for another process's."""
     try:
         found = checkpoint.read(session, LiveFigures)
     except UnreadableCheckpoint:

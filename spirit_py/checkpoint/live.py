@@ -1,7 +1,4 @@
-"""What a running migration shows of itself, and what operators ask of it (pure).
-
-``spirit-py ctl`` and ``spirit-py revert`` ask. Nothing secret is in these rows (R20).
-"""
+"""What a running migration shows of itself, and what operators ask of it (pure, R20)."""
 
 from __future__ import annotations
 
@@ -29,14 +26,7 @@ REVERT: Final = "revert"
 
 @dataclass(frozen=True, kw_only=True)
 class LiveFigures(MigrationProgress):
-    """The figures of a running migration.
-
-    Attributes:
-        host: the machine that the process runs on, ``pid`` its number there.
-        run: the token of its run, by which its sessions are known.
-        paused: who has paused it; empty when nobody has.
-        settings: those that ``spirit-py ctl set`` changes, as it spells them.
-    """
+    """The figures of a running migration; ``run`` is its token, ``paused`` who has paused it."""
 
     host: str
     pid: int
@@ -49,14 +39,10 @@ class LiveFigures(MigrationProgress):
 
 @dataclass(frozen=True, kw_only=True)
 class StandingOrders:
-    """What operators have set and the next run keeps to.
+    """What operators have set and the next run keeps to; ``settings`` are by name.
 
-    Attributes:
-        paused: who has paused the migration; empty when nobody has.
-        settings: what was set, by name, as ``spirit-py ctl set`` spells it.
-        over: what the command line asked for when that was set, by name: a command line that asks
-            for something else by now is newer, and counts.
-        undeferred: the swap is not to wait for the operator, whatever the command line asks for.
+    ``over``: what the command line asked for when they were set; one that asks for something else
+    by now is newer, and counts. ``undeferred``: the swap waits for no operator in any case.
     """
 
     paused: str = ""
@@ -78,12 +64,7 @@ FAILED: Final = "failed"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What one command asks of the process.
-
-    Attributes:
-        token: random, of this request.
-        arguments: of the verb, by name.
-    """
+    """What one command asks of the process; ``token`` is random."""
 
     verb: str
     token: str
@@ -98,10 +79,7 @@ class Request:
 
     @property
     def lock(self) -> str:
-        """The named lock that the asking session holds for as long as it waits.
-
-        Its name has all of the request: who copies the row with another verb holds no lock for it.
-        """
+        """The named lock that the asking session holds while it waits: a copied row holds none."""
         return lock_name("request", self.token, self.verb, sorted(self.arguments.items()))
 
     @classmethod
@@ -116,12 +94,9 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the process answers to the request of that token.
+    """What the process answers; ``state`` is :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
 
-    Attributes:
-        state: :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
-        said: all messages so far, oldest first; the cause of a failure is the last.
-        exit_code: of the error, once it failed; likewise its ``error_code``.
+    ``said`` has all messages so far, oldest first; the cause of a failure is the last.
     """
 
     token: str

@@ -1,11 +1,8 @@
 """Which tables are a migration's (R24), and where the tables of a reverse replication are.
 
-The new table is built under a name with a random token, and gets its own name once its identity is
-noted. So wherever a run ends, each table either is proven to be ours or is not.
-
-A statement is replicated with its time, so a table has the same CREATE TIME on every server that
-executed it; another table put in its place has a later one. CREATE TIME and definition together
-prove a table on another server, whose table numbers are then noted instead.
+The new table gets its name once its identity is noted, so at any time a table is proven or not. A
+table has the same CREATE TIME on every server that executed the statement; CREATE TIME and
+definition together prove it on another server, whose table numbers are then noted.
 """
 
 from __future__ import annotations
@@ -88,7 +85,6 @@ def _mutex(schema: str, table: str) -> threading.RLock:
 
 
 def _renewed(noted: Identity, found: Identity) -> Identity:
-    """Return a proof with the time when its table was last altered; its numbers stay."""
     return replace(noted, born=found.born) if noted.is_same(found) else noted
 
 
@@ -121,10 +117,7 @@ def proven(session: SqlSession, schema: str, table: str, proofs: Proofs) -> froz
 def proofs_here(
     session: SqlSession, schema: str, table: str, progress: TableProgress | None
 ) -> Proofs:
-    """Return the proofs of a table's auxiliary tables, translated to this server.
-
-    A proof that cannot be translated stays that of another server, and proves nothing here.
-    """
+    """Return the proofs of a table's auxiliary tables, translated to this server where possible."""
     proofs = read_proofs(session, schema, table)
     if progress is None:
         return proofs
@@ -147,8 +140,7 @@ def proofs_here(
 def note_here(session: SqlSession, record: CheckpointRecord) -> None:
     """Note what this server knows the tables of a record by, where that is not noted yet.
 
-    Without a proof nothing is written: the checkpoint table may be gone, another migration's, or
-    another tool's (R24).
+    Without a proof nothing is written: the table may be another migration's or tool's (R24).
     """
     for progress in record.tables:
         here = proofs_here(session, *progress.name, progress)
@@ -182,11 +174,7 @@ class Where(enum.Enum):
 
 
 def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord | None:
-    """Return the record of the reverse replication that a table takes part in; None without one.
-
-    Raises:
-        Refusal: when what is there cannot be read, or is not this program's.
-    """
+    """Return the record of a table's reverse replication, or None; Refusal if unreadable."""
     checkpoint = CheckpointTable(schema, table)
     if not checkpoint.exists(session):
         return None
@@ -223,11 +211,8 @@ def where_is(
 ) -> Where:
     """Look at the tables, while no process swaps them.
 
-    If no revert was begun, an old table that is gone was dropped. The definitions alone do not show
-    that, because a migration may leave the definition unchanged.
-
-    Args:
-        known: what proves the old tables, where the checkpoints may be gone; otherwise they tell.
+    If no revert was begun, an old table that is gone was dropped; equal definitions do not show
+    that. ``known`` proves the old tables where the checkpoints may be gone.
     """
     proofs = old_tables(session, record) if known is None else known
     seen = {_where(session, table, proofs[table.source]) for table in record.tables}
@@ -252,10 +237,7 @@ def any_old_table(session: SqlSession, record: ReverseRecord) -> bool:
 
 
 def reverse_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> ReverseFound | None:
-    """Return what is left of the reverse replication that one of these tables takes part in.
-
-    None also where nothing but its record is left: then the checkpoint tells the rest.
-    """
+    """Return what is left of these tables' reverse replication; None for nothing but its record."""
     for schema, table in tables:
         if not CheckpointTable(schema, table).is_ours(session):
             continue

@@ -1,19 +1,11 @@
 """The requests to the process that works on a table, in a table of their own beside it.
 
-Operators write to this table and to no other one of the program, and nothing but the fields of a
-:class:`~spirit_py.checkpoint.live.Request` is taken from it (R26). The process makes it when it
-begins to listen, and drops it when it ends.
-
-Each request is a row of its own, with a number that the server gives, so that none overwrites
-another one. Its life::
-
-    asked     the row holds the request; the asking session holds the request's named lock
-    claimed   the process has deleted the row, so that nobody carries it out twice, and works
-    answered  the row holds the answer, under the same number; who asked reads and deletes it
-
-A request is carried out only while its named lock is held: nobody waits for the others any more. An
-asking session that deletes its row itself has withdrawn the request, and it was not claimed. Who
-asked is whom the server shows for the session that holds the lock.
+Operators write to no other table of the program, and only the fields of a
+:class:`~spirit_py.checkpoint.live.Request` are read (R26). Each request is a row with a number of
+the server; the asking session holds the request's named lock. The process deletes the row to claim
+it, works, and puts the answer under the same number; the asker reads and deletes it. A request
+without a held lock is not carried out; the lock's holder is who asked. An asker that deletes its
+row has withdrawn the request.
 """
 
 from __future__ import annotations
@@ -45,12 +37,7 @@ _KEPT_SECONDS: Final = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request that waits, under its number.
-
-    Attributes:
-        who: user and host of the session that holds its lock, as the server shows them; empty where
-            nobody waits.
-    """
+    """A request that waits, under its number; ``who`` is empty where its lock is not held."""
 
     number: int
     request: Request
@@ -88,11 +75,7 @@ class RequestQueue(RecordTable):
         return int(session.query("SELECT LAST_INSERT_ID()")[0][0])
 
     def answer_to(self, session: SqlSession, number: int, token: str) -> Answer | None:
-        """Return the answer to a request; None before there is one, and without the table.
-
-        Raises:
-            MigrationFailure: it cannot be read; a process of another version has written it.
-        """
+        """Return the answer to a request, or None; MigrationFailure for one of another version."""
         found = self._rows(session, f"id = {number}")
         try:
             answer = _read(found[0][1]) if found else None
@@ -117,10 +100,7 @@ class RequestQueue(RecordTable):
     # -- the side that answers
 
     def waiting(self, session: SqlSession) -> list[Asked | Malformed]:
-        """Return the requests in the order of their arrival; delete answers that nobody reads.
-
-        Of a row that does not come from this program's command, nothing but its fields is read.
-        """
+        """Return the requests in the order of arrival; delete answers that were not read."""
         asked: list[Asked | Malformed] = []
         answered = False
         for number, text in self._rows(session, "TRUE"):
@@ -145,10 +125,7 @@ class RequestQueue(RecordTable):
         return bool(session.execute(f"DELETE FROM {self.quoted} WHERE id = {number}"))
 
     def who_waits(self, session: SqlSession, request: Request) -> str:
-        """Return user and host of the session that waits for the answer; empty for none.
-
-        It holds the request's lock, and the server says whose it is.
-        """
+        """Return user and host of the session that holds the request's lock; empty for none."""
         holder = named_lock_holder(session, request.lock)
         return "" if holder is None else user_of(session, holder)
 

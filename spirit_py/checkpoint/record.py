@@ -1,9 +1,8 @@
-"""The rows of the checkpoint table about a migration and its reverse replication (pure).
+"""The rows of the checkpoint table about a migration and its reverse replication (pure; R20).
 
-Nothing secret is in them (R20). The record of a migration of several tables is in the checkpoint
-table of one of them, its *home*; those of the others only point there. Each table has its proofs,
-and after the swap what is noted of its old table, in rows of its own: they can be read without the
-record, and stay as long as the old table does, so that ``spirit-py cleanup`` can drop it (R24).
+The record of several tables is in the checkpoint table of one of them, its *home*; the others only
+point there. Proofs and what is noted of an old table have rows of their own, which stay as long as
+the old table does, so that ``spirit-py cleanup`` can drop it without the record (R24).
 """
 
 from __future__ import annotations
@@ -38,10 +37,7 @@ _HEAD: Final = re.compile(rf"\ACREATE TABLE {_NAME}")
 
 @dataclass(frozen=True, kw_only=True)
 class UncopiedRange:
-    """A range of the key that is not copied: after ``lower`` up to ``upper``, as SQL literals.
-
-    An open end is empty.
-    """
+    """A range of the key that is not copied, ``(lower, upper]`` in SQL literals; empty for open."""
 
     lower: tuple[str, ...] = ()
     upper: tuple[str, ...] = ()
@@ -49,17 +45,11 @@ class UncopiedRange:
 
 @dataclass(frozen=True, kw_only=True)
 class TableProgress:
-    """How far one table is.
+    """How far one table is; shapes are :func:`digest_of` definitions, empty before they exist.
 
-    Attributes:
-        source_shape: :func:`digest_of` the source's definition.
-        target_shape: the same of the new table's; empty before it was made.
-        bare_shape: the same of the new table's without the deferred indexes; empty without any.
-        deferred: the name of each index that is built after the copy.
-        uncopied: what is not copied yet, in the order of the walk; everything before the first
-            chunk, nothing when every row that existed is copied.
-        checked_up_to: SQL literals of the checksum's low watermark: up to there its present pass
-            found no difference.
+    ``bare_shape`` is that of the new table without ``deferred`` indexes. ``uncopied`` is in the
+    order of the walk: everything before the first chunk, empty when all is copied.
+    ``checked_up_to``: SQL literals of the checksum's low watermark in its present pass.
     """
 
     schema: str
@@ -108,19 +98,11 @@ class TableProgress:
 class CheckpointRecord:
     """One migration's state, of one table or of several that are swapped together.
 
-    Attributes:
-        statement: :func:`joined` normal forms of the ALTERs, so that other spelling still matches.
-        phase: value of :class:`spirit_py.phases.Phase`.
-        position: the change feed's safe position, opaque; empty before the feed started.
-        origin: what the position is of: the server's life and its log (R25).
-        settled_at: the feed's position after the run's last write to a new table, opaque; empty
-            while it may write, and after a run that was killed.
-        started_at: when the first run began, ISO 8601 in UTC.
-        seconds: seconds worked in all runs together, as are ``totals``, counters.
-        runs: how many runs there were, this one included.
-        sentinel: the sentinel table was created: one that is gone was dropped by the operator.
-        modes: under which the tables are changed.
-        program: version of the program that wrote it.
+    ``statement`` is :func:`joined` normal forms, so that other spelling still matches. ``position``
+    and ``settled_at`` are opaque: the feed's safe position, empty before it started; its position
+    after the run's last write to a new table, empty while it may write and after a kill.
+    ``started_at`` is ISO 8601 in UTC; ``seconds`` and ``totals`` are of all runs. ``sentinel``: it
+    was created; one that is gone was dropped by the operator.
     """
 
     statement: str
@@ -186,12 +168,8 @@ class Pointer:
 class Proofs:
     """The proofs of which auxiliary tables of a source are this migration's (R24).
 
-    Attributes:
-        building: the name under which the new table is built, with a random token.
-        source: the table from before the migration: after the swap that is the old table.
-        new: the table that the migration made.
-        swap_begun: the swap may have been made, and may have been undone by hand since: then the
-            new table holds what the application wrote into it.
+    ``source`` is from before the migration, after the swap the old table. ``swap_begun``: the swap
+    may have been made and undone by hand; then the new table holds what the application wrote.
     """
 
     building: str = ""
@@ -220,14 +198,10 @@ def joined(statements: Iterable[tuple[tuple[str, str], str]]) -> str:
 
 
 def digest_of(shape: str, name: str) -> str:
-    """Return a digest of a definition that survives RENAME TABLE, without its foreign keys.
+    """Return a digest of a definition without foreign keys, which move with the swap.
 
-    The new table gets those with the swap, and the old one loses them (:mod:`spirit_py.attached`).
-
-    Args:
-        shape: ``SHOW CREATE TABLE`` without the counter.
-        name: the table's name in it. A rename changes it, and the names that the server gave to
-            constraints from it (``t_chk_1``).
+    It survives RENAME TABLE: ``name`` and the constraint names that the server derives from it
+    (``t_chk_1``) are left out. ``shape`` is ``SHOW CREATE TABLE`` without the counter.
     """
     text = _FOREIGN_KEY.sub("", _HEAD.sub("CREATE TABLE", shape, count=1))
     given = re.escape(name.replace("`", "``"))
@@ -237,15 +211,11 @@ def digest_of(shape: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class OldTableRecord:
-    """When one table was swapped, and until when its old one is kept; by the server's clock.
+    """When a table was swapped, and until when its old one is kept; Unix time of the server.
 
-    Attributes:
-        swapped_at: seconds since 1970.
-        until: the same of the time from which on it may be dropped; 0 where only the operator
-            drops it.
-        finished: the run has ended and left it to the operator.
-        followed: reverse replication has ended: the old table follows no more.
-        undone: a revert was made: the table that is kept is the one that it swapped out.
+    ``until`` is 0 where only the operator drops it. ``finished``: the run has left it to them.
+    ``followed``: reverse replication has ended. ``undone``: the table is one that a revert swapped
+    out.
     """
 
     swapped_at: float
@@ -271,14 +241,10 @@ ENDED: Final = "ended"
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseTable:
-    """One table whose old one follows it.
+    """One table whose old one follows it; ``losses`` has a line each.
 
-    Attributes:
-        old: name of the old table, in the same schema.
-        undone: name that the new table gets in the swap back.
-        changes: what the reversed mapping does to columns.
-        now_shape: :func:`digest_of` the new table's definition; ``old_shape`` of the old one's.
-        losses: what would be lost, a line each.
+    Shapes are :func:`digest_of` both definitions. ``undone``: the new table's name in the swap
+    back.
     """
 
     schema: str
@@ -312,13 +278,8 @@ class ReverseTable:
 class ReverseRecord:
     """Reverse replication of one table, or of several that were swapped together.
 
-    Attributes:
-        position: of the reverse feed, opaque.
-        until: when it ends, seconds since 1970 by the server's clock.
-        state: :data:`FOLLOWING`, :data:`REVERTING` or :data:`ENDED`.
-        reason: why it has ended.
-        modes: under which the tables were changed; the old ones follow under them.
-        skip_drop: the tables that the swap back takes out of use are to be kept.
+    ``position`` is opaque; ``until`` is Unix time by the server's clock; ``state`` is
+    :data:`FOLLOWING`, :data:`REVERTING` or :data:`ENDED`, for ``reason``.
     """
 
     tables: tuple[ReverseTable, ...]

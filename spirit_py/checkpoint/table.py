@@ -1,7 +1,8 @@
 """The checkpoint table beside a source table: each of its rows is replaced in one statement.
 
-==  ==================================================================================
-id  row
+Its comment proves that it is the program's own (R17). Ids below 0 are messages of tasks on Spark
+(:mod:`spirit_py.spark.server_mailbox`).
+
 ==  ==================================================================================
 1   the migration's record, or a pointer to the table that has it
 2   reverse replication: its record
@@ -12,13 +13,6 @@ id  row
 7   what operators have set, for the next run too
 9   the old table, where it is kept after the swap
 ==  ==================================================================================
-
-Ids below 0 are messages between the driver and tasks on Spark
-(:mod:`spirit_py.spark.server_mailbox`).
-
-The comment of the table proves that it is the program's own, and not another tool's (R17); one DROP
-removes all rows. Requests of operators are in a table of their own
-(:mod:`spirit_py.checkpoint.queue`), so that no operator has to write to this one (R26).
 """
 
 from __future__ import annotations
@@ -97,11 +91,7 @@ def checkpoint_tables(session: SqlSession, schema: str = "") -> list[tuple[str, 
 
 
 class RecordTable:
-    """A table of rows in JSON, which a comment proves to be the program's own (R17).
-
-    Attributes:
-        name: its schema and name; ``quoted`` for statements.
-    """
+    """A table of rows in JSON, which a comment proves to be the program's own (R17)."""
 
     MARK: ClassVar[str]
     #: What the numbers of the rows have besides their type.
@@ -178,11 +168,7 @@ class CheckpointTable(RecordTable):
         )
 
     def read(self, session: SqlSession, kind: type[_Kind]) -> _Kind | None:
-        """Return the row of that kind; None when there is none, or no table any more.
-
-        Raises:
-            UnreadableCheckpoint: when it cannot be read.
-        """
+        """Return the row of that kind, or None; raise UnreadableCheckpoint if it is unreadable."""
         found = self._value(session, _RECORD, kind)
         if found is None:
             return None
@@ -194,19 +180,12 @@ class CheckpointTable(RecordTable):
         return bool(self._value(session, "1", kind))
 
     def age(self, session: SqlSession, kind: type[Row]) -> float:
-        """Return the seconds since the row was written; 0 for no row.
-
-        They are of the server's clock, and below 0 when that was set back.
-        """
+        """Return the seconds of the server's clock since the row was written; 0 for no row."""
         microseconds = "TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
         return int(self._value(session, microseconds, kind) or 0) / 1e6
 
     def _value(self, session: SqlSession, expression: str, kind: type[Row]) -> Any:
-        """Return a value of a row; None without one.
-
-        The hint keeps a view from being read, whoever puts it in the table's place and when: what
-        it calls would be executed with the rights of the reader (R26; measured).
-        """
+        """Return a value, or None; the hint keeps a view from being read (R26; measured)."""
         try:
             rows = session.query(
                 f"SELECT {expression} FROM {self.quoted} FORCE INDEX (PRIMARY)"

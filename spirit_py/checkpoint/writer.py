@@ -1,20 +1,11 @@
 """Write the checkpoint: the first record, then periodically and on request.
 
-**The order in which a record's fields are read does not matter.** It has the ranges U of the key
-that are not copied and a safe position P of the change feed, which may be read at different times:
-
-- *U first.* A change that the feed passed over between the two was applied, or it was dropped
-  because its key was in the rest of a lane (:mod:`spirit_py.chunk.watermark`). Rests only shrink,
-  so it was in U as well: the resumed copy reads it.
-- *P first.* Every change after P is received again, whatever was copied meanwhile.
-
-In both cases a chunk in U that had committed is copied again, which is harmless, and what was
-deleted of it since is received again after P. The resumed feed does not drop it: of each range of U
-it keeps every change up to the last key that the new table has in that range (R17). Lanes that were
-cut after the record was taken are parts of these ranges.
-
-An older record is as valid as a newer one: a resume only repeats more work. So a write whose
-answer was lost, and which the server executes late, does no harm.
+The uncopied ranges U and the feed's safe position P of a record may be read in either order. U
+first: what the feed passed over in between was applied, or dropped because it was in U, and the
+resumed copy reads it. P first: every change after P is received again. A chunk in U that had
+committed is copied again, and a delete of its rows since then is not dropped: of each range of U
+the resumed feed keeps changes up to the last key that the new table has there (R17). An older
+record only repeats more work, so a write that is executed late does no harm.
 """
 
 from __future__ import annotations
@@ -69,14 +60,12 @@ def pauses(period: float) -> Iterator[float]:
 class CheckpointWriter:
     """Writes records in a thread of its own, and in that of the caller of :meth:`write_now`.
 
-    Each write has a session of its own: none is kept over the days that a copy may take, and none
-    is lost with a server that restarts.
+    Each write opens a session of its own.
 
     Args:
         take: returns the record of now; called by one thread at a time, must not block.
         stop: is requested when nothing could be written for ``patience`` seconds.
-        written: called with each record that was written.
-        period: seconds between two writes, after the first ones, which follow each other sooner.
+        period: seconds between two writes; the first ones follow each other sooner.
     """
 
     def __init__(

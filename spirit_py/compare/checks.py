@@ -43,11 +43,7 @@ class Side:
 
 
 def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
-    """Read one side.
-
-    Raises:
-        Refusal: when the server is not a supported MySQL, or has no such InnoDB table.
-    """
+    """Read one side; raise a Refusal without a supported MySQL or such an InnoDB table."""
     facts = read_facts(session)
     require_mysql(facts)
     found = read_table(session, schema, table)
@@ -164,7 +160,6 @@ def _repair_privileges(target: Side) -> Iterator[Finding]:
 
 
 def _side_effects(target: Side) -> Iterator[Finding]:
-    """Name triggers and foreign keys: a repair is DELETE and REPLACE."""
     table = target.table
     for trigger in list_triggers(target.session, table.schema, table.name):
         yield refuse(

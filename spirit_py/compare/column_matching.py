@@ -20,16 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Matching:
-    """Two tables, and their compared columns.
-
-    Attributes:
-        mapping: the compared columns and the key; both tables exist and are full.
-        ignored: columns that the operator leaves out.
-        only_source: columns that the target has no partner for.
-        only_target: columns that the source has no partner for.
-        computed: generated columns of both tables that are not read: they are computed from
-            compared columns by the same expression, and not stored.
-    """
+    """Two tables, and their compared columns; ``computed`` ones are generated alike, not read."""
 
     mapping: TableMapping
     ignored: tuple[str, ...] = ()
@@ -60,14 +51,11 @@ def match(
     ignored: Sequence[str] = (),
     time_zone: str = "+00:00",
 ) -> Matching:
-    """Pair the columns of two tables by name, and choose the key.
+    """Pair the columns of two tables by name, and choose the key; raise a Refusal without one.
 
     Args:
         time_zone: the source server's ``@@global.time_zone``, with which a TIMESTAMP is
             compared with another type, as a native ALTER would convert it.
-
-    Raises:
-        Refusal: when a name is unknown, types cannot be compared, or no key is in both.
     """
     partners = _partners(source, target, renames)
     left_out = _ignored(source, target, ignored)
@@ -107,10 +95,7 @@ def match(
 def _partners(
     source: TableSchema, target: TableSchema, renames: Sequence[tuple[str, str]]
 ) -> Mapping[str, str]:
-    """Return each column of the source, in lower case, the name that its partner would have.
-
-    Empty for a column whose own name --map has given to another one.
-    """
+    """Map lower-case source columns to partners' names; empty where --map gave the name away."""
     partners: dict[str, str] = {}
     for old, new in renames:
         for table, name in ((source, old), (target, new)):

@@ -1,13 +1,8 @@
 """Repair between two servers: rows are read from one and written to the other as literals.
 
-A document's text does not show the types of an unsigned number, a DECIMAL and a date; read again
-they would be an INTEGER, a DOUBLE and a STRING. So the types of all nodes are read with the text,
-in the order of :func:`spirit_py.checksum.render.node_types`, and values that text cannot represent,
-or that not every server reads exactly, are written as SQL (:mod:`spirit_py.table.json_document`),
-as :mod:`spirit_py.binlog.codec.jsonb` does with documents in binary form.
-
-Within one server the applier copies rows by ``INSERT ... SELECT``; here they pass through this
-process and are applied like the change feed's row images.
+A document's text does not show the types of an unsigned number, a DECIMAL and a date. So the types
+of all nodes are read with it (:func:`spirit_py.checksum.render.node_types`), and values that text
+cannot represent are written as SQL (:mod:`spirit_py.table.json_document`).
 """
 
 from __future__ import annotations
@@ -56,11 +51,7 @@ class _Object(list[tuple[str, Any]]):
 
 
 def document_sql(text: str, kinds: Sequence[Kind]) -> str:
-    """Return an SQL expression of type JSON for a document with nodes of these types.
-
-    Raises:
-        ValueError: the two do not belong together.
-    """
+    """Return SQL of type JSON for a document with nodes of these types, or raise ValueError."""
     tree = json.loads(text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Object)
     said = iter(kinds)
     root = next(said, "")
@@ -76,7 +67,6 @@ def document_sql(text: str, kinds: Sequence[Kind]) -> str:
 
 
 def _containers(value: Any) -> Iterator[list[Any]]:
-    """List arrays and objects, each before what is in it."""
     if isinstance(value, list):
         yield value
         for item in value:
@@ -122,13 +112,10 @@ _MOST_UNFIT: Final = 1000
 
 
 class FittingRows:
-    """Implements :class:`spirit_py.checksum.recheck.Recopier`: repairs the rows that fit.
+    """Repairs the rows that fit, by halving batches that a value makes fail.
 
-    A value that the target's type cannot hold makes a whole batch fail without a write. The batch
-    is halved until the rows that do not fit are alone.
-
-    Attributes:
-        unfit: the keys of these rows, with the reason; they are not tried again.
+    Implements :class:`spirit_py.checksum.recheck.Recopier`. ``unfit`` has the keys that are not
+    tried again, with the reason.
     """
 
     def __init__(self, copier: Recopier) -> None:
@@ -159,10 +146,7 @@ class TwoServerCopier:
         self._applier = applier
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
-        """Make the target's rows of these keys equal to the source's; return the keys treated.
-
-        Rows that the source does not have are deleted first: they may conflict with others.
-        """
+        """Make the target's rows equal to the source's, deleting first; return the keys treated."""
         found, rows = self._read(mapping, keys)
         there = _there(mapping)
         self._applier.delete_keys(there, [key for key in keys if key not in found])
@@ -206,7 +190,6 @@ class TwoServerCopier:
 
 
 def _there(mapping: TableMapping) -> TableMapping:
-    """Return the mapping of the target to itself: rows are read in its own types and names."""
     target = mapping.target
     key = mapping.lookup.index
     return replace(

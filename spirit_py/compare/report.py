@@ -22,16 +22,10 @@ _SAME: Final = ("rows", "chunks", "passes", "differences", "remaining", "in_moti
 class CompareReport(OutcomeReport):
     """Figures of one run; counts, seconds and milliseconds as the names say.
 
-    Attributes:
-        outcome: ``equal``, ``different``, ``repaired``, ``failed``, ``refused`` or
-            ``interrupted``.
-        source: ``address``, ``schema`` and ``table``; the same for ``target``.
-        columns: ``[source column, target column]`` of all that was compared.
-        missing: rows that only the source has; in all passes, as ``extra`` and ``changed``.
-        remaining: rows that still differ at the end.
-        in_motion: rows that differed in the snapshot and were equal at a recheck.
-        one_moment: every snapshot showed both tables at the same moment.
-        rows_counted: the rows compared were proven to be all, by a count of their own.
+    ``missing`` and ``extra`` rows are only in the source or target, in all passes. ``remaining``
+    rows still differ at the end; those ``in_motion`` were equal at a recheck. ``one_moment``: every
+    snapshot showed both tables at the same moment. ``rows_counted``: a separate count proves that
+    all rows were compared.
     """
 
     source: dict[str, str] = field(default_factory=dict)

@@ -152,8 +152,6 @@ class CompareRun:
             "waiting_for": seen.waiting_for or self._waiting_for,
         }
 
-    # -- before anything is read
-
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self._options
         with (
@@ -241,10 +239,7 @@ class CompareRun:
     def _show(self, waiting_for: str) -> None:
         self._waiting_for = waiting_for
 
-    # -- the comparison
-
     def _repairer(self, matching: Matching) -> FittingRows:
-        """Return the applier that repairs the target, after locking out migrations of it."""
         options, target = self._options, matching.mapping.target
         there = options.target_server
         self._stack.enter_context(
@@ -333,15 +328,11 @@ def compare(
     engine_factory: Callable[[CompareConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
 ) -> CompareReport:
-    """Compare two tables, and repair the target where that was asked for.
+    """Compare two tables, and repair the target where that was asked for; write the report.
 
     Args:
         engine_factory: makes the Spark engine, which is stopped at the end.
         stop: a switch of the caller's own, to stop from outside.
-
-    Returns:
-        The report, when the tables are equal (at the end); it is also written to
-        ``options.records.report_json``, as is the report of every other outcome.
 
     Raises:
         DifferencesFound: rows differ.

@@ -1,17 +1,15 @@
 """One try of a cutover, from its sessions to the unlock (R15).
 
-The application waits only between the arrows::
+The application waits from LOCK TABLES on::
 
-    open the sessions; drain the feed again; pause the feed's own applying
-    look once more                               nobody old is in front
+    open sessions; drain the feed; pause its applying; look once more who is in front
     LOCK TABLES t WRITE, _t_new WRITE, ...       waits for running transactions
-    --> wait until the feed has received all     nothing is missing
+        wait until the feed has received all     nothing is missing
         flush through the locking session        nothing is pending
         final checks (injected)                  no row was replaced (R11)
         snapshot guard                           no transaction reads half a copy
-        RENAME TABLE t TO _t_old, _t_new TO t    in the same session, never on a new one, and in
-                                                 one packet with what belongs to it
-    --> stop the feed, UNLOCK TABLES
+        RENAME TABLE t TO _t_old, _t_new TO t    same session, one packet with what belongs to it
+    stop the feed, UNLOCK TABLES
 """
 
 from __future__ import annotations
@@ -59,13 +57,9 @@ def open_attempt(
     turns: LockTurns,
     stack: contextlib.ExitStack,
 ) -> Attempt:
-    """Do everything that needs no lock: open the sessions, and apply nearly all changes.
+    """Open the sessions, and apply nearly all changes; SomebodyInFront forbids the lock request.
 
-    The feed does not apply by itself from then on: LOCK TABLES may have the new table while it
-    waits for the source.
-
-    Raises:
-        SomebodyInFront: the lock must not be requested now.
+    The feed's own applying stays paused: LOCK TABLES may get the new table before the source.
     """
     points.reach("cutover.begin")
     wait, hold = plan.limits.lock.wait, plan.limits.lock_hold
@@ -142,16 +136,10 @@ class HalfWay:
 class Attempt:
     """The try that is under way: :meth:`lock`, :meth:`swap`, and :meth:`unlock` in any case.
 
-    Attributes:
-        fence: the named lock that this session holds while it can execute anything.
-        swapped: the swap is known to be done.
-        renaming: RENAME was sent, or is about to be, and it is not known that it failed.
-        position: the feed's safe position, everything being applied.
-        sent: statements before the RENAME were sent.
-        answer_lost: the answer to RENAME was lost, and the tables proved the swap.
-        settled: nothing remains to be sent after the RENAME. The DDL of what remains would come
-            after the place, and end the feed that begins there.
-        after_rename: the place after the RENAME; empty when it was not noted.
+    ``fence``: the named lock of the session. ``renaming``: RENAME was or may be sent, and is not
+    known to have failed. ``position``: the feed's safe position. ``answer_lost``: the tables proved
+    the swap. ``settled``: nothing remains to be sent after the RENAME, whose DDL would end a feed
+    that begins at ``after_rename``, the place after it, or empty.
     """
 
     number: int
@@ -175,12 +163,7 @@ class Attempt:
     held_ms: float = 0.0
 
     def lock(self) -> None:
-        """Wait for the table lock.
-
-        Raises:
-            TryFailed: other sessions held the tables.
-            ServerFault: the session was lost, or the blockers are unknown.
-        """
+        """Wait for the table lock; raise TryFailed or, for a lost session, ServerFault."""
         points.reach("cutover.lock")
         limit = human_seconds(self.plan.limits.lock.wait)
         self.plan.show(f"the lock of the swap (request {self.number}, for {limit} at most)")
@@ -229,7 +212,6 @@ class Attempt:
         self.held_ms = self._held_for() * 1000
 
     def _forget_own_ddl(self) -> None:
-        """Forget the try's DDL, once the feed has received what was sent of it."""
         source = self.plan.source
         if self.sent:
             with contextlib.suppress(SpiritError):
@@ -265,8 +247,7 @@ class Attempt:
     def _rename(self) -> None:
         """Send the RENAME; return when the swap is done.
 
-        The order of the steps guarantees that after a stop request, and after an operator was
-        told that the swap is postponed, no RENAME is sent unless :attr:`renaming` is set already.
+        After a stop request, or a postponement, none is sent unless :attr:`renaming` is set before.
         """
         self.renaming = True
         try:
@@ -287,7 +268,6 @@ class Attempt:
             self._complete(renamed.stopped_by)
 
     def _send(self) -> Renamed:
-        """Send the packet; note whether what is before the RENAME may be there without it."""
         statements = self.plan.attached_objects.statements
         self.sent = self.half_way.left = bool(statements.before)
         try:
@@ -295,14 +275,12 @@ class Attempt:
                 self.session, self.plan, statements, fence=self.fence, server=self.server
             )
         except OutcomeUnknown:
-            # Nothing may be undone of a swap that may be done.
             self.half_way.left = False
             raise
         self.half_way.left = False
         return renamed
 
     def _undo(self) -> None:
-        """Undo, while the lock is held, what a packet left that stopped before the RENAME."""
         if not self.half_way.left:
             return
         try:
@@ -313,10 +291,7 @@ class Attempt:
             self.half_way.left = False
 
     def _complete(self, stopped_by: ServerFault) -> None:
-        """Send the rest of a packet that stopped after the RENAME; what remains is settled later.
-
-        KILL QUERY may come again: what it ended is sent again under the lock, some times.
-        """
+        """Send the rest after the RENAME, repeatedly after KILL QUERY; else it is settled later."""
         why = stopped_by.message
         self.plan.tell(SwapIncomplete(said="a statement after the RENAME failed", reason=why))
         self.settled = False
@@ -334,14 +309,12 @@ class Attempt:
             return
 
     def _stop_feed(self) -> None:
-        """Stop the feed before the application writes to the swapped table."""
         try:
             self.plan.source.stop()
         except Exception:
             _LOG.exception("the change feed did not stop")
 
     def _note_place(self) -> None:
-        """Note the place after the RENAME, before other sessions can write."""
         with self._step("position"):
             try:
                 self.after_rename = self.plan.source.position_here(self.session)

@@ -1,8 +1,4 @@
-"""The swap of source and new table under one lock, in one session: its tries (R15).
-
-A try begins when nobody old is in front of the lock (:mod:`spirit_py.locks.turns`). It drains
-the feed without a lock, then goes through the steps of :mod:`spirit_py.cutover.attempt`.
-"""
+"""The swap of source and new table under one lock, in one session: its tries (R15)."""
 
 from __future__ import annotations
 
@@ -42,20 +38,15 @@ _UNPROVEN_IN_A_ROW: Final = 4
 
 
 class Cutover:
-    """Swaps one or several tables at once.
-
-    :meth:`run` may be called again after :class:`HeldBack`; it goes on with the limits as they are.
-    """
+    """Swaps tables at once; :meth:`run` may be called again after :class:`HeldBack`."""
 
     def __init__(self, plan: CutoverPlan) -> None:
         self._plan = plan
         self._guard = SnapshotGuard(plan.guard, plan.swaps, plan.tell)
         self._attempt: Attempt | None = None
-        #: Seconds for which the last try's request has waited.
         self._requested_for = 0.0
         self._failures: list[str] = []
         self._number = 1
-        #: Tries that have ended in another comparison.
         self._unproven = 0
         self._front = Front(self._request(), plan.limits.lock.kills, clock=plan.clock)
         self._turns = LockTurns(
@@ -131,7 +122,6 @@ class Cutover:
             raise HeldBack.by(what)
 
     def _given_up(self) -> CutoverFailure:
-        """Return the error after the last try; a stop request is raised instead."""
         self._plan.stop.check()
         tries = len(self._failures)
         who = self._front.described()
@@ -145,7 +135,6 @@ class Cutover:
         )
 
     def _try(self, number: int) -> CutoverResult:
-        """Make one try; temporary faults become :class:`TryFailed`."""
         self._requested_for = 0.0
         try:
             self._plan.attached_objects.survey()
@@ -179,7 +168,6 @@ class Cutover:
         )
 
     def _drain(self) -> None:
-        """Let the feed catch up, without a lock."""
         source = self._plan.source
         self._plan.show("the change feed to catch up before the lock is requested")
         for _ in range(_DRAIN_ROUNDS):
@@ -190,7 +178,6 @@ class Cutover:
                 return
 
     def _with_sessions(self, number: int) -> CutoverResult:
-        """Open everything that a try needs, then take the lock and swap."""
         with contextlib.ExitStack() as stack:
             attempt = open_attempt(number, self._plan, self._guard, self._turns, stack)
             self._attempt = attempt

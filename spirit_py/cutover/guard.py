@@ -1,14 +1,9 @@
-"""The snapshot guard: no transaction reads half a copy after the swap.
+"""The snapshot guard: no transaction reads half a copy after the swap; see docs/operations.md.
 
-InnoDB lets a snapshot read any table whose definition did not change since the snapshot was
-taken. The new table exists since the copy began: a REPEATABLE READ transaction that began before
-the swap and first reads the table after it would see the rows applied by then, without an
-error. After a native ALTER it gets error 1412 (table definition has changed). A column
-that is added and dropped again with ALGORITHM=INSTANT does the same (measured: 5 ms and two row
-versions), so that is done in the locking session right before the RENAME.
-
-It is done whoever is seen: the server's list of transactions may be older than a transaction of
-milliseconds, and no look at this server finds the readers of its replicas.
+InnoDB lets a snapshot read a table whose definition did not change since. A column that is added
+and dropped with ALGORITHM=INSTANT before the RENAME makes older snapshots fail with error 1412
+(measured: 5 ms, two row versions). It is done whoever is seen: the list of transactions may be out
+of date, and does not show readers of replicas.
 """
 
 from __future__ import annotations
@@ -61,16 +56,10 @@ WHERE age >= %s OR age < 0 OR age IS NULL ORDER BY age DESC"""
 
 @dataclass(eq=False)
 class SnapshotGuard:
-    """The guard of one swap, over all its tries.
+    """The guard of one swap, over all its tries; ``mode`` is ``on``, ``off``, or ``auto``.
 
-    Args:
-        mode: ``on``, ``off``, or ``auto``: wherever it is possible.
-        tell: reports which transactions the guard affects.
-
-    Attributes:
-        snapshots: the old transactions that may hold a snapshot from before the swap.
-        outcome: what was done in the last try: ``done``, ``off``, or why it could not be done;
-            empty before.
+    ``snapshots``: old transactions that may hold a snapshot from before the swap; ``tell`` reports
+    them. ``outcome`` of the last try: ``done``, ``off``, or why not; empty before.
     """
 
     mode: GuardMode
@@ -139,7 +128,6 @@ class SnapshotGuard:
             raise TryFailed(f"the snapshot guard's column is left in {self._broken}") from fault
 
     def _refused(self) -> None:
-        """Note that there is no guard; end the cutover if the mode is ``on``."""
         if self.mode == "on":
             raise _refusal(self._why_not)
         self.outcome = f"not possible: {self._why_not}"
@@ -160,7 +148,6 @@ class SnapshotGuard:
 
 
 def _old_transactions(session: SqlSession) -> tuple[str, ...]:
-    """Return those that may hold a snapshot from before the swap; none where they are unseen."""
     rows = open_transactions(session, _SNAPSHOTS, (OLD_SECONDS,), tries=1) or []
     named = [f"session {number}, transaction open for {age} s" for number, age in rows]
     more = len(named) - _SHOWN
@@ -176,11 +163,7 @@ def why_not_now(session: SqlSession, swaps: Sequence[Swap]) -> str:
 
 
 def require_guard(session: SqlSession, swaps: Sequence[Swap], mode: GuardMode) -> None:
-    """Check before any work whether the guard can be set.
-
-    Raises:
-        CutoverFailure: the mode is ``on``, and it cannot be set.
-    """
+    """Check before any work whether a guard that must be ``on`` can be set; else CutoverFailure."""
     if mode == "on" and (why := why_not_now(session, swaps)):
         raise _refusal(why)
 

@@ -1,8 +1,7 @@
 """Whether the swap was done: the rule from the evidence to the next step (pure, R15).
 
-RENAME of several tables is atomic (manual 15.1.38, Atomic DDL), so the existing names show in which
-of the two states the server is, once no session can change it any more. That is so when the session
-that sent the RENAME is gone: its named lock (the fence) is free.
+RENAME of several tables is atomic (manual 15.1.38), so names show the state once the session that
+sent it is gone: its named lock (the fence) is free.
 """
 
 from __future__ import annotations
@@ -35,13 +34,7 @@ class ExistingTables:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The result of one query of the server.
-
-    Attributes:
-        server: ``server_uuid`` of the server that answered; None when none did.
-        fence: the session that holds the fence; None when it is free.
-        tables: one entry for each table that the RENAME names.
-    """
+    """The result of one query: the answering server or None, the fence's holder, the tables."""
 
     server: str | None
     fence: int | None = None
@@ -52,12 +45,7 @@ NO_ANSWER = Evidence(server=None)
 
 
 def judge(evidence: Evidence, *, server: str) -> Verdict:
-    """Return the verdict on the evidence.
-
-    Args:
-        server: ``server_uuid`` of the server that was sent the RENAME. Another one behind the
-            same address proves nothing: the RENAME may not have reached it yet.
-    """
+    """Return the verdict; a server other than the one that was sent the RENAME proves nothing."""
     if evidence.server is None:
         return Verdict.LOOK_AGAIN
     if evidence.server != server:

@@ -1,9 +1,7 @@
 """The tables, the limits and the result of a cutover, and what it sends beside its RENAME.
 
-RENAME does not carry triggers and foreign keys as a native ALTER does
-(:mod:`spirit_py.attached`). The migration reads what there is and brings the statements; the
-cutover locks the tables they need, sends them around the RENAME in one packet, and has them undone
-or completed when that stops half-way.
+Triggers and foreign keys (:mod:`spirit_py.attached`): the migration brings the statements, the
+cutover locks their tables and sends them around the RENAME in one packet.
 """
 
 from __future__ import annotations
@@ -56,33 +54,20 @@ class AttachedObjects:
         return ()
 
     def survey(self) -> None:
-        """Read what is attached and note it; first undo what an earlier try has left.
-
-        Called at the beginning of each try, without a lock.
+        """Undo an earlier try's rest; read and note what is attached. At each try, without a lock.
 
         Raises:
             SpiritError: it cannot be kept, or not be read.
         """
 
     def prove(self, session: SqlSession) -> None:
-        """Prove under the lock that what is attached is what was surveyed.
-
-        Raises:
-            TryFailed: something else is attached by now.
-        """
+        """Prove under the lock that what is attached is what was surveyed; else TryFailed."""
 
     def settle(self, session: Session) -> None:
-        """Undo under the lock what was sent before a RENAME that failed; else send what remains.
-
-        Raises:
-            ServerFault: something remains.
-        """
+        """Undo or complete, by the RENAME's outcome, under the lock; else raise a ServerFault."""
 
     def undo_later(self) -> None:
-        """Undo in a session of its own what a lost one has left; never raises for a failure.
-
-        What is left then is undone by the next survey.
-        """
+        """Undo in a new session what a lost one left; never raises, as the next survey does it."""
 
 
 class SwapGate:
@@ -100,10 +85,7 @@ class SwapGate:
         return ""
 
     def last_word(self) -> str:
-        """Return why no RENAME is sent, without I/O, because the application waits.
-
-        Asked right before it, once :attr:`Cutover.renaming` is set.
-        """
+        """Return why no RENAME is sent; without I/O, once :attr:`Cutover.renaming` is set."""
         return ""
 
 
@@ -112,13 +94,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class CutoverLimits:
-    """How the lock of a cutover is requested and how long it may be held. Seconds.
-
-    Attributes:
-        lock: when the lock is requested, and for how long at most.
-        lock_hold: how long a try may hold the lock before the RENAME is sent.
-        look: how long to look for the outcome when the answer to the RENAME was lost.
-    """
+    """When a cutover's lock is requested, and seconds to hold it and look for a lost outcome."""
 
     lock: LockPolicy = field(default_factory=LockPolicy)
     lock_hold: float = 5.0
@@ -133,23 +109,12 @@ def nothing(_session: SqlSession) -> None:
 class CutoverPlan:
     """What a cutover is to do, and with what.
 
-    Attributes:
-        swaps: the tables, swapped in one atomic RENAME.
-        source: the running feed; it goes on after a failed try.
-        stop: a stop request ends a try at once, unless RENAME was already sent.
-        before_lock: called in each try shortly before the lock is asked for, in a session
-            without locks; for work that need not be done under the lock (AUTO_INCREMENT).
-        final_checks: called under the lock in the locking session when everything is flushed.
-            Must be fast; an error it raises ends the cutover.
-        tell: reports what happens.
-        show: called with what is waited for now, and with an empty text at the end.
-        guard: when older snapshots are kept from the swapped tables.
-        gate: what may hold the swap back.
-        attached: what is sent beside the RENAME; without it, nothing is.
-        along: tables that no feed follows, exchanged in the same RENAME.
-        note_position: note the feed's place between RENAME and unlock, for a feed that is to
-            follow the swapped tables: :attr:`CutoverResult.after_rename`.
-        clock: monotonic seconds.
+    ``source``: the running feed; it goes on after a failed try. ``stop``: ends a try at once,
+    unless RENAME was sent. ``before_lock``: called in each try shortly before the lock request,
+    without locks. ``final_checks``: called under the lock when everything is flushed; must be fast,
+    and its errors end the cutover. ``show``: gets what is waited for now, and an empty text at the
+    end. ``along``: tables that no feed follows. ``note_position``: note the place between RENAME
+    and unlock (:attr:`CutoverResult.after_rename`). ``clock``: monotonic seconds.
     """
 
     connection: ConnectionOptions
@@ -197,20 +162,10 @@ class NotProven(HeldBack):
 class CutoverResult:
     """A swap that was done.
 
-    Attributes:
-        attempts: tries in which the lock was requested, or that failed on the way there.
-        lock_wait_ms: milliseconds that the lock request of the last try waited.
-        lock_held_ms: milliseconds from getting the lock to its release.
-        position: the feed's safe position at the swap (opaque).
-        killed: the sessions killed in all tries, with what they were doing.
-        attached: what went along with the RENAME, a line for each foreign key and trigger.
-        guard: what the snapshot guard did; see :class:`spirit_py.cutover.guard.SnapshotGuard`.
-        snapshots: the transactions that may have held a snapshot from before the swap.
-        answer_lost: the answer to the RENAME was lost, and the tables proved the swap.
-        after_rename: the place right after the RENAME (opaque), from which another feed gets
-            everything that is written to the swapped tables. Empty when it was not asked for, and
-            when ``answer_lost``: then the lock was lost before the place could be noted. Nor is it
-            noted when what follows the RENAME could not be sent under the lock.
+    ``lock_wait_ms`` is of the last try; ``lock_held_ms`` ends with the release. ``position`` (the
+    feed's at the swap) and ``after_rename`` are opaque; from the latter another feed gets
+    everything that is written to the swapped tables. It is empty when not asked for, when
+    ``answer_lost``, and when what follows the RENAME could not be sent under the lock.
     """
 
     attempts: int

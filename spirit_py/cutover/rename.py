@@ -51,11 +51,7 @@ def existing(session: SqlSession, swap: Swap) -> ExistingTables:
 
 
 def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
-    """Check that the tables exist, and that no table has an old table's name.
-
-    Raises:
-        CutoverFailure: naming the table.
-    """
+    """Check that the tables exist, and no old table's name is taken; else CutoverFailure."""
     for swap in swaps:
         found = existing(session, swap)
         if found.old:
@@ -80,12 +76,7 @@ _READ_TIMEOUT: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Renamed:
-    """The swap is done.
-
-    Attributes:
-        answer_lost: the answer was lost, the session is closed, and the tables prove the swap.
-        stopped_by: why not all that follows the RENAME was done; None where all was.
-    """
+    """The swap is done; ``answer_lost``: the tables prove it; ``stopped_by``: what is missing."""
 
     answer_lost: bool = False
     stopped_by: ServerFault | None = None
@@ -96,10 +87,8 @@ def rename(
 ) -> Renamed:
     """Send the RENAME, and what belongs to it, in one packet; find out a lost outcome.
 
-    Args:
-        session: closed when an answer is lost.
-        fence: the named lock that the session holds.
-        server: ``server_uuid`` of its server.
+    The session, closed when an answer is lost, holds the named lock ``fence``; ``server`` is its
+    uuid.
 
     Raises:
         ServerFault: the server refused the RENAME, or a statement before it.
@@ -127,7 +116,6 @@ def rename(
 def _look_for(
     session: Session, plan: CutoverPlan, lost: BaseException, *, fence: str, server: str
 ) -> Renamed:
-    """Find out whether a RENAME was done whose answer is lost; raise where it was not."""
     plan.tell(RenameUnanswered(reason=str(lost)))
     session.close()
     verdict = find_outcome(
@@ -162,11 +150,7 @@ def find_outcome(
 ) -> Verdict:
     """Query until the outcome is known; UNKNOWN when it is not within ``patience`` seconds.
 
-    A stop request does not end this: the operator needs the answer.
-
-    Args:
-        fence: the named lock that the lost session held.
-        server: ``server_uuid`` of the server that was sent the RENAME.
+    A stop request does not end this. ``fence``: the named lock of the session that was lost.
     """
     for evidence in _looks(options, fence, swaps, patience, clock):
         verdict = judge(evidence, server=server)
@@ -184,7 +168,6 @@ def end_locking_session(options: ConnectionOptions, *, fence: str, patience: flo
 def _looks(
     options: ConnectionOptions, fence: str, swaps: Sequence[Swap], patience: float, clock: Clock
 ) -> Iterator[Evidence]:
-    """Yield what is seen, again and again, for ``patience`` seconds; at least once."""
     deadline = clock() + patience
     sleeper = threading.Event()
     while True:
@@ -198,8 +181,7 @@ def _looks(
 def look(options: ConnectionOptions, *, fence: str, swaps: Sequence[Swap]) -> Evidence:
     """Query once, on a new connection; NO_ANSWER where that is impossible.
 
-    The tables are read only when the fence is free. A session that still holds it is killed: only
-    the locking session takes a lock of that name.
+    Tables are read only when the fence is free. A session that holds it is killed, as one of ours.
     """
     try:
         with connect(options, role="look", read_timeout=_READ_TIMEOUT) as session:
@@ -221,11 +203,7 @@ _TURN_SECONDS: Final = 0.0005
 def open_locking_session(
     opened: contextlib.ExitStack, plan: CutoverPlan, *, wait: int
 ) -> tuple[Session, str]:
-    """Open the locking session, new in each try, and take its fence; ``opened`` ends both.
-
-    Args:
-        wait: seconds that each table may be waited for.
-    """
+    """Open the locking session of a try, and take its fence; ``wait`` is seconds for a table."""
     session = open_lock_session(
         plan.connection,
         role="cutover",
@@ -241,10 +219,7 @@ def open_locking_session(
 
 
 def _end(connection: ConnectionOptions, session: Session, fence: str, patience: float) -> None:
-    """Close the locking session, and wait until the server has ended it too.
-
-    A session that lost its connection while it waited for the lock would still get it.
-    """
+    """Close the locking session, and wait for its end: a lost one could still get the lock."""
     lost = not session.alive()
     session.close()
     if lost and not end_locking_session(connection, fence=fence, patience=patience):
@@ -280,9 +255,8 @@ _SWITCH_INTERVAL: Final = _SwitchInterval()
 def quick_turns() -> Iterator[None]:
     """Switch threads quickly, so that a thread with an answer from the server runs soon.
 
-    Otherwise a computing thread, such as the feed's reader, keeps the interpreter for 5 ms each
-    time, and about ten answers are waited for under the lock. The last swap of those that happen
-    at the same time sets the usual interval again.
+    Otherwise computing threads keep the interpreter for 5 ms for each of ten answers under the
+    lock.
     """
     _SWITCH_INTERVAL.enter()
     try:

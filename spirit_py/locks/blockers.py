@@ -29,20 +29,12 @@ WHERE t.THREAD_ID = %s AND m.OWNER_EVENT_ID = %s AND m.LOCK_STATUS = 'GRANTED'
 class Blocker:
     """A session whose lock, held or requested, a lock of ours has to wait for.
 
-    Attributes:
-        key: identifies this very lock of the session: its next transaction has another key.
-        session: what ``KILL`` takes; None for an XA transaction that is prepared and detached.
-        idle: whether it executes nothing now: it sits in an open transaction.
-        seconds: since when it executes its statement, or idles.
-        open_seconds: since when its transaction is open, where the server knows.
-        statement: its current or last statement as a digest, without values (R20).
-        rows_modified: rows its transaction has changed; None when that could not be read.
-        table_locks: it holds LOCK TABLES or a global read lock.
-        defining: it is changing the definition of a table.
-        system: it belongs to the server, such as a replication worker.
-        requesting: it waits itself for a lock of the table that keeps others out.
-        own: it is a session of this program, of whatever run.
-        certain: whether it is known to use the table; otherwise it has some open transaction.
+    ``key`` identifies this very lock. ``session`` is None for a prepared, detached XA transaction.
+    ``seconds``: since when it executes its statement, or idles; ``open_seconds``: since when its
+    transaction is open. ``statement`` is a digest without values (R20). ``rows_modified`` is None
+    when unreadable. ``defining``: it changes a table's definition. ``requesting``: it waits itself
+    for a lock that keeps others out. ``certain``: it is known to use the table; otherwise it has
+    some transaction.
     """
 
     key: tuple[int, int]
@@ -85,11 +77,7 @@ class Blocker:
 
 
 def reason_to_spare(blocker: Blocker, kills: KillPolicy, *, in_front_for: float) -> str:
-    """Return why a blocker must not be killed; an empty string when it may be.
-
-    Args:
-        in_front_for: seconds for which this very lock has been seen in front of ours.
-    """
+    """Return why a blocker that was in front for so many seconds must not be killed, or nothing."""
     if kills.mode == "never":
         return "no session is killed (--kill-blockers never)"
     if blocker.session is None:
@@ -115,7 +103,6 @@ def _bound(blocker: Blocker) -> str:
 
 
 def _early(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> str:
-    """Return why it is not killed yet."""
     if in_front_for < kills.after:
         return f"it has been in front of the lock for {in_front_for:.1f} s only"
     if kills.mode == "idle" and not blocker.idle:
@@ -127,11 +114,7 @@ def _early(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> str:
 
 
 def remedy(blockers: Iterable[Blocker], *, kills: bool) -> str:
-    """Return how an operator can end those that may be ended, as the end of a line; or nothing.
-
-    Args:
-        kills: the run itself kills those that idle.
-    """
+    """Return the end of a line about how an operator can end blockers that may be ended, if any."""
     sessions = [
         one.session
         for one in blockers
@@ -167,13 +150,7 @@ _DOUBLINGS: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class KillPolicy:
-    """Which blockers are killed, as the operator chose.
-
-    Attributes:
-        mode: nobody; sessions that idle in a transaction; those and running statements.
-        after: seconds for which a blocker must have been in front. Counted from when it was first
-            seen, also while the lock is not requested.
-    """
+    """Which blockers are killed, by mode, once they were in front for ``after`` seconds."""
 
     mode: KillMode = "never"
     after: float = 30.0
@@ -183,13 +160,9 @@ class KillPolicy:
 class LockPolicy:
     """How a lock on a table that others use is requested. Seconds.
 
-    Attributes:
-        wait: the longest time that one request may wait, and new statements behind it.
-        timeout: from the first look to the last request; then the lock is given up.
-        old: age at which a session in front is waited for without a request.
-        pause: after the first failed try at least; doubled after each further one.
-        longest_pause: the limit of that.
-        kills: whom in front to kill, and after how long.
+    ``wait``: for one request, and for new statements behind it. ``timeout``: from the first look to
+    the last request. ``old``: age from which a session in front is waited for without a request.
+    ``pause``: after the first failed try at least; doubled up to ``longest_pause``.
     """
 
     wait: float = 2.5
@@ -209,11 +182,7 @@ class LockPolicy:
         )
 
     def pause_after(self, tries: int, waited: float) -> float:
-        """Return the pause after so many failed tries, from 1.
-
-        Args:
-            waited: for which the application may have waited in the last one.
-        """
+        """Return the pause after so many failed tries, from 1, the last of which waited so long."""
         first = max(self.pause, 2.0 * waited)
         return float(min(self.longest_pause, first * 2 ** min(tries - 1, _DOUBLINGS)))
 

@@ -1,9 +1,7 @@
 """Looks for sessions in front of a table lock, before it is requested and while it waits.
 
-The server's table of metadata locks shows both. Where it is not filled (``performance_schema`` is
-off, the instrument of metadata locks is, or the account may not read it), what is left is used:
-open transactions on any table and running statements that name one of the tables. The instruments
-are the operator's: nothing is enabled here.
+Where the server's table of metadata locks is empty or hidden, open transactions on any table and
+running statements that name a table are used. No instrument is enabled here.
 """
 
 from __future__ import annotations
@@ -89,13 +87,7 @@ FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id NOT IN (0, CONNECTI
 
 @dataclass(frozen=True, kw_only=True)
 class LockRequest:
-    """The locks that are going to be requested.
-
-    Attributes:
-        tables: schema and name of each table, as the server keeps them.
-        read_only: those of the tables that are locked READ.
-        defines: whether definitions are changed too: LOCK INSTANCE FOR BACKUP keeps that waiting.
-    """
+    """The locks to be requested; ``defines``: LOCK INSTANCE FOR BACKUP would keep them waiting."""
 
     tables: Sequence[Table]
     read_only: Collection[Table] = ()
@@ -126,23 +118,14 @@ def why_locks_are_unseen(session: SqlSession) -> str:
 def find_blockers(session: SqlSession, waiter: int) -> list[Blocker]:
     """Find the sessions whose granted metadata locks the session ``waiter`` waits for.
 
-    Call at most once in :data:`~spirit_py.mysql.processlist.FRESH_SECONDS`, otherwise
-    ``rows_modified`` is out of date.
-
-    Raises:
-        ServerFault: 1142 when the user may not read performance_schema.
+    ``rows_modified`` is out of date if called more often than every
+    :data:`~spirit_py.mysql.processlist.FRESH_SECONDS`. ServerFault 1142 without performance_schema.
     """
     return _described(session, session.query(_IN_FRONT_OF_WAITER, (waiter,)))
 
 
 def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
-    """Find the sessions that a request would wait for if it were made now.
-
-    Locks that the calling session holds itself do not count.
-
-    Raises:
-        ServerFault: 1142 when the user may not read performance_schema.
-    """
+    """Find others that a request would wait for now; may raise as :func:`find_blockers`."""
     parts = [_locks_on(table, request) for table in request.tables]
     shared = ["'GLOBAL'"] * (set(request.tables) != set(request.read_only))
     shared += ["'BACKUP LOCK'"] * request.defines
@@ -158,7 +141,6 @@ def find_in_front(session: SqlSession, request: LockRequest) -> list[Blocker]:
 
 
 def _locks_on(table: tuple[str, str], request: LockRequest) -> str:
-    """Return the condition for the locks on one table that ours waits for."""
     allowed = _READ_ALLOWS if table in request.read_only else _NEVER_BLOCKS
     schema, name = map(string_literal, table)
     return (
@@ -169,7 +151,6 @@ def _locks_on(table: tuple[str, str], request: LockRequest) -> str:
 
 
 def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blocker]:
-    """Add what else the sessions hold, and the sizes of their transactions."""
     if not rows:
         return []
     threads = ", ".join(str(int(row[0])) for row in rows)
@@ -184,7 +165,6 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
 
 
 def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:
-    """Read how many rows the transactions of these sessions have changed; None if unreadable."""
     if not ids:
         return {}
     try:
@@ -224,9 +204,7 @@ def _blocker(
 def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
     """Find sessions that may be in front of a request, where metadata locks cannot be seen.
 
-    These are all open transactions, and running statements that name one of the tables, but not
-    this program's: most of those work on other tables. Where the account lacks PROCESS, only
-    the statements of its own sessions are seen.
+    Own sessions are left out. Without PROCESS only the account's own statements are seen.
     """
     transactions = _open_transactions(session)
     names = [name.lower() for _, name in request.tables]

@@ -1,8 +1,7 @@
 """Named locks of the server: their holders, and the lock that a run holds to its end (R15, R18).
 
-A session that loses its connection loses its table locks at once, and its named locks last, when
-everything it executed has ended. So ``IS_USED_LOCK`` of a name that a session took shows, without
-any privilege, whether that session can still execute anything.
+A session that loses its connection loses its named locks last. So ``IS_USED_LOCK`` shows, without
+any privilege, whether a session can still execute anything.
 """
 
 from __future__ import annotations
@@ -41,12 +40,7 @@ NO_RUN_OF_OURS: Final = (
 
 
 def take_named_lock(session: SqlSession, name: str, *, timeout: float = 0) -> bool:
-    """Take a named lock for the life of the session; False when another session has it.
-
-    Args:
-        name: at most 64 characters, see :func:`spirit_py.table.names.lock_name`.
-        timeout: seconds to wait for it, in whole seconds.
-    """
+    """Take a lock (:func:`spirit_py.table.names.lock_name`) for the session; False if held."""
     return bool(session.query("SELECT GET_LOCK(%s, %s)", (name, int(timeout)))[0][0])
 
 
@@ -62,9 +56,7 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
 
 
 def take_from_lost_session(session: SqlSession, name: str) -> None:
-    """Take a named lock that a lost session of ours may still hold: that one is ended first (R18).
-
-    The lock proves that the session is ours.
+    """Take a named lock, which proves that a lost session is ours, and end that one first (R18).
 
     Raises:
         ServerFault: transient when that session still runs.
@@ -94,9 +86,8 @@ def migration_lock(
 class AdvisoryLock:
     """A named lock held for hours on a session of its own, so that a table has one migration.
 
-    A thread checks regularly that the session still holds the lock. A lost session is opened
-    again; when another run has taken the lock meanwhile, or the server stays away, the stop
-    switch gets a :class:`~spirit_py.errors.MigrationFailure`.
+    A thread checks it and opens a lost session again; if another run has taken the lock, or the
+    server stays away, the stop switch gets a :class:`~spirit_py.errors.MigrationFailure`.
     """
 
     def __init__(
@@ -109,13 +100,6 @@ class AdvisoryLock:
         keep_alive: float = _KEEP_ALIVE_SECONDS,
         patience: float = PATIENCE,
     ) -> None:
-        """Prepare; nothing is opened before :meth:`acquire`.
-
-        Args:
-            purpose: for messages: ``migration of shop.orders``.
-            keep_alive: seconds between two checks.
-            patience: seconds that the server may stay away.
-        """
         self._options = options
         self._name = name
         self._stop = stop
@@ -126,12 +110,7 @@ class AdvisoryLock:
         self._thread = Background("advisory-lock", self._keep, failed=self._lost)
 
     def acquire(self) -> None:
-        """Take the lock and keep it.
-
-        Raises:
-            Refusal: when another session holds it.
-            ServerFault: when the server cannot be reached.
-        """
+        """Take the lock and keep it; Refusal when another session holds it, or a ServerFault."""
         self._session = self._take()
         self._thread.start()
 
@@ -151,10 +130,7 @@ class AdvisoryLock:
             raise
 
     def _keep(self, stopping: threading.Event) -> None:
-        """Check regularly that the lock is still ours; raise when it is not.
-
-        While there is no session, try each second to open one.
-        """
+        """Check regularly that the lock is ours; without a session, try each second to open one."""
         often = min(_TRY_AGAIN_SECONDS, self._keep_alive)
         while not stopping.wait(self._keep_alive if self._session else often):
             try:
@@ -172,7 +148,6 @@ class AdvisoryLock:
                     raise
 
     def _lost(self, error: BaseException) -> None:
-        """Stop the migration: another one may have begun."""
         why = error.message if isinstance(error, SpiritError) else repr(error)
         failure = MigrationFailure(
             f"the lock that keeps a second {self._purpose} away was lost: {why}",
@@ -193,11 +168,9 @@ class AdvisoryLock:
             self._forget()
 
     def __enter__(self) -> Self:
-        """Take the lock for the context."""
         self.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release the lock."""
         with contextlib.suppress(Exception):
             self.close()

@@ -1,14 +1,9 @@
 """Table locks whose possession can be proven, and the watch of one request (R15, R23).
 
-A process may be frozen, or cut off from the server, while its session holds a lock on a table of
-the application. The server ends a session that idles for ``wait_timeout``, and with it the lock, so
-this timeout is made short before the lock is requested. It counts between two statements only
-(measured: a request may wait longer; the time begins when its answer is sent). While code waits
-under the lock for something else, it keeps the session alive.
-
-While the lock request waits, the watch notes the blockers, kills those that may be killed, and ends
-the request when its time is over or after a stop request. While the lock is held, it ends the
-locking session, and with it the lock, when the time limit is over and RENAME was not sent yet.
+A process may be frozen or cut off while it holds a lock. So ``wait_timeout``, after which the
+server ends an idle session, is made short before the request (measured: it counts between
+statements only, from when an answer was sent). Code that waits under the lock keeps the session
+alive.
 """
 
 from __future__ import annotations
@@ -59,24 +54,16 @@ def open_lock_session(
 
 
 def let_go_when_silent(session: SqlSession) -> None:
-    """Have the server end the session after a short silence; call it right before the lock request.
-
-    The network timeouts are for a statement that was sent in part, and an answer that is not read.
-    """
+    """Have the server end the session after a short silence; call it right before the request."""
     timeouts = ("wait_timeout", "net_read_timeout", "net_write_timeout")
     session.execute("SET " + ", ".join(f"SESSION {name} = {LETS_GO_AFTER}" for name in timeouts))
 
 
 @dataclass(eq=False)
 class TableLock:
-    """``LOCK TABLES`` in one session; that session must have autocommit on.
+    """``LOCK TABLES`` in one autocommit session; tables not in ``read_only`` are locked WRITE.
 
-    Args:
-        session: opened with the ``lock_wait_timeout`` that bounds the wait for each table.
-        tables: schema and name of each table; at least one.
-        read_only: those of the tables that are locked READ: others may read but not write;
-            the rest is locked WRITE.
-        clock: monotonic seconds.
+    The session's ``lock_wait_timeout`` bounds the wait for each table.
     """
 
     session: SqlSession
@@ -87,11 +74,7 @@ class TableLock:
     waited_ms: float = 0.0
 
     def acquire(self) -> None:
-        """Wait for the lock; :attr:`waited_ms` says how long that took.
-
-        Raises:
-            ServerFault: 1205 after ``lock_wait_timeout``; nothing is locked then.
-        """
+        """Wait for the lock, for :attr:`waited_ms`; ServerFault 1205 at its timeout."""
         names = ", ".join(
             f"{quote_table(*table)} {'READ' if table in self.read_only else 'WRITE'}"
             for table in self.tables
@@ -103,14 +86,10 @@ class TableLock:
             self.waited_ms = (self.clock() - began) * 1000
 
     def verify(self) -> None:
-        """Prove that the session is the same and still holds its table locks.
+        """Prove that the session is the same and still holds its table locks; else CutoverFailure.
 
-        While a session holds table locks, and only then, a table under an alias that was not
-        locked is error 1100. So one statement proves both: another session in this one's place
-        would hold none. This needs no performance_schema and takes 0.1 ms.
-
-        Raises:
-            CutoverFailure: when the lock is gone.
+        Only while a session holds table locks, a table under an alias that was not locked is error
+        1100. This needs no performance_schema and takes 0.1 ms.
         """
         probe = quote_table(*self.tables[0])
         try:
@@ -123,11 +102,7 @@ class TableLock:
         raise CutoverFailure(f"{name} no longer holds the table lock on {probe}")
 
     def release(self) -> None:
-        """Release the lock.
-
-        Raises:
-            ServerFault: when the session is lost, and with it the lock.
-        """
+        """Release the lock; ServerFault when the session is lost, and with it the lock."""
         self.session.execute("UNLOCK TABLES")
 
 
@@ -140,13 +115,9 @@ _PAUSE_SECONDS: Final = 0.5
 class LockWatch:
     """A context around the lock request and the work under the lock.
 
-    Args:
-        session: the watch's own, used by its thread only.
-        waiter: the id of the locking session.
-        wait: seconds after which the lock request is ended.
-        hold: seconds after which the lock is ended.
-        front: who is in front of the lock, and whom of them to kill.
-        tell: called with the blockers whenever there are some.
+    Its thread, in ``session``, kills blockers, ends the request after ``wait`` seconds or a stop
+    request, and the locking session after ``hold`` seconds unless RENAME was sent. ``tell`` gets
+    the blockers.
     """
 
     session: SqlSession
@@ -178,10 +149,7 @@ class LockWatch:
             self._changed.notify_all()
 
     def finish(self) -> bool:
-        """End the watch, at once; False when it has ended the locking session before.
-
-        After True the watch does nothing more to the locking session: RENAME may be sent.
-        """
+        """End the watch, so that RENAME may be sent; False if it has ended the locking session."""
         with self._changed:
             self._finished = True
             self._changed.notify_all()
@@ -196,7 +164,6 @@ class LockWatch:
             _LOG.warning("cannot watch over the table lock: %s", fault.message)
 
     def _watch_waiting(self) -> bool:
-        """Watch the blockers until the lock is held; False when the watch is over."""
         began = self.clock()
         # Never shorter than it takes to see fresh sizes: see find_blockers.
         pause = max(FRESH_SECONDS, min(_PAUSE_SECONDS, self.wait / _LEAST_LOOKS))
@@ -221,7 +188,6 @@ class LockWatch:
                 self._look()
 
     def _look(self) -> None:
-        """Note the blockers, and kill those that may be killed by now."""
         try:
             found = self.front.look(self.session, self.waiter)
         except ServerFault as fault:
@@ -244,7 +210,6 @@ class LockWatch:
         return not self._finished and self._held_until is None
 
     def _watch_holding(self) -> None:
-        """End the locking session when it has held the lock for too long."""
         with self._changed:
             while not self._finished:
                 left = (self._held_until or 0.0) - self.clock()
@@ -258,7 +223,6 @@ class LockWatch:
         self._end("a stop was asked for" if self.stop.requested else held, session=True)
 
     def _end(self, why: str, *, session: bool) -> bool:
-        """End the lock request, or the session and so the lock, unless the watch is over."""
         with self._changed:
             if self._finished or (not session and self._held_until is not None):
                 return not self._finished
@@ -271,12 +235,10 @@ class LockWatch:
         return False
 
     def __enter__(self) -> Self:
-        """Start watching."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop watching and wait for the thread."""
         self.finish()
         if self._thread.join():
             with contextlib.suppress(Exception):

@@ -1,19 +1,10 @@
 """When a lock on a table that others use is requested: looks, requests and pauses (R23).
 
-While a lock request waits, every new statement on the table waits behind it. So the server is
-looked at first, from a session that requests nothing::
-
-    somebody in front is older than a second    wait, show for whom, look again
-    nobody is                                   request, for 2.5 s at most
-    not granted                                 pause, twice the wait at least; then from the top
-
-The pauses double up to half a minute. A try costs the application so little that their number is
-not limited, only the time (``--cutover-timeout``).
-
-A table may always have transactions that are older than a second and short all the same. After
-half a minute of looking, those count only that are older than a request may wait. And where
-metadata locks cannot be seen, an old transaction may be on any table: it is waited for so long,
-then the lock is requested for once, and it is waited for again.
+Statements wait behind a waiting request. So it is made only while no session older than a second is
+in front, for 2.5 s at most, then pauses double up to half a minute; only the time is limited
+(``--cutover-timeout``). After half a minute of looking, only sessions older than a request may wait
+count: a table may always have short ones of a second. Where metadata locks cannot be seen, an old
+transaction may be on any table: it is waited for that long, then there is one request.
 """
 
 from __future__ import annotations
@@ -49,18 +40,9 @@ _LOG = logging.getLogger(__name__)
 class Front:
     """The sessions in front of one lock, over all looks and requests; for one thread at a time.
 
-    A session is seen again by the key of its lock. So it is known for how long it has been in
-    front, whether the lock was requested meanwhile or not.
-
-    Args:
-        request: what is going to be locked.
-
-    Attributes:
-        now: the blockers as of the last look.
-        last: those of the last look that found some.
-        killed: the sessions that were killed, with what they were doing.
-        spared: the blockers that were not killed when it was time, and why.
-        unseen: why metadata locks cannot be seen; empty while they can.
+    A session is known by the key of its lock, also between requests. ``now`` is of the last look,
+    ``last`` of the last that found some. ``spared``: those that were not killed when it was time,
+    and why. ``unseen``: why metadata locks cannot be seen; empty while they can.
     """
 
     request: LockRequest
@@ -76,14 +58,7 @@ class Front:
     _killed_keys: set[tuple[int, int]] = field(default_factory=set)
 
     def look(self, session: SqlSession, waiter: int | None = None) -> list[Blocker]:
-        """Note who is in front now.
-
-        Args:
-            waiter: the id of the session whose request waits; None before there is one.
-
-        Raises:
-            ServerFault: the session is lost.
-        """
+        """Note who is in front now; ``waiter`` is the session whose request waits, if any."""
         self.now = self._find(session, waiter)
         seen = self.clock()
         self._first_seen = {b.key: self._first_seen.get(b.key, seen) for b in self.now}
@@ -115,8 +90,7 @@ class Front:
     def older_than(self, seconds: float) -> list[Blocker]:
         """Return the blockers that have been in front for as long, as of the last look.
 
-        Sessions of this program, whose batches are short, and those that may not use the table at
-        all count from a second on at the earliest.
+        Own sessions, and those that may not use the table, count from a second on at the earliest.
         """
 
         def needed(blocker: Blocker) -> float:
@@ -130,11 +104,7 @@ class Front:
         return now - self._first_seen.get(blocker.key, now)
 
     def kill(self, session: SqlSession, permitted: Callable[[], bool] = lambda: True) -> None:
-        """Kill those of the last look that may be killed by now.
-
-        Args:
-            permitted: whether the lock is still waited for; asked right before each kill.
-        """
+        """Kill those of the last look that may be killed; asks ``permitted`` before each kill."""
         self.spared = []
         if self.kills.mode == "never":
             return
@@ -181,12 +151,9 @@ class SomebodyInFront(Exception):
 class LockTurns:
     """Decides when a lock may be requested, over all its tries.
 
-    Args:
-        fronts: for each server on which a lock is requested: how it is reached, who is in front.
-        what: the lock, for messages: ``the lock of the swap``.
-        show: called with what is waited for now, and with an empty text at the end.
-        tell: reports that a wait has begun, and every minute that it goes on.
-        attend: called every two seconds of waiting; what it raises ends the wait.
+    ``fronts`` are of each server with a request. ``show`` gets what is waited for, and an empty
+    text at the end; ``tell`` reports at the start and every minute. ``attend`` is called every two
+    seconds of waiting; what it raises ends the wait.
     """
 
     fronts: Sequence[tuple[ConnectionOptions, Front]]
@@ -218,7 +185,7 @@ class LockTurns:
         return self.policy.timeout - (self.clock() - self._began)
 
     def await_free(self) -> bool:
-        """Wait until nobody old is in front; False when the time is over before.
+        """Wait until no old session is in front; False when the time is over before.
 
         Raises:
             ServerFault: a session for the looks was lost.
@@ -242,11 +209,7 @@ class LockTurns:
         return True
 
     def in_front(self, sessions: Sequence[SqlSession]) -> list[Blocker]:
-        """Return who must be waited for without a request; kill those whose time has come.
-
-        Args:
-            sessions: one for each server.
-        """
+        """Return who must be waited for without a request; kill who may be, by server."""
         old = self.policy.old_after(self._looked)
         found: list[Blocker] = []
         for session, (_, front) in zip(sessions, self.fronts, strict=True):
@@ -259,25 +222,12 @@ class LockTurns:
         return found
 
     def require_free(self, sessions: Sequence[SqlSession]) -> None:
-        """Look once more, right before the request.
-
-        Raises:
-            SomebodyInFront: since :meth:`await_free`.
-        """
+        """Look once more, right before the request; raise SomebodyInFront."""
         if self.in_front(sessions):
             raise SomebodyInFront
 
     def pause(self, tries: int, waited: float, why: str) -> None:
-        """Pause after a failed try, for the application to go on.
-
-        Args:
-            tries: that failed so far, from 1.
-            waited: seconds for which the lock was requested in the last one.
-            why: shown meanwhile.
-
-        Raises:
-            SpiritError: as :meth:`await_free`.
-        """
+        """Pause after the last of ``tries``, showing ``why``; SpiritError as :meth:`await_free`."""
         pause = min(self.policy.pause_after(tries, waited), max(0.0, self.left))
         until = self.clock() + pause
         while (rest := until - self.clock()) > 0:
@@ -298,7 +248,6 @@ class LockTurns:
             self._attended = self.clock()
 
     def _report(self, found: list[Blocker]) -> None:
-        """Show who is waited for, and put it into the log now and then."""
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
         self.show(f"{who}, before {self.what} is requested")

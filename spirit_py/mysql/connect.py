@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 
 def load_driver() -> Any:
-    """Import the driver.
-
-    Raises:
-        Refusal: it is not installed, or its client library is missing or is another than it was
-            built with; with the commands that install it.
-    """
+    """Import the driver; if it is not usable raise a Refusal with the commands that install it."""
     try:
         import MySQLdb
     except ModuleNotFoundError as error:
@@ -132,20 +127,16 @@ def connect(
     native: bool = False,
     asks_for_lock: bool = False,
 ) -> Session:
-    """Open a session with the program's settings, whatever the server's globals are.
+    """Open a session with the program's settings, whatever the server's globals are. Seconds.
 
     Args:
-        role: What the session is for (``chunk``, ``lock``, ...); the user variable
-            ``@spirit_py_role``, visible in ``performance_schema.user_variables_by_thread``. The
-            driver cannot set connection attributes.
-        lock_wait_timeout: Seconds to wait for a metadata lock; the next one for a row lock.
-        wait_timeout: Seconds that the session may idle.
-        read_timeout: Seconds after which an answer counts as lost (error 2013); 0 for never. The
-            server goes on with the statement.
-        native: Keep the server's ``sql_mode``, time zone and checks, as the operator's own client
+        role: what the session is for; shown in ``performance_schema.user_variables_by_thread``.
+        read_timeout: after which an answer counts as lost (error 2013), while the server goes on; 0
+            for never.
+        native: keep the server's ``sql_mode``, time zone and checks, as the operator's own client
             has them: for the ALTER itself (R10).
-        asks_for_lock: The session is about to take the run's advisory lock; every other one of a
-            run is refused when another run has it.
+        asks_for_lock: the session is about to take the run's advisory lock; every other one is
+            refused when another run has it.
 
     Raises:
         MigrationFailure: another run has taken the migration over.
@@ -196,10 +187,7 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
 
 
 def identity(options: ConnectionOptions, role: str) -> tuple[str, ...]:
-    """Return the SET assignments that show a session's role and run to an operator.
-
-    Nothing is believed of them; the proof is its named locks: :mod:`spirit_py.mysql.own_sessions`.
-    """
+    """Return the SET assignments that show a session's role and run; they prove nothing."""
     said = (f"@spirit_py_role={string_literal(role)}",)
     return (*said, shown_run(options.label)) if options.label else said
 
@@ -222,7 +210,6 @@ def _prepare(
 
 
 def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
-    """Set what needs a privilege, where the session has it otherwise."""
     wanted = {**_RESTRICTED, **{name: value for name, value in settings if name in _RESTRICTED}}
     names = ", ".join(f"@@SESSION.{name}" for name in wanted)
     for (name, value), found in zip(
@@ -249,7 +236,6 @@ def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None
 
 
 def _evaluation(settings: Iterable[tuple[str, str]]) -> list[str]:
-    """Render the assignments; ``OWN_SQL_MODE`` keeps the mode for those who change it a while."""
     given = {name: value for name, value in settings if name not in _RESTRICTED}
     mode = kept_for_others(given.pop("sql_mode", STRICT_SQL_MODE))
     return [
@@ -281,7 +267,7 @@ def _open(options: ConnectionOptions, role: str, *, database: str, read_timeout:
 def _log_in(
     options: ConnectionOptions, attempt: TlsAttempt, arguments: dict[str, Any], where: str
 ) -> Any:
-    """Log in once; once more where the server has another certificate since it was verified."""
+    """Log in; once more where the server has another certificate since it was verified."""
     try:
         return _driver_connection(arguments | tls_arguments(options, attempt), where)
     except ServerFault as fault:
@@ -320,7 +306,6 @@ def _arguments(options: ConnectionOptions) -> dict[str, Any]:
 
 
 def _conversions() -> dict[Any, Any]:
-    """Return the driver's encoders for parameters, and our decoders (see the session module)."""
     load_driver()
     from MySQLdb.constants import FIELD_TYPE
     from MySQLdb.converters import conversions

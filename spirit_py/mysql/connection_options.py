@@ -23,10 +23,8 @@ def connection_options(
 ) -> ConnectionOptions:
     """Build the options of a connection; what the command line gave wins over the file.
 
-    Args:
-        stored: what :mod:`spirit_py.mysql.option_files` read.
-        given: fields of :class:`~spirit_py.config.ConnectionOptions`, and ``ssl_ca`` and the
-            like for paths; None means not given.
+    ``given`` has fields of :class:`~spirit_py.config.ConnectionOptions` and paths such as
+    ``ssl_ca``.
 
     Raises:
         UsageFault: when a value makes no sense, or a file of TLS cannot be used.
@@ -49,7 +47,6 @@ def names_tls(stored: Mapping[str, str], given: Mapping[str, object]) -> bool:
 
 
 def _tls(stored: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return mode, certificates and key; each from the command line, or else from the file."""
     mode = str(explicit.get("ssl_mode") or _stored_mode(stored))
     paths = {name: explicit.get(name.replace("-", "_")) or stored.get(name) for name in TLS_PATHS}
     material = read_material({name: str(path) for name, path in paths.items() if path})
@@ -88,10 +85,7 @@ _HINT: Final = "write mysql://user:password@host:3306/schema, special characters
 
 
 def read_dsn(text: str) -> dict[str, str]:
-    """Return the options that a URL gives, by their names in an option file, and ``database``.
-
-    What is wrong is named without the URL, which may hold a password (R20).
-    """
+    """Return a URL's options by option-file names, and ``database``; errors never show it (R20)."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -115,7 +109,6 @@ def read_dsn(text: str) -> dict[str, str]:
 
 
 def _options(parameters: dict[str, str]) -> dict[str, str]:
-    """Return the parameters; underscores count as dashes."""
     named = {name.replace("_", "-").lower(): value for name, value in parameters.items()}
     if unknown := sorted(set(named) - set(_PARAMETERS)):
         raise UsageFault(

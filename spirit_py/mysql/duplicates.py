@@ -1,10 +1,7 @@
 """Rows of the source that a unique key of the new table cannot hold or tell apart (R11).
 
-A unique key holds any number of rows with NULL, which are in no range and equal no value. So a key
-with nullable columns serves only by choice (``--allow-nullable-unique-key``), and only as long as
-no row has NULL in it. Three looks together let none pass: this one, after the change feed has begun
-and again before each comparison; the feed itself, for which an image with NULL in the key is a
-hidden change; and the comparison, whose first chunk has such rows.
+A key with nullable columns serves only by choice, and only while no row has NULL in it: a look here
+before the copy and each comparison, the feed and the comparison find such rows.
 """
 
 from __future__ import annotations
@@ -74,13 +71,10 @@ def duplicates_for(
 ) -> tuple[Duplicate, ...]:
     """Find values that several rows of the source share in a unique index of the new table.
 
-    Compared under the new collation, type and expression. Locks nothing, and reads the whole source
-    in ranges, so that no statement is long or sorts much, and no old snapshot is kept: those of an
-    index where :func:`_walked` finds one, otherwise those of the chunk key, with a temporary table
-    of hashes (:mod:`spirit_py.mysql.hashes`) that takes :func:`search_room`.
-
-    Args:
-        seen: called with the number of rows read so far, after each range; may raise.
+    Compared under the new collation, type and expression. Locks nothing; reads the source in short
+    ranges of an index of :func:`_walked`, or of the chunk key with hashes
+    (:mod:`spirit_py.mysql.hashes`) that take :func:`search_room`. ``seen`` is called after each
+    range with the rows read so far; may raise.
     """
     columns = tuple(part.column or part.expression or "" for part in index.parts)
     found: list[Duplicate] = []
@@ -107,20 +101,13 @@ def duplicates_for(
 
 
 def search_room(session: SqlSession, mapping: TableMapping) -> int:
-    """Return about how many bytes a search takes in a temporary tablespace; 0 for next to none.
-
-    One index is searched after the other, and each gives its room back.
-    """
+    """Return about how many bytes of temporary tablespace a search takes at once; 0 for few."""
     hashed = any(_walked(session, mapping, index) is None for index in mapping.tightened)
     return room_for(mapping.source, mapping.key) if hashed else 0
 
 
 def _walked(session: SqlSession, mapping: TableMapping, index: Index) -> Index | None:
-    """Return the first part of an index by whose ranges is searched; None for none.
-
-    Rows with one value are in one range, which a statement groups. So an index is left out whose
-    values have more rows on average than a range should have.
-    """
+    """Return the index's first part to walk by; None if a value has more rows than a range."""
     source = mapping.source
     walk = walkable(source, index, mapping.pairs)
     if walk is None:
@@ -151,7 +138,6 @@ def _by_hashes(
 
 
 def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: str) -> str:
-    """Return the text after the list of a SELECT of the index's parts and the chunk key."""
     old = zip(mapping.key.columns, keys, strict=True)
     more = [f"{quote_identifier(name)} AS {key}" for name, key in old]
     limit = where if where.startswith(" LIMIT") else ""
@@ -162,7 +148,6 @@ def _selecting(mapping: TableMapping, index: Index, keys: Sequence[str], where: 
 def _by_index(
     session: SqlSession, mapping: TableMapping, walk: Index, seen: Callable[[int], None]
 ) -> Generator[str]:
-    """Yield index hint and condition of each range of an index's column."""
     column = mapping.source.column(walk.columns[0])
     # NULL equals no value; without this it would be the first range's bound.
     first = f"{quote_identifier(column.name)} IS NOT NULL"
@@ -176,10 +161,8 @@ def _by_index(
 def duplicates_sql(mapping: TableMapping, index: Index, limit: int, where: str = "") -> str:
     """Build the query: a row for each duplicate, its last value the number of rows.
 
-    ``where`` follows the source's name: an index hint and a condition.
-
-    An alias of ours could be the name of a column, which GROUP BY and HAVING would use instead.
-    So they refer to positions of the list and to the count itself, and columns are qualified.
+    ``where``: an index hint and a condition. GROUP BY and HAVING use positions and the count
+    itself, because an alias could be the name of a column.
     """
     rows = _sources(mapping, index, where)
     key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)
@@ -193,12 +176,7 @@ def duplicates_sql(mapping: TableMapping, index: Index, limit: int, where: str =
 
 @dataclass(frozen=True, kw_only=True)
 class _Sources:
-    """What is selected from for an index.
-
-    Attributes:
-        parts: the values of the index's parts.
-        listed: a row may come several times, once for each element of an array.
-    """
+    """What is selected from; ``listed``: a row may come several times, once per array element."""
 
     sql: str
     parts: tuple[str, ...]
@@ -206,12 +184,10 @@ class _Sources:
 
     @property
     def present(self) -> str:
-        """The condition that no part is NULL, because NULL equals no value."""
         return " AND ".join(f"{part} IS NOT NULL" for part in self.parts)
 
 
 def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] = ()) -> _Sources:
-    """Return the rows of the source as the new table has them, with ``more`` columns."""
     rows, parts, listed = _rows(mapping, of, more), [], False
     for number, part in enumerate(index.parts):
         array = _ARRAY.match(part.expression or "")
@@ -279,13 +255,7 @@ def may_be_null(mapping: TableMapping) -> bool:
 
 
 def refuse_null_keys(session: SqlSession, mapping: TableMapping) -> None:
-    """Look for a row of the source with NULL in the key; do nothing where it is NOT NULL.
-
-    A look that takes long is given up: the comparison finds such a row.
-
-    Raises:
-        NullInKey: names the row.
-    """
+    """Raise NullInKey for a row of the source with NULL in the key; a long look is given up."""
     for column in mapping.key_columns:
         if not column.nullable:
             continue
@@ -311,10 +281,7 @@ def refuse_null_keys(session: SqlSession, mapping: TableMapping) -> None:
 
 
 def ruled_out(session: SqlSession, table: TableSchema) -> frozenset[str]:
-    """Return the columns, in lower case, that an enforced CHECK keeps from being NULL.
-
-    One that says just that, or says it as one of several conditions that must all be met.
-    """
+    """Return the columns, in lower case, that an enforced CHECK keeps from being NULL."""
     names: set[str] = set()
     for (clause,) in session.query(_CHECKS, (table.schema, table.name)):
         for term in _terms(str(clause)):
@@ -324,7 +291,6 @@ def ruled_out(session: SqlSession, table: TableSchema) -> frozenset[str]:
 
 
 def _terms(clause: str) -> list[str]:
-    """Return the conditions that must all be met, as the server writes them, in parentheses."""
     if not clause.startswith("((") or _closing(clause, 0) != len(clause) - 1:
         return [clause]
     terms, at = [], 1
@@ -339,11 +305,7 @@ def _terms(clause: str) -> list[str]:
 
 
 def _closing(clause: str, at: int) -> int:
-    """Return the place of the parenthesis that closes the one at ``at``.
-
-    Texts and names with parentheses in them are not looked into: the terms are then other ones,
-    and only a whole term that names a column and IS NOT NULL counts.
-    """
+    """Return the place of the closing parenthesis; texts and names are not looked into."""
     depth = 0
     for place in range(at, len(clause)):
         depth += (clause[place] == "(") - (clause[place] == ")")

@@ -1,18 +1,10 @@
 """Which server is behind an address: one and not several, and of which managed service.
 
-A migration is right only if all its sessions, and all statements of a session, reach one server:
-the copy reads what the feed follows, a table lock belongs to the session that renames, named locks
-prove which sessions are ours (R14, R15, R24). What stands between may send each session to another
-server (a load balancer, a reader endpoint), or each statement (ProxySQL, RDS Proxy, MaxScale).
-
-Several sessions that are open at the same time therefore say where they are, and each takes a named
-lock by a statement that counts as a write (``DO``) and reads who holds it by one that counts as a
-read. The server must name the session by the number with which it greeted it: a proxy that speaks
-the protocol itself greets with numbers of its own. Every later session proves its server by
-``server_uuid`` (:func:`spirit_py.mysql.connect.connect`).
-
-Accounts of managed services have no SUPER, so SET GLOBAL and SET PERSIST of most settings are
-denied. The services are recognised by what only they have; it could not be tried on them.
+All sessions and statements of a migration must reach one server (R14, R15, R24), but balancers and
+proxies may distribute them. So several sessions are opened at once; each takes a named lock by a
+statement that counts as a write (``DO``), reads its holder by a read, and compares its number with
+the greeting's: proxies have numbers of their own. Managed services are recognised by what only they
+have; it could not be tried on them.
 """
 
 from __future__ import annotations
@@ -53,14 +45,7 @@ _AURORA: Final = "SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'"
 
 @dataclass(frozen=True, kw_only=True)
 class SeenSession:
-    """What one session shows of where it is.
-
-    Attributes:
-        greeted: its number in the server's greeting.
-        server: what identifies the server.
-        numbers: its number as the server names it, in each of several ways.
-        holders: who holds the named lock of each session, in order; None for nobody.
-    """
+    """What one session shows of where it is: its server, numbers, and the named locks' holders."""
 
     greeted: int
     server: tuple[str, ...]
@@ -174,8 +159,7 @@ def how_to_set(service: Service, name: str, value: str) -> str:
 def kept_seconds(session: SqlSession) -> float:
     """Return for how long the server keeps its binlog; 0 for ever, or as long as it is hidden.
 
-    Amazon purges it after its own hours, whatever the server's setting says. Where it sets none the
-    binlog is purged as soon as it was read: that is warned of before the copy.
+    Amazon purges by its own hours; where it sets none, as soon as the binlog was read.
     """
     if session.query(_HAS_HOURS):
         _, hours = amazon_retention(session)

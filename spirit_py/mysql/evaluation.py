@@ -1,24 +1,13 @@
 """The settings under which sessions evaluate expressions, and modes that were chosen (R22).
 
-A native ALTER in a fresh session evaluates generated columns, defaults, conversions and CHECK
-constraints under the server's globals. A run reads them once and carries them in its connection
-options, so that the driver, the executors and a session that is opened days later agree. Not among
-them are the time zone, because sessions stay in '+00:00', in which a TIMESTAMP can be compared and
-read without loss, and the server's modes for dates, because a session accepts every date that a
-column holds: both are set around a statement that needs them (:func:`evaluating`).
+A native ALTER evaluates under the server's globals. A run reads them once and carries them in its
+connection options. The time zone and the modes for dates are set only around the statements that
+need them (:func:`evaluating`): sessions stay in '+00:00' and accept every date.
 
-NO_UNSIGNED_SUBTRACTION has every session, for the sake of others: the server keeps an open table
-with its generated columns and CHECK constraints as they were resolved when it was opened, and the
-next session computes by that. A table that a session of ours had opened without it made the
-application's UPDATE fail with error 1690 (measured on 9.7). So modes that the operator chose add
-it, but do not take it away.
-
-A definition that an older ``sql_mode`` or ``innodb_strict_mode`` accepted (``DEFAULT
-'0000-00-00'``, a member that an ENUM has twice, a row that may exceed half a page) is changed by no
-ALTER in a session with the server's present modes: the operator would set others there. In a
-migration the chosen modes take the place of the server's in the facts that it read, so that
-everything that follows the server follows them. What the program writes stays strict all the same:
-no mode makes it shorten or replace a value (R10). A run with another choice does not carry on.
+Every session has NO_UNSIGNED_SUBTRACTION: the server keeps an open table's expressions as they were
+resolved when it was opened, so without it the application's UPDATE failed with error 1690 (measured
+on 9.7). Chosen modes take the place of the server's in the facts, so that definitions of older
+modes are accepted; writes stay strict (R10), and other modes do not resume.
 """
 
 from __future__ import annotations
@@ -88,20 +77,14 @@ def evaluation_settings(facts: ServerFacts) -> tuple[tuple[str, str], ...]:
 
 
 def evaluating_mode(sql_mode: str) -> str:
-    """Return the program's strict mode with those modes of the server that change computed values.
-
-    Division by zero is an error where a native ALTER makes it one; NULL otherwise, as there.
-    """
+    """Return the strict mode with the server's modes that change values, as division by zero."""
     own = set(sql_mode.upper().split(","))
     wanted = (*_MODES, _DIVISION) if not own.isdisjoint(STRICT_MODES) else _MODES
     return ",".join((STRICT_SQL_MODE, *(mode for mode in wanted if mode in own)))
 
 
 def date_mode(sql_mode: str) -> str:
-    """Return :func:`evaluating_mode` with the server's own modes about dates.
-
-    It stays strict: what a lenient server makes NULL with a warning is an error (R10).
-    """
+    """Return :func:`evaluating_mode` with the server's modes about dates; still strict (R10)."""
     own = set(sql_mode.upper().split(","))
     modes = evaluating_mode(sql_mode).split(",")
     kept = (mode for mode in modes if mode != ANY_DATE or mode in own)
@@ -126,10 +109,9 @@ class Evaluated(Protocol):
 
 @contextlib.contextmanager
 def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> Iterator[None]:
-    """Evaluate what a write evaluates as the server does, where it matters (R22).
+    """Evaluate what a write evaluates as the server does: time zone, modes about dates (R22).
 
-    In its time zone, with its modes about dates, and without notes, where they can only be about
-    columns that hold no value of the source, unless ``notes`` are wanted.
+    Without notes, where they can only be about generated columns, unless ``notes`` are wanted.
     """
     with contextlib.ExitStack() as settings:
         if what.time_zone:
@@ -157,7 +139,7 @@ def accept_stored(session: SqlSession) -> None:
 
 @contextlib.contextmanager
 def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator[None]:
-    """Change a variable while the context is open, by SQL; after two faults the first is raised."""
+    """Change a variable while the context is open; after two faults the first is raised."""
     session.execute(f"SET SESSION {quote_identifier(name)}={value}")
     try:
         yield
@@ -169,11 +151,7 @@ def _setting(session: SqlSession, name: str, value: str, usual: str) -> Iterator
 
 
 def under_modes(session: SqlSession, facts: ServerFacts, modes: SessionModes) -> ServerFacts:
-    """Return the facts with the chosen modes, as the server spells them.
-
-    Raises:
-        Refusal: the server does not know a mode, or the account may not set it.
-    """
+    """Return the facts with the chosen modes, as the server spells them; Refusal if impossible."""
     wanted: dict[str, str] = {}
     if modes.sql_mode is not None:
         wanted["sql_mode"] = modes.sql_mode
@@ -199,7 +177,6 @@ def choose_modes(session: SqlSession, facts: ServerFacts) -> None:
 
 
 def _spelled(session: SqlSession, name: str, value: str) -> str:
-    """Return a value of a variable as the server has it once it is set; it is set back."""
     variable = f"@@SESSION.{quote_identifier(name)}"
     before = str(session.query(f"SELECT {variable}")[0][0])
     try:
@@ -214,7 +191,6 @@ def _spelled(session: SqlSession, name: str, value: str) -> str:
 
 
 def _literal(value: str) -> str:
-    """Render a value; a switch reads as a number."""
     return value if value.isdigit() else string_literal(value)
 
 
@@ -245,11 +221,9 @@ DEPENDING_ON_MODES: Final = frozenset(
 
 
 def accepting_modes(session: SqlSession, sql: str, error: ServerFault) -> str:
-    """Return the options under which the server executes a statement that it has refused, if any.
+    """Return the options under which the server executes a refused ALTER of an empty table, if any.
 
-    Args:
-        session: with the modes under which it was refused; it has others afterwards.
-        sql: an ALTER of an empty table that is dropped afterwards.
+    The session has other modes afterwards.
     """
     if error.code not in DEPENDING_ON_MODES:
         return ""

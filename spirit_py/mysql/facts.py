@@ -1,8 +1,7 @@
 """The server's version, settings, counters, files, and when it was started (R25).
 
-Every account may read them, also without performance_schema. ``UNIX_TIMESTAMP()`` and ``Uptime``
-have the time of the same statement, so their difference is the second in which the server noted its
-start, whatever is done to its clock since (measured).
+``UNIX_TIMESTAMP()`` minus ``Uptime`` of one statement stays the same, whatever is done to the clock
+(measured). No privilege or performance_schema is needed.
 """
 
 from __future__ import annotations
@@ -29,12 +28,7 @@ _ON = frozenset({"ON", "1", "YES", "TRUE"})
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFacts:
-    """One server's ``VERSION()``, and its global variables by lower-case name.
-
-    Attributes:
-        chosen: session variables, and their values, that the operator chose in place of the
-            server's; the variables have these values.
-    """
+    """One server's ``VERSION()``, its global variables by lower-case name, and chosen ones."""
 
     version: str
     variables: Mapping[str, str] = field(repr=False)
@@ -148,13 +142,7 @@ _READ: Final = (
 
 
 class Seen(NamedTuple):
-    """What a server says of itself at one moment.
-
-    Attributes:
-        executed: its executed GTID set; empty without GTIDs.
-        started: when it was started, Unix time by its own clock.
-        relaxed: as :func:`relaxed`.
-    """
+    """What a server says of itself at one moment; ``executed`` is empty without GTIDs."""
 
     server_uuid: str
     executed: str
@@ -187,21 +175,13 @@ def named(settings: Mapping[str, str]) -> str:
 
 @dataclass
 class ServerLife:
-    """The life of a server while a feed follows it.
-
-    Attributes:
-        started: when it began, Unix time by the server's clock.
-        relaxed: every relaxed setting that was seen in it.
-    """
+    """The life of a server while a feed follows it: its start, and relaxed settings seen in it."""
 
     started: int
     relaxed: dict[str, str]
 
     def go_on(self, seen: Seen) -> None:
-        """Go on with what is seen now.
-
-        What counts is what was in force before a crash: a setting that was relaxed once, or is
-        after the restart, counts for the whole life.
+        """Go on with what is seen now; a setting relaxed once counts for the whole life.
 
         Raises:
             HistoryLost: the server was restarted, and may have lost what it had committed.

@@ -1,7 +1,6 @@
-"""Classify errors of the server: retry, outcome unknown, fatal (design section 8).
+"""Classify errors of the server: retry, outcome unknown, fatal.
 
-The numbers are MySQL's (manual, Error Message Reference): 1000-1999 and 3000 up come from the
-server, 2000-2999 and 5000-5099 from the client library.
+Numbers of the server are 1000-1999 and 3000 up, of the client library 2000-2999 and 5000-5099.
 """
 
 from __future__ import annotations
@@ -136,9 +135,8 @@ _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
 def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
     """Return what to do after an error.
 
-    Args:
-        committing: the statement ends a transaction or is DDL, so that a connection lost during it
-            leaves the outcome open. Not for statements that may simply run again.
+    ``committing``: the statement ends a transaction or is DDL, so that a lost connection leaves the
+    outcome open. Not for statements that may simply run again.
     """
     if not isinstance(error, ServerFault):
         return Disposition.FATAL
@@ -155,10 +153,7 @@ def connection_lost(error: BaseException) -> bool:
 
 
 def server_away(error: BaseException) -> bool:
-    """Return whether the server cannot be used now: unreachable, shutting down, starting, or full.
-
-    A session that was ended counts too: the reason is not known until another one is opened.
-    """
+    """Return whether the server cannot be used now; an ended session counts as unreachable."""
     return isinstance(error, ServerFault) and error.code in _AWAY
 
 
@@ -178,20 +173,12 @@ def login_refused(error: BaseException) -> bool:
 
 
 def login_counted(error: BaseException) -> bool:
-    """Return whether a server counts a failed login against us, or blocks for it.
-
-    It counts TLS handshakes that end early, too (``max_connect_errors``).
-    """
+    """Return whether a server counts a failed login or handshake (``max_connect_errors``)."""
     return login_refused(error) or (isinstance(error, ServerFault) and error.code == TLS_FAULT)
 
 
 def server_fault(error: Exception, *, where: str) -> ServerFault:
-    """Return our error for an exception of the driver.
-
-    Args:
-        error: what MySQLdb raised; its arguments are a number and a text, or a text.
-        where: the session's role and server; never a statement, which carries the user's data.
-    """
+    """Return our error for the driver's; ``where`` is role and server, never a statement."""
     code, text = 0, str(error)
     if error.args and isinstance(error.args[0], int):
         code = error.args[0]

@@ -1,9 +1,7 @@
 """The account's privileges, and errors whose cause is that it lost one.
 
-The catalogue hides tables on which an account has no privilege: without :meth:`Grants.require` a
-run would take a hidden table for an absent one. Preflight has checked the account, so a refusal in
-the middle of a run means that its login was changed or a privilege was revoked. The error that ends
-the run has the code and the remedy of what was being done then; these give way to the ones here.
+The catalogue hides tables without privileges: without :meth:`Grants.require` a run would take a
+hidden table for an absent one. Errors of a privilege lost in a run have code and remedy of here.
 """
 
 from __future__ import annotations
@@ -35,14 +33,7 @@ IDENTITY_PRIVILEGES: Final = ("PROCESS",)
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """One line of ``SHOW GRANTS``.
-
-    Attributes:
-        schema: ``*``, or a schema pattern with the wildcards ``%`` and ``_``.
-        table: ``*``, or a table's name.
-        privileges: in upper case, column privileges left out.
-        revoked: a partial revoke of a global privilege.
-    """
+    """One line of ``SHOW GRANTS``, without column privileges; the schema may be a pattern."""
 
     schema: str
     table: str
@@ -52,12 +43,7 @@ class Grant:
 
 @dataclass(frozen=True, kw_only=True)
 class Grants:
-    """All grants of the session's account.
-
-    Attributes:
-        account: as ``CURRENT_USER()`` returns it.
-        literal_schemas: ``partial_revokes`` is on: wildcards in schema names are plain letters.
-    """
+    """All grants of ``CURRENT_USER()``; with ``literal_schemas`` wildcards are plain letters."""
 
     lines: tuple[Grant, ...]
     account: str = ""
@@ -99,11 +85,7 @@ class Grants:
         return [one for one in privileges if not all(self.has(one, schema, t) for t in names)]
 
     def grant(self, privileges: Iterable[str], schema: str = "", table: str = "") -> str:
-        """Return the GRANT of privileges on a table, a schema or globally, ready to paste.
-
-        It names this schema alone. What the account has there by a wider name, which would not
-        count any more beside the new one, is given again with it.
-        """
+        """Return the GRANT on a table, a schema or globally, with what a wider name grants."""
         account, _, host = self.account.rpartition("@")
         to = f"{quote_identifier(account)}@{quote_identifier(host)}"
         given, scope = list(privileges), scope_of(schema, table)
@@ -125,14 +107,9 @@ class Grants:
         instead: str = "",
         alone: bool = False,
     ) -> None:
-        """Refuse an account that could not see, or not do, what is asked for.
+        """Refuse an account that could not see, or not do, what is asked for, with the GRANT.
 
-        Args:
-            instead: the alternative for an operator who does not want to grant that.
-            alone: the one table is named in the GRANT, not all of the schema.
-
-        Raises:
-            Refusal: with the GRANT that is missing.
+        ``instead``: the alternative to granting. ``alone``: grant on the table, not the schema.
         """
         names = tuple(tables)
         if missing := self.missing(privileges, schema, names):
@@ -156,7 +133,6 @@ class Grants:
         return [one for one in whole if one.schema == self._pattern_of(schema)] or whole
 
     def _pattern_of(self, schema: str) -> str:
-        """Return how a GRANT names this schema alone."""
         if self.literal_schemas:
             return schema
         return schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
@@ -189,15 +165,10 @@ def read_grants(session: SqlSession) -> Grants:
 def require_sight(
     session: SqlSession, tables: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]] = ()
 ) -> None:
-    """Require, after a look at what is attached to some tables, that all of it could be seen (R25).
+    """Require, after a look at what is attached to tables, that all could be seen (R25).
 
-    Without TRIGGER the catalogue shows no triggers; without any privilege, no table and no keys.
-
-    Args:
-        others: tables of which only the foreign keys count.
-
-    Raises:
-        MigrationFailure: with the GRANT.
+    Without TRIGGER no triggers are shown; without any privilege, no keys, which alone count for
+    ``others``. Raises MigrationFailure with the GRANT.
     """
     grants = read_grants(session)
     asked = [*((name, _SEES_ALL) for name in tables), *((name, _SEES_KEYS) for name in others)]
@@ -239,7 +210,6 @@ def _grants_of(line: str) -> Iterator[Grant]:
 
 
 def _privileges(tokens: tuple[Token, ...]) -> Iterator[str]:
-    """Yield the privileges of a list; one with columns in parentheses is left out."""
     words: list[str] = []
     depth, columns = 0, False
     for token in tokens:
@@ -291,10 +261,7 @@ def access_remedy(fault: ServerFault) -> tuple[ErrorCode, str] | None:
 
 
 def explain_access(error: BaseException) -> None:
-    """Put code and remedy into an error that ends a run, where the account was refused.
-
-    An error that says more of what has to be done keeps its own.
-    """
+    """Put code and remedy into an error of refused access, unless it has a more precise code."""
     if not isinstance(error, MigrationFailure) or error.error_code not in _SAYS_LESS:
         return
     for fault in _faults_behind(error):

@@ -1,8 +1,4 @@
-"""Find equal values without an index: their hashes are put into a temporary table, by ranges.
-
-No statement is long, and between two the search may be ended. The temporary table holds a hash of
-8 bytes and the chunk key for each row; only rows of equal hashes are then compared exactly.
-"""
+"""Find equal values without an index, by hashes in a temporary table, in short statements."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ _FLOATS: Final = ("float", "double")
 class Hashes:
     """The hashes of one key's values, in a temporary table of a session.
 
-    Args:
-        own: names that no column of either table has: of the hash, of the row's number, and one
-            for each column of the chunk key.
-        selecting: returns a SELECT without its list, over a range of the source.
+    ``own``: names that no column has. ``selecting`` returns a SELECT without its list over a range.
     """
 
     def __init__(
@@ -115,10 +108,7 @@ class Hashes:
         )
 
     def _hashed(self) -> str:
-        """Return the hash of the parts; parts that the server equates have the same.
-
-        The server is asked for their types, since a part may be any expression.
-        """
+        """Return the hash of the parts, equal for parts that the server equates by their types."""
         shape = quote_table(self._mapping.source.schema, _SHAPE)
         names = [quote_identifier(f"p{number}") for number in range(len(self._parts))]
         parts = ", ".join(f"{p} AS {name}" for p, name in zip(self._parts, names, strict=True))
@@ -136,10 +126,7 @@ class Hashes:
 
 
 def room_for(table: TableSchema, key: Index) -> int:
-    """Return about how many bytes the hashes of a table take in a temporary tablespace.
-
-    Measured on 9.7, 500 000 rows: 100 bytes a row beside a key of an INT, 142 beside one of 37.
-    """
+    """Return about how many bytes the hashes take in a temporary tablespace (measured on 9.7)."""
     columns = (table.column(name) for name in key.columns)
     declared = sum(FIXED_BYTES.get(one.data_type) or one.length or _USUAL for one in columns)
     width = min(declared, table.row_bytes or declared)
@@ -157,9 +144,7 @@ def ranges(
 ) -> Iterator[str]:
     """Yield index hint and condition of each range of about so many rows of a quoted table.
 
-    Args:
-        columns: the first columns of the index; rows that are equal in them share a range.
-        lower: the condition of all rows that are wanted.
+    ``columns`` begin the index: rows equal in them share a range. ``lower``: the wanted rows.
     """
     directions = walk_directions(index)
     by = f" FORCE INDEX ({quote_identifier(index.name)})"
@@ -178,7 +163,6 @@ def ranges(
 
 
 def _form(part: str, kind: str, collation: str | None, padded: set[str]) -> str:
-    """Return text that is the same for values that are equal."""
     if collation is not None:
         text = f"TRIM(TRAILING ' ' FROM {part})" if collation in padded else part
         return f"HEX(WEIGHT_STRING({text}))"

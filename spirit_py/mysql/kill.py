@@ -1,11 +1,8 @@
 """KILL, only for sessions whose identity is proven (R24), such as those of an earlier run (R18).
 
-A program that was killed leaves its statements running. The next run for one of its tables, which
-holds their advisory locks, ends the sessions of other runs before it reads anything else. They are
-found by named locks (:mod:`spirit_py.mysql.own_sessions`) in two ways. The token of an earlier run,
-from its checkpoint table, leads to all of its sessions and no others: these must end. The names of
-a table can be taken by anybody: who holds one is ended where this account may do that, and passed
-over with a warning where it may not.
+The next run for a table ends sessions of earlier runs first, found by named locks
+(:mod:`spirit_py.mysql.own_sessions`): all of an earlier run's token must end; holders of a table's
+names, which anybody can take, are ended where the account may do that, else warned of.
 """
 
 from __future__ import annotations
@@ -40,14 +37,9 @@ WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_kill'"""
 
 
 def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> str:
-    """Kill a session that was opened by the same options as this one, and no other (R24).
+    """Kill a session of the same options as this one, by its named lock, and no other (R24).
 
-    A remembered number may be that of an application by now: a restarted server starts numbering
-    again. So it is asked first whether the session holds the named lock of our origin. While this
-    session, which reads and kills, lives, no number is used twice. Returns as :func:`kill_session`.
-
-    Args:
-        statement: kill what it executes, not the session.
+    A remembered number may be an application's by now. Returns as :func:`kill_session`.
     """
     if not ours(session, [int(victim)]):
         return ""
@@ -57,12 +49,9 @@ def kill_own(session: SqlSession, victim: int, *, statement: bool = False) -> st
 def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -> str:
     """Kill a session; return the reason when that was not possible, else an empty string.
 
-    The caller has just found it through the same session, by a named lock of ours; for a remembered
-    number use :func:`kill_own`. One that has gone by itself counts as killed. A session of our own
-    account needs no privilege, another one's needs CONNECTION_ADMIN, or ``CALL mysql.rds_kill``.
-
-    Args:
-        statement: kill what it executes, not the session.
+    The caller has just found it through this session, by a named lock of ours; otherwise use
+    :func:`kill_own`. Another account's needs CONNECTION_ADMIN, or ``CALL mysql.rds_kill``.
+    ``statement``: kill what it executes only.
     """
     try:
         session.execute(f"KILL {'QUERY' if statement else 'CONNECTION'} {int(victim)}")
@@ -76,7 +65,6 @@ def kill_session(session: SqlSession, victim: int, *, statement: bool = False) -
 
 
 def _kill_managed(session: SqlSession, victim: int, *, statement: bool) -> str:
-    """Kill by the procedure that Amazon RDS and Aurora have for accounts without the privilege."""
     try:
         session.query(f"CALL mysql.rds_kill{'_query' if statement else ''}({int(victim)})")
     except ServerFault as fault:
@@ -94,8 +82,7 @@ def may_kill_by_procedure(session: SqlSession) -> bool:
 def end_sessions(options: ConnectionOptions, victims: Collection[int]) -> None:
     """Kill sessions of our own as far as the server allows; within seconds, never raises.
 
-    The server closes a killed session's connection at once, even while its statement continues,
-    such as a commit that waits for earlier commits (measured, 9.7).
+    The server closes the connection at once, even while a commit waits (measured, 9.7).
     """
     if not victims:
         return
@@ -116,10 +103,7 @@ _PATIENCE: Final = 60.0
 
 
 def earlier_sessions(session: SqlSession, label: str) -> list[int]:
-    """Find the sessions of other runs on one of the label's tables, by the names of the tables.
-
-    Anybody may take these names, and an honest session may have found no slot.
-    """
+    """Find the sessions of other runs on the label's tables, by names that anybody may take."""
     token, *digests = label.split()
     found = {number for digest in digests for number in slot_holders(session, digest)}
     return sorted(found - of_run(session, token, found))
@@ -138,13 +122,9 @@ def end_earlier_sessions(
     tokens: Collection[str] = (),
     warn: Callable[[str], None] = _log.warning,
 ) -> int:
-    """Kill the sessions of earlier runs and wait for their end; return how many there were.
+    """Kill earlier runs' sessions, wait for their rollback and end; return how many there were.
 
-    A killed session rolls back before the server forgets it.
-
-    Args:
-        tokens: of the earlier runs, as far as they are known.
-        warn: is told of a session that holds a name of a table and may not be killed.
+    ``warn`` gets sessions that hold a table's name and may not be killed.
 
     Raises:
         MigrationFailure: when one does not end.
@@ -184,7 +164,6 @@ def end_earlier_sessions(
 def _left(
     session: SqlSession, label: str, tokens: Collection[str], claimed: Collection[int]
 ) -> list[int]:
-    """Return the sessions of earlier runs that have not ended."""
     found = {number for token in tokens for number in sessions_of_run(session, token)}
     # A number that holds the name no more has ended, or was given anew.
     return sorted(found | set(claimed).intersection(earlier_sessions(session, label)))

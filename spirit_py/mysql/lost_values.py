@@ -1,15 +1,9 @@
 """The server's errors and warnings for values that cannot be stored unchanged (R10).
 
-The errors are those of a strict session for a row that a column, a key or a check cannot take; one
-list for the copy, the change feed and the checksum. The numbers are MySQL's (manual, Error Message
-Reference); those that a row of some table was seen to give on 9.7.4 are tried in
-``tests/integration/test_lost_values.py``. Errors of a statement, whichever row it carries, are
-not among them: a wrong number of columns (1136), a column without a default that is not named
-(1364).
-
-A warning about a generated column does not mean a lost value: if it is rounded or cut, each write
-has a note, as has every INSERT of the application, and a native ALTER succeeds. But the server's
-list of warnings is limited, and after many such notes one about a plain column would not be in it.
+Errors of a strict session for a row, one list for copy, feed and checksum
+(tests/integration/test_lost_values.py); not those of a statement whichever row it carries, such as
+1136 and 1364. Notes about generated columns mean no lost value, but may crowd others out of the
+limited list.
 """
 
 from __future__ import annotations
@@ -31,10 +25,7 @@ _ROW: Final = re.compile(r".*\bat row (\d+)", re.IGNORECASE | re.DOTALL)
 
 
 class Complaint(NamedTuple):
-    """What an error or a warning is about; an empty column, or row 0, where the message names none.
-
-    Rows are counted from 1 in the statement's order.
-    """
+    """What an error or warning is about: column or empty; row of the statement from 1, or 0."""
 
     column: str
     row: int
@@ -104,10 +95,7 @@ MOST_WARNINGS: Final = 65_535
 
 
 def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, int, str]]:
-    """Return the last statement's warnings, but for notes about generated columns.
-
-    Args:
-        computed: the names in lower case of the generated columns.
+    """Return the last statement's warnings, but for notes about ``computed`` columns.
 
     Raises:
         MigrationFailure: there were more warnings than the server keeps.

@@ -1,11 +1,8 @@
 """Option files of the mysql client: which are read, their syntax, login paths (manual 6.2.2.2).
 
-Only the groups that are asked for are read; the later line wins. Options of other programs in
-``[client]`` are passed over, as the MySQL clients expect. What counts, from the least on:
-``/etc/my.cnf``, ``/etc/mysql/my.cnf``, ``--defaults-extra-file``, ``~/.my.cnf`` and the login path
-file. ``--defaults-file`` takes the place of the first four, and ``--no-defaults`` leaves them out.
-The login path file is an option file, encrypted line by line with AES-128 in ECB mode under a key
-that stands in its head: it hides passwords from a glance, no more. What is wrong is a UsageFault.
+The later line wins: ``/etc/my.cnf``, ``/etc/mysql/my.cnf``, ``--defaults-extra-file``,
+``~/.my.cnf``, login path file; ``--defaults-file`` takes the place of the first four. The login
+path file is encrypted (AES-128, ECB) under a key in its head. What is wrong is a UsageFault.
 """
 
 from __future__ import annotations
@@ -57,7 +54,6 @@ def parse_options(text: str, origin: Path, groups: Collection[str]) -> dict[str,
 
 
 def _settings(path: Path, groups: Collection[str], *, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a file and of the files that it includes, in order."""
     if depth and passed_over(path):
         return
     if depth > _DEEPEST_INCLUDE:
@@ -102,7 +98,6 @@ def _included(kind: str, path: Path) -> list[Path]:
 
 
 def _setting(line: str) -> tuple[str, str]:
-    """Split one line into the option's name and its value, quotes, escapes and comment undone."""
     name, _, value = line.partition("=")
     name = name.split("#", 1)[0].strip().lower().replace("_", "-").removeprefix("loose-")
     value = value.strip()
@@ -131,11 +126,7 @@ def login_file() -> Path:
 
 
 def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dict[str, str]:
-    """Read the options of some groups and of a login path; none where there is no such file.
-
-    Args:
-        login_path: the group that counts most; empty for none besides ``groups``.
-    """
+    """Read the options of some groups and of a login path; nothing where there is no such file."""
     if not path.is_file():
         if login_path:
             raise UsageFault(
@@ -169,7 +160,6 @@ def _decrypted(path: Path) -> str:
 
 
 def _lines(data: bytes) -> Iterator[str]:
-    """Yield the lines, decrypted; ValueError for anything but such a file."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
     from cryptography.hazmat.primitives.padding import PKCS7
 
@@ -202,12 +192,8 @@ _GLOBAL: Final = (Path("/etc/my.cnf"), Path("/etc/mysql/my.cnf"))
 class DefaultsOptions:
     """What the command line says about option files.
 
-    Attributes:
-        file: the only option file that is read; None for the usual ones.
-        extra: one that is read with the usual ones.
-        usual: whether the usual ones are read.
-        suffix: groups of this suffix are read too: ``client_suffix``.
-        login_path: the group of the login path file; empty for ``client``, None for not reading it.
+    ``file``: the only one that is read; ``extra``: one more. ``suffix``: of further groups.
+    ``login_path``: empty for ``client``, None for not reading it.
     """
 
     file: Path | None = None
@@ -229,7 +215,6 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
 
 
 def _files(options: DefaultsOptions) -> list[Path]:
-    """Return the files in the order in which they count; named ones must exist."""
     for path in filter(None, (options.file, options.extra)):
         if everybody_may_write(path):
             raise UsageFault(
@@ -249,7 +234,6 @@ def _home() -> Path:
 
 
 def _is_usable(path: Path) -> bool:
-    """Whether a file exists that may be read, and that not everybody may write."""
     try:
         status = path.stat()
     except OSError:

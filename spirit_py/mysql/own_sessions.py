@@ -1,35 +1,23 @@
 """Which sessions and which GTIDs of the server are the program's, and of which run (R18, R24, R26).
 
-A session takes these named locks when it is opened, none of which it waits for, and holds them to
-its end. A name is a digest of a secret and a number, so that nobody without the secret can take it
-or know what it stands for:
+A session takes named locks when it is opened, and holds them to its end. A name is a digest of a
+secret and a number:
 
-=====================  ==========================================================================
-of origin and session  it was opened by these connection options, on any machine: the secret is
-                       random, goes to the tasks with the password, and never to the server
-of run and session     it belongs to this run, if the options have a label: the secret is the
-                       run's token, random too. The figures in the checkpoint table have it, so
-                       that ``status`` and the next run know the run's sessions: an account needs
-                       SELECT on that table to read it, and to forge it would gain nothing
-of run and slot        by which sessions of that run are found whose numbers are not known
-of table and slot      by which sessions are found of a run that had written no figures. Anybody
-                       can make these names, so nothing depends on them: where others hold all
-                       of them, a session works without
-=====================  ==========================================================================
+=====================  =========================================================================
+of origin and session  opened by these connection options: a random secret, never on the server
+of run and session     of this run, by its token, which is in the checkpoint table for the next run
+of run and slot        finds sessions of that run whose numbers are not known
+of table and slot      finds sessions of a run without figures; anybody can make these names, so
+                       nothing depends on them
+=====================  =========================================================================
 
-``IS_USED_LOCK`` shows the holder of a name to every account, also without performance_schema. A
-session counts as ours only where it holds the name of its own number: who takes the name of another
-session only keeps that one from working, and who takes that of his own has his own session ended. A
-restart frees all names, and a session of an application with a number of ours holds none of them. A
-killed session releases its locks last, when everything that it executed has ended.
+``IS_USED_LOCK`` shows the holder to every account. A session counts as ours only if it holds the
+name of its own number. Names end with the session, when everything that it executed has ended.
 
-The copy commits under GTIDs of its own, which the server need not send to the feed: a dump leaves
-out the GTIDs that its reader reports as received. These may be of transactions not executed yet, if
-they are not the server's own (for its own the server refuses with error 1236, measured). So a
-chunk's statement commits as number ``n`` of a uuid of one table in one run, and the feed reports
-all numbers of that uuid as received. With a number that is used already the server skips the
-statement without an error. Whether the session owns the number is in ``@@SESSION.gtid_owned`` after
-``SET gtid_next``, which checks and takes it in one step.
+The copy commits under GTIDs of its own, which the feed reports as received, so that the dump leaves
+them out (own GTIDs of the server would be refused with error 1236, measured): number ``n`` of a
+uuid of one table in one run. The server skips a statement with a used number without an error;
+``@@SESSION.gtid_owned`` after ``SET gtid_next`` shows whether the session owns it.
 """
 
 from __future__ import annotations
@@ -59,9 +47,6 @@ SLOTS: Final = 512
 def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
     """Take the locks of a session that was just opened, or that has just got its label.
 
-    Args:
-        query: runs a statement in that session, whichever driver opened it, and returns the rows.
-
     Raises:
         MigrationFailure: another session holds one of the names, or the run has too many sessions.
     """
@@ -88,11 +73,7 @@ def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
 
 
 def take_slot(query: Query, number: int, secret: str) -> None:
-    """Take the first free slot of a secret, for :func:`slot_holders`.
-
-    Raises:
-        MigrationFailure: all are taken.
-    """
+    """Take a secret's first free slot, for :func:`slot_holders`; else raise MigrationFailure."""
     first = string_literal(_slot(secret, number % SLOTS))
     taken = query(f"SELECT GET_LOCK({first}, 0)")[0][0] == 1
     if not taken and not _take_free_slot(query, number, secret):
@@ -135,7 +116,6 @@ def ours(session: SqlSession, numbers: Iterable[int]) -> set[int]:
 
 
 def _holding(session: SqlSession, secret: str, numbers: Iterable[int]) -> set[int]:
-    """Return the sessions that hold the name of their own number."""
     asked = list(dict.fromkeys(numbers))
     if not asked:
         return set()
@@ -145,7 +125,6 @@ def _holding(session: SqlSession, secret: str, numbers: Iterable[int]) -> set[in
 
 
 def _holders_of(secret: str) -> str:
-    """Return the query for the holder of each slot, in one row."""
     names = (string_literal(_slot(secret, slot)) for slot in range(SLOTS))
     return "SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names)
 
@@ -185,10 +164,8 @@ def shown_run(label: str) -> str:
 def refuse_when_taken_over(session: SqlSession, label: str) -> None:
     """Refuse a session of a run whose table another run has the advisory lock of.
 
-    A worker of a dead run may survive it, and open a new session when its last one was ended. Such
-    a session holds its run's locks before this check. So either the other run held the lock
-    already, and the session is refused; or it takes the lock later, and its search for sessions of
-    earlier runs, which follows, finds this one.
+    It holds its run's locks before this check. So if the other run takes the lock later, its search
+    for sessions of earlier runs finds this one.
     """
     token, *digests = label.split()
     for digest in digests:
@@ -227,7 +204,7 @@ def is_own(tsid: str) -> bool:
 
 @contextlib.contextmanager
 def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
-    """Let the one statement inside commit under this identifier; as usual, if it is empty or used.
+    """Let the one statement inside commit under this identifier, unless it is empty or used.
 
     Raises:
         ServerFault: also when gtid_next cannot be set back: the session must be closed then.
@@ -251,6 +228,5 @@ def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
 
 
 def _set_back(session: SqlSession, end: str) -> None:
-    """Release the number, and let the server number what follows."""
     session.execute(end)
     session.execute("SET SESSION gtid_next = 'AUTOMATIC'")

@@ -1,9 +1,7 @@
 """The server's list of sessions, and its list of transactions.
 
-``information_schema.PROCESSLIST`` is not used. The server fills the whole table, also the text of
-every running statement, into columns of utf8mb3: a text with a character outside of it, such as an
-emoji, ends the query with error 3854 (measured, 9.7), whatever columns and rows were asked for. So
-it is with ``INNODB_TRX``, where nothing else has the same; such a statement usually ends soon.
+``information_schema.PROCESSLIST`` is not used: a running statement with an emoji ends any query of
+it with error 3854 (measured, 9.7). So it is with ``INNODB_TRX``, which nothing replaces.
 """
 
 from __future__ import annotations
@@ -37,10 +35,7 @@ _OPTIMIZES: Final = re.compile(
 
 
 def performance_schema_shows_sessions(session: SqlSession) -> bool:
-    """Return whether performance_schema is on, the account may read it, and it has all sessions.
-
-    With too small a ``performance_schema_max_thread_instances`` it lacks some.
-    """
+    """Return whether performance_schema is on, readable, and large enough for all sessions."""
     try:
         if not session.query(_OWN):
             return False
@@ -78,10 +73,7 @@ def whose(session: SqlSession, number: int | None) -> str:
 
 
 def optimizes_now(session: SqlSession) -> bool:
-    """Return whether a session executes OPTIMIZE TABLE, of whatever tables.
-
-    A text in which the word stands elsewhere counts for nothing: anybody may send one (R26).
-    """
+    """Return whether a session executes OPTIMIZE TABLE; the word elsewhere does not count (R26)."""
     return any(_OPTIMIZES.match(str(row[7] or "")) for row in process_list(session, "FULL"))
 
 
@@ -99,10 +91,7 @@ def any_idle(session: SqlSession, numbers: Collection[int], seconds: int) -> boo
 
 
 def dumping(session: SqlSession) -> set[int]:
-    """Return the sessions that are sent the binlog.
-
-    Without performance_schema this needs PROCESS to see the sessions of other accounts.
-    """
+    """Return the sessions that are sent the binlog; PROCESS may be needed for other accounts."""
     if performance_schema_shows_sessions(session):
         return {int(row[0]) for row in session.query(_DUMPS)}
     return {int(row[0]) for row in process_list(session) if str(row[4]).startswith("Binlog Dump")}
@@ -122,11 +111,7 @@ def open_transactions(
     *,
     tries: int = _TRIES,
 ) -> list[tuple[Any, ...]] | None:
-    """Run a query on INNODB_TRX, again after :data:`FRESH_SECONDS` while it cannot be read.
-
-    Returns:
-        The rows; None where a statement that still runs makes the table unreadable.
-    """
+    """Run a query on INNODB_TRX, again after :data:`FRESH_SECONDS`; None while it is unreadable."""
     for left in reversed(range(tries)):
         try:
             return session.query(sql, parameters)

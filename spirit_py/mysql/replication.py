@@ -1,8 +1,6 @@
 """Query servers for their binlog files, their replicas, and their own replication.
 
-Since 8.0.1 every transaction carries when it was committed at its origin, and a replica's
-performance_schema shows that for what it applies and has applied. ``Seconds_Behind_Source`` is not
-used: it is NULL or 0 where the receiver has stopped.
+``Seconds_Behind_Source`` is not used: it is NULL or 0 where the receiver has stopped.
 """
 
 from __future__ import annotations
@@ -63,13 +61,7 @@ WHERE LAST_ERROR_NUMBER <> 0 LIMIT 1"""
 
 
 class BinlogStatus(NamedTuple):
-    """The end of the binlog, and which schemas it has.
-
-    Attributes:
-        only: the schemas of ``--binlog-do-db``; empty for all.
-        ignored: the schemas of ``--binlog-ignore-db``.
-        executed: the executed GTID set; empty without GTIDs.
-    """
+    """The end of the binlog, its GTID set, or empty, and its schema filters."""
 
     file: str
     offset: int
@@ -79,23 +71,14 @@ class BinlogStatus(NamedTuple):
 
     @property
     def filtered(self) -> str:
-        """What the server keeps out of its binlog, for messages; empty for nothing.
-
-        DDL and STATEMENT writes are filtered by the default schema of their session, so every list
-        can hide a change of every table.
-        """
+        """What the server keeps out of its binlog, or nothing; any list can hide a table's DDL."""
         found = {"binlog_do_db": self.only, "binlog_ignore_db": self.ignored}
         return "; ".join(f"{name}={','.join(sorted(of))}" for name, of in found.items() if of)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownReplica:
-    """A replica that is connected to a source now.
-
-    Attributes:
-        host: what it reports (``--report-host``), or else where the session comes from that is sent
-            the binlog for it; empty when neither is known.
-    """
+    """A replica that is connected to a source now; ``host`` is empty when it is not known."""
 
     server_id: int
     host: str
@@ -105,12 +88,7 @@ class KnownReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """One channel through which a replica receives.
-
-    Attributes:
-        trouble: why it is stopped; empty when receiver and applier run.
-        delay: seconds that it is told to stay behind (SOURCE_DELAY).
-    """
+    """One channel of a replica; ``trouble``: why it is stopped; ``delay``: SOURCE_DELAY seconds."""
 
     source_uuid: str
     trouble: str
@@ -133,10 +111,7 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 
 
 def _peers(session: SqlSession) -> dict[str, str]:
-    """Return where replicas are connected from, by ``server_uuid``; none that two claim to be.
-
-    Nothing without SELECT on performance_schema.
-    """
+    """Return where replicas connect from, by ``server_uuid``; none that two claim to be."""
     try:
         rows = session.query(_PEERS)
     except ServerFault as fault:
@@ -156,10 +131,7 @@ def readers_of_binlog(session: SqlSession) -> int:
 
 
 def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:
-    """Return the binlog files as :func:`binlog_files`, the seconds they are kept for, and now.
-
-    The seconds are 0 for ever; now is the server's clock, Unix time.
-    """
+    """Return :func:`binlog_files`, seconds for which they are kept (0: for ever), and now."""
     files = binlog_files(session)
     sql = "SELECT @@GLOBAL.binlog_expire_logs_seconds, UNIX_TIMESTAMP()"
     kept, now = session.query(sql)[0]
@@ -194,13 +166,10 @@ def hides_changes(filtered: str) -> str:
 
 
 def end_of_binlog(session: SqlSession) -> BinlogStatus:
-    """Return where the binlog ends.
+    """Return where the binlog ends; raise HistoryLost when the server writes none.
 
-    A log that an error has switched off (``binlog_error_action=IGNORE_ERROR``) is off until the
-    server is restarted. ``log_bin`` stays ON; only the status has no row then (measured on 9.7.4).
-
-    Raises:
-        HistoryLost: the server writes none.
+    A log that an error has switched off (``binlog_error_action=IGNORE_ERROR``) has no status row,
+    while ``log_bin`` stays ON (measured on 9.7.4).
     """
     if (found := binlog_status(session)) is None:
         raise HistoryLost(
@@ -212,10 +181,7 @@ def end_of_binlog(session: SqlSession) -> BinlogStatus:
 
 
 def in_replication_group(session: SqlSession) -> bool:
-    """Return whether the server is a member of a replication group now.
-
-    Where performance_schema is off or hidden, it shows no members: whether the plugin has a group.
-    """
+    """Return whether the server is (without performance_schema: may be) in a replication group."""
     if performance_schema_shows_sessions(session):
         return bool(session.query(_GROUP)[0][0])
     found = session.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")
@@ -228,10 +194,7 @@ def replica_status(session: SqlSession) -> list[tuple[Any, ...]]:
 
 
 def channels(session: SqlSession) -> list[Channel]:
-    """Return a replica's channels; none for a server that is no replica.
-
-    Without the performance schema they come from SHOW REPLICA STATUS (REPLICATION CLIENT).
-    """
+    """Return a replica's channels; SHOW REPLICA STATUS needs REPLICATION CLIENT."""
     if not performance_schema_shows_sessions(session):
         return [_channel_of(row) for row in replica_status(session)]
     found = []
@@ -250,7 +213,6 @@ def _stopped(what: str, error: Any) -> str:
 
 
 def _channel_of(row: tuple[Any, ...]) -> Channel:
-    """Return a channel by its row of SHOW REPLICA STATUS."""
     receives, applies = str(row[RECEIVES]).upper(), str(row[APPLIES]).upper()
     trouble = ""
     if receives == "NO":
@@ -261,11 +223,9 @@ def _channel_of(row: tuple[Any, ...]) -> Channel:
 
 
 def applier_lag(session: SqlSession, *, recent: float) -> float:
-    """Return the seconds between a commit at its origin and now, of what is being applied.
+    """Return the seconds since the commit, at its origin, of what is being applied.
 
-    Args:
-        recent: transactions that were applied in the last so many seconds count too, with the
-            seconds they were behind when they were applied.
+    ``recent``: transactions applied in the last so many seconds count, with their lag then.
     """
     found = session.query(_APPLIER_LAG, (str(recent),))[0][0]
     return max(0.0, float(found)) if found is not None else 0.0

@@ -1,20 +1,9 @@
 """When a statement is sent again, in which session, and when a task sends its next one.
 
-====================================  =========================================================
-fault                                 what :func:`retrying` does
-====================================  =========================================================
-the server is away: refuses, lost,    tries again for :data:`PATIENCE` seconds, from the first
-shutting down, too many connections   such fault on: a restart ends nothing
-``hiccups``: errors that say so of    the same
-something that depends on it
-something passing: deadlock, lock     tries again ``attempts`` times
-wait, an interrupted statement
-``passing``: what else may pass,      the same
-where nothing is lost by waiting
-anything else                         raises it at once
-====================================  =========================================================
-
-A pause grows with each try, is random, and ends at once when a stop is asked for.
+:func:`retrying` tries again for :data:`PATIENCE` seconds, from the first such fault on, while the
+server is away (a restart ends nothing) or reports a ``hiccup``; ``attempts`` times on passing
+faults (deadlock, lock wait, an interrupted statement, ``passing``). Pauses grow, are random, and
+end with a stop.
 """
 
 from __future__ import annotations
@@ -79,9 +68,6 @@ def retrying(
     """Build a retrier for one call, as the module says. The last fault is raised, or a stop's.
 
     Args:
-        attempts: tries of a call that meets passing faults.
-        patience: seconds for which the server may be away.
-        first_pause: pauses are random below it, doubled each time up to ``longest_pause``.
         on_retry: called with the number of the failed attempt, from 1, and its fault.
         hiccups: errors that mean, if they are resumable, that the server is away.
         passing: whether a fault passes that is fatal elsewhere.
@@ -151,11 +137,7 @@ def patiently(
     tell: Callable[[str], None] | None = None,
     hiccups: tuple[type[SpiritError], ...] = (),
 ) -> T:
-    """Return what ``work`` returns, which may run again, as :func:`retrying` says.
-
-    Args:
-        tell: called with what is waited for, and with an empty text at the end.
-    """
+    """Return what ``work``, which may run again, returns; ``tell`` gets what is waited for."""
     told = False
 
     def away(_: int, fault: BaseException) -> None:
@@ -189,11 +171,8 @@ def pause_after_refusals(count: int) -> float:
 class RenewedSession:
     """A session for work that repeats for days, of which a fault costs one turn. One thread.
 
-    A login that was refused is not repeated at once: until its pause is over the same fault is
-    raised, and no server is asked (:func:`pause_after_refusals`).
-
-    Args:
-        prepare: called with each session that is opened.
+    A refused login is not repeated before its pause is over (:func:`pause_after_refusals`).
+    ``prepare`` is called with each opened session.
     """
 
     def __init__(
@@ -255,10 +234,7 @@ _LONGEST: Final = 5.0
 
 
 class TaskRest:
-    """The rest that a task has to take before its next statement. One thread.
-
-    It comes before the next statement and not after the last one: an answer need not wait for it.
-    """
+    """The rest that a task takes before its next statement. One thread."""
 
     def __init__(self) -> None:
         self._until = 0.0

@@ -1,17 +1,8 @@
 """One server session: executes statements, returns raw rows, and knows its id and role.
 
-What comes back, measured with mysqlclient 2.3 on MariaDB Connector/C 3.3 against MySQL 9.7:
-
-==========================================  ========================================
-integer types, YEAR, COUNT, ``@@port``      ``int``
-DECIMAL, SUM, FLOAT, DOUBLE, temporal       ``str``, the server's text
-CHAR, TEXT, ENUM, SET, JSON                 ``str``
-BINARY, BLOB, BIT, GEOMETRY, VECTOR, X''    ``bytes``
-NULL                                        ``None``
-==========================================  ========================================
-
-While a thread waits for an answer, no other thread may use the driver's connection. On a network
-that drops all packets that thread would wait until its read timeout.
+Values (measured, mysqlclient 2.3, Connector/C 3.3): integers and YEAR are ``int``; BINARY, BLOB,
+BIT, GEOMETRY, VECTOR and X'' are ``bytes``; all others, DECIMAL, FLOAT and temporal ones too, are
+the server's text as ``str``; NULL is ``None``.
 """
 
 from __future__ import annotations
@@ -65,9 +56,8 @@ _END_OF_STATEMENT: Final = b"\n;\n"
 class Session:
     """A connection of the program, in autocommit mode.
 
-    Not thread-safe: one session belongs to one thread at a time, except for :meth:`kept_alive`. To
-    end a statement that runs in another thread, kill the session by :attr:`id`
-    (:func:`spirit_py.mysql.kill.kill_session`). Every method raises
+    Not thread-safe but for :meth:`kept_alive`; end a statement by
+    :func:`spirit_py.mysql.kill.kill_session`. Every method raises
     :class:`~spirit_py.errors.ServerFault`.
     """
 
@@ -82,7 +72,6 @@ class Session:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[Any]:
-        """Yield a cursor, and turn the driver's exceptions into ours."""
         import MySQLdb
 
         try:
@@ -98,25 +87,16 @@ class Session:
             raise server_fault(error, where=f"{self.role} session at {self.address}") from error
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
-        """Run one statement without a result set; return the affected rows.
-
-        REPLACE counts a replaced row twice, as the server does.
-        """
+        """Run one statement without a result set; return the affected rows, replaced ones twice."""
         with self._translated() as cursor:
             return int(cursor.execute(sql.encode(), parameters))
 
     def execute_packet(self, statements: Sequence[str | bytes]) -> tuple[int, ServerFault | None]:
-        """Send statements without result sets as one packet, and read each one's answer.
+        """Send statements without result sets as one packet; return the number done, and a fault.
 
-        The server executes them one after the other until one fails, also when this process or its
-        connection ends meanwhile; a KILL of the session ends them between two.
-
-        Args:
-            statements: as text, or as bytes in the character set that one before them has set.
-                Behind an :class:`~spirit_py.sql.EndsPacket` another packet begins.
-
-        Returns:
-            How many are answered as done, and the fault of the next one; None when all are done.
+        The server executes them until one fails, also when this process ends; a KILL of the session
+        ends them between two. Bytes are in the character set that is then set. Behind an
+        :class:`~spirit_py.sql.EndsPacket` another packet begins.
         """
         done = 0
         for packet in _packets(statements):
@@ -133,7 +113,6 @@ class Session:
 
     @contextlib.contextmanager
     def _several_statements(self, number: int) -> Iterator[None]:
-        """Let a packet hold several statements: never otherwise, so that no text can add one."""
         if number == 1:
             yield
             return
@@ -157,9 +136,7 @@ class Session:
     def query(self, sql: str, parameters: Sequence[object] | None = None) -> list[tuple[Any, ...]]:
         """Run one statement with a result set; return all its rows, typed as the module says.
 
-        Args:
-            parameters: values for each ``%s`` in ``sql``: int, str, bytes or None. Without
-                parameters a ``%`` in the text stands for itself.
+        Without ``parameters`` for each ``%s`` (int, str, bytes, None) a ``%`` stands for itself.
         """
         if sql.lstrip().startswith("SELECT"):
             OWN_QUERIES.note()
@@ -207,11 +184,9 @@ class Session:
 
     @contextlib.contextmanager
     def kept_alive(self, longest: float) -> Iterator[None]:
-        """Keep the session alive while its thread waits for something else.
+        """Ping every second, for ``longest`` seconds at most, while the thread waits for something.
 
-        For a session with a short ``wait_timeout``: as long as this process runs, the server gets a
-        ping every second, for at most ``longest`` seconds. The next statement fails if the session
-        is lost. The warnings of the last statement are gone afterwards.
+        The next statement fails if the session is lost. The last statement's warnings are gone.
         """
 
         def keep(stopping: threading.Event) -> None:
@@ -264,11 +239,7 @@ _UNANSWERED_MILLISECONDS: Final = 45_000
 
 
 def probe(number: int) -> None:
-    """Have the operating system detect within a minute that the other end of a socket is gone.
-
-    A statement may run for hours without a byte, so a read timeout cannot detect it. Options that
-    the system does not have are left out.
-    """
+    """Have the system detect within a minute that a socket's other end is gone, where it can."""
     options = {**_PROBES, "TCP_USER_TIMEOUT": _UNANSWERED_MILLISECONDS}
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as wire:
         if wire.family not in {socket.AF_INET, socket.AF_INET6}:
@@ -281,10 +252,7 @@ def probe(number: int) -> None:
 
 
 def duplicate(session: Session) -> socket.socket:
-    """Return a handle of our own on a session's socket; in the session's thread, while it is idle.
-
-    The driver may close its own number, which then becomes another file's.
-    """
+    """Return our own handle on an idle session's socket: the driver's number may be reused."""
     return socket.socket(fileno=os.dup(session.fileno()))
 
 
@@ -304,11 +272,9 @@ class CuttableSession:
         return session
 
     def cut(self) -> int:
-        """Break the connection: a statement that waits on it fails with error 2013.
+        """Break the connection (error 2013 for its statement); return the session to kill, or 0.
 
-        Returns:
-            The session to kill, because the server learns of the cut only when its statement ends;
-            0 for none.
+        The server learns of the cut only when the statement ends.
         """
         with self._guard:
             if self.session is None or self._socket is None:

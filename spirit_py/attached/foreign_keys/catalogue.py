@@ -1,13 +1,10 @@
 """Read the foreign keys of a table and to it, decide how each moves, and try them (R24).
 
-REFERENTIAL_CONSTRAINTS and KEY_COLUMN_USAGE have everything, but show only tables on which the
-account has some privilege. INNODB_FOREIGN shows every key to an account with PROCESS. Both are
-views of the data dictionary (measured on 9.7, also with ``innodb_native_foreign_keys=ON``): names
-are plain, and compared as ``lower_case_table_names`` says. A slash parts schema and table in
-INNODB_FOREIGN, so a schema with a slash in its name is cut there; the key counts as hidden anyway.
-
-A trial sends the statements of the swap between copies made by CREATE TABLE ... LIKE, which only
-read definitions: ADD FOREIGN KEY on the new table itself would lock each parent exclusively.
+REFERENTIAL_CONSTRAINTS and KEY_COLUMN_USAGE show only tables on which the account has a privilege;
+INNODB_FOREIGN shows every key to an account with PROCESS. Names in both are plain (measured on 9.7,
+also with ``innodb_native_foreign_keys=ON``). INNODB_FOREIGN parts schema and table by a slash, so a
+schema with a slash is cut; the key counts as hidden anyway. A trial runs between copies: ADD
+FOREIGN KEY on the new table would lock each parent exclusively.
 """
 
 from __future__ import annotations
@@ -94,11 +91,7 @@ def keys_around(session: SqlSession, schema: str, table: str) -> tuple[ForeignKe
 def child_and_parent_tables(
     session: SqlSession, schemas: Sequence[str]
 ) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """Yield child and parent, by schema and name, of each key that the account may see.
-
-    Args:
-        schemas: of the children.
-    """
+    """Yield child and parent, by name, of each visible key whose child is in these schemas."""
     if not schemas:
         return
     rows = session.query(_PAIRS.format(", ".join(["%s"] * len(schemas))), schemas)
@@ -145,7 +138,6 @@ def _hidden(rows: Iterable[tuple[Any, ...]], parent: tuple[str, str]) -> Iterato
 def _grouped(
     rows: Iterable[tuple[Any, ...]], fields: int
 ) -> Iterator[tuple[tuple[Any, ...], list[tuple[str, str]]]]:
-    """Yield the fields of each key once, with its pairs of columns in order."""
     for group, members in groupby(rows, key=itemgetter(slice(fields))):
         yield group, [(row[fields], row[fields + 1]) for row in members]
 
@@ -164,8 +156,8 @@ def concerned(session: SqlSession, tables: Iterable[Name]) -> frozenset[ForeignK
 def concerned_now(session: SqlSession, tables: Iterable[Name]) -> tuple[ForeignKey, ...]:
     """Return those of :func:`concerned` that the account may see, each once; quick under a lock.
 
-    INNODB_FOREIGN, which has the others, reads every key of the server: 25 ms for 3000 of them
-    (measured). A child that is made meanwhile stops the feed, whoever may see it.
+    INNODB_FOREIGN, which has the others, reads every key of the server: 25 ms for 3000 (measured).
+    A child that is made meanwhile stops the feed.
     """
     found = (
         key
@@ -182,12 +174,7 @@ def moves(
     carried: Callable[[ForeignKey], ForeignKey | None],
     token: str,
 ) -> tuple[KeyMove, ...]:
-    """Return how each key moves; in an order that is the same for the same keys.
-
-    Args:
-        carried: returns a key as a native ALTER leaves it; None for one that it drops.
-        token: random hexadecimal digits, for the temporary names.
-    """
+    """Return how each key moves, in a stable order; ``carried`` returns None for a dropped key."""
     found = []
     for number, key in enumerate(sorted(keys, key=lambda key: (*key.child, key.name)), start=1):
         after = carried(key)
@@ -214,7 +201,6 @@ def _generated(session: SqlSession, child: Name, key: ForeignKey) -> Iterator[st
 
 
 def _plain(index: Index) -> Sequence[str]:
-    """Return the columns of an index of the kind that the server makes for a key."""
     plain = index.kind.upper() == "BTREE" and not index.unique
     descending = any(part.descending for part in index.parts)
     return [column.lower() for column in index.columns] if plain and not descending else []
@@ -225,14 +211,7 @@ _REMEDY: Final = "keep what the foreign key needs, or drop the foreign key first
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A trial of keys as the ALTERs leave them; :meth:`run` drops what it creates.
-
-    Attributes:
-        keys: by the names of the tables themselves.
-        new_tables: the new table of each table of the run.
-        schema: the schema of the trial's tables.
-        building: the name that is noted for what this run builds in that schema.
-    """
+    """A trial of keys as the ALTERs leave them; :meth:`run` drops what it creates in ``schema``."""
 
     session: SqlSession
     keys: tuple[ForeignKey, ...]
@@ -253,7 +232,6 @@ class Trial:
 
     @contextmanager
     def _tables(self) -> Iterator[None]:
-        """Create an empty copy of every table that a key is between, for a while."""
         ends = dict.fromkeys(end for key in self.keys for end in (key.child, key.parent))
         try:
             for number, end in enumerate(ends, start=1):
@@ -282,7 +260,6 @@ class Trial:
         return key.between(self._names[key.child], self._names[key.parent])
 
     def _try(self, found: tuple[KeyMove, ...]) -> Iterator[Objection]:
-        """Add the keys of one child, as the swap does."""
         child = found[0].before.child
         keys = {
             move.temporary: key
@@ -313,7 +290,6 @@ class Trial:
         return {index.name for index in found.indexes} if found is not None else set()
 
     def _refused(self, keys: Mapping[str, ForeignKey], error: ServerFault) -> Objection:
-        """Return the server's refusal in terms of the tables and keys that it is about."""
         text = error.text
         named = [key for temporary, key in keys.items() if f"'{temporary}'" in text]
         for temporary, key in keys.items():

@@ -19,14 +19,7 @@ PASSIVE: Final = frozenset({"NO ACTION", "RESTRICT"})
 
 @dataclass(frozen=True, kw_only=True)
 class KeyNote:
-    """The names of a foreign key that a swap moves.
-
-    Attributes:
-        name: before the swap, and again after it.
-        child: schema and name of the child table; ``parent`` likewise.
-        temporary: the name of its copy until the original is dropped.
-        dropped: the ALTER drops it.
-    """
+    """The names of a foreign key that a swap moves; ``temporary`` is that of its copy."""
 
     name: str
     child: tuple[str, str]
@@ -35,7 +28,6 @@ class KeyNote:
     dropped: bool = False
 
     def __str__(self) -> str:
-        """Return the key's name with its tables, for messages."""
         return f"foreign key {self.name} of {'.'.join(self.child)} to {'.'.join(self.parent)}"
 
 
@@ -43,21 +35,9 @@ class KeyNote:
 class ForeignKey:
     """One foreign key: a constraint of its child table that refers to the parent table.
 
-    Attributes:
-        name: unique among the foreign keys of the child's schema.
-        schema: of the child table, and of the constraint.
-        table: the child table, whose columns refer.
-        columns: of the child table, in the key's order.
-        parent_schema: the schema of the parent table.
-        parent_table: the table referred to; equal to the child in a self-reference. It may be
-            missing, when the key was made with ``foreign_key_checks=0``.
-        parent_columns: of the parent table, as many as ``columns``.
-        on_delete: ``NO ACTION``, ``RESTRICT``, ``CASCADE``, ``SET NULL`` or ``SET DEFAULT``.
-        on_update: likewise.
-        parent_index: the unique index of the parent that the key refers to; empty where it refers
-            to another index or the parent is missing.
-        visible: False where the account has no privilege on the child table. INNODB_FOREIGN, from
-            which the key is known then, shows SET DEFAULT as RESTRICT.
+    ``schema`` and ``table`` are the child's. The parent may be missing (``foreign_key_checks=0``).
+    ``parent_index`` is the unique index referred to, or empty. ``visible`` is False where the
+    account has no privilege on the child: INNODB_FOREIGN then shows SET DEFAULT as RESTRICT.
     """
 
     name: str
@@ -104,7 +84,6 @@ class ForeignKey:
         )
 
     def __str__(self) -> str:
-        """Return the key's name with its tables, for messages."""
         child, parent = ".".join(self.child), ".".join(self.parent)
         return f"foreign key {self.name} of {child} to {parent}"
 
@@ -114,11 +93,7 @@ def carried(
 ) -> ForeignKey | None:
     """Return a key as native ALTERs of its tables leave it; None when the child's drops it.
 
-    Columns are renamed with their tables; name, tables and actions stay. Of a column that is
-    dropped the name stays: :func:`missing_column` finds it.
-
-    Args:
-        altered: the statement of each table that is altered, by schema and name.
+    A dropped column's name stays: :func:`missing_column` finds it.
     """
     child, parent = altered.get(key.child), altered.get(key.parent)
     if child is not None and drops(child, key):

@@ -1,8 +1,7 @@
 """Which foreign keys a swap can carry along, and what the server will have against one (pure).
 
-A migration tries each key on empty tables (:mod:`spirit_py.attached.foreign_keys.catalogue`). A
-plan writes nothing, so it goes by the manual's conditions ("FOREIGN KEY Constraints") and names
-only what the statement breaks for certain. What it does not name may still be refused.
+A migration tries each key on empty tables; a plan, which writes nothing, goes by the manual's
+conditions ("FOREIGN KEY Constraints") and names only what the statement breaks for certain.
 """
 
 from __future__ import annotations
@@ -61,11 +60,7 @@ class Objection(NamedTuple):
 def dropped_column(
     key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement]
 ) -> Iterator[Objection]:
-    """Yield a column of a key that is dropped without the key (errors 1828 and 1829).
-
-    Args:
-        altered: the statement of each table of the run, by schema and name.
-    """
+    """Yield a column of a key that is dropped without the key (errors 1828 and 1829)."""
     if carried(key, altered) is None or not (lost := missing_column(key, altered)):
         return
     column, table = lost
@@ -85,10 +80,7 @@ def _drop_first(key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatemen
 def unseen_changes(
     key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement], facts: ServerFacts
 ) -> Iterator[Objection]:
-    """Yield a key that changes rows of a table of the run without a trace in the binlog.
-
-    Also one that the ALTER drops, since it acts until the swap.
-    """
+    """Yield a key, dropped ones too, that changes rows of a table without a trace in the binlog."""
     if key.child in altered and key.changes_rows and (why := cascades_unseen(facts)):
         actions = f"ON DELETE {key.on_delete} ON UPDATE {key.on_update}"
         yield Objection(
@@ -102,11 +94,9 @@ def unseen_changes(
 def half_logged_changes(
     keys: Iterable[ForeignKey], altered: Mapping[tuple[str, str], AlterStatement]
 ) -> list[ForeignKey]:
-    """Return the keys whose changes of rows a server may log although it has rolled them back.
+    """Return the keys whose cascades a server may log although it has rolled them back.
 
-    Of servers that log them at all. Measured on 9.7.4: a cascade that waits for a row of the child,
-    not the first one, and ends in a deadlock gives no error, and with autocommit its changes until
-    then are in the binlog and in no table. See docs/triggers-and-foreign-keys.md.
+    Measured on 9.7.4, see docs/triggers-and-foreign-keys.md. Only servers that log cascades at all.
     """
     return [key for key in keys if key.child in altered and key.changes_rows]
 
@@ -114,11 +104,7 @@ def half_logged_changes(
 def name_too_long(
     key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement], *, kept: bool
 ) -> Iterator[Objection]:
-    """Yield a key that RENAME would give a name of more than 64 characters (error 1059).
-
-    Args:
-        kept: the table may be swapped back, which renames its keys too.
-    """
+    """Yield a key that RENAME would give a name of more than 64 characters (error 1059)."""
     if key.child not in altered:
         return
     names = AuxiliaryNames.of(key.table)
@@ -145,13 +131,7 @@ def cascades_unseen(facts: ServerFacts) -> str:
 def dropped_in_vain(
     statement: AlterStatement, source: TableSchema, keys: Iterable[ForeignKey]
 ) -> Iterator[Objection]:
-    """Yield the clauses that drop a key which is not there, or is not clearly meant.
-
-    The new table has no foreign keys, so the server does not say it.
-
-    Args:
-        keys: those of the table.
-    """
+    """Yield the clauses that drop a key which is not there, or is not clearly meant."""
     names = {key.name.lower() for key in keys}
     for clause in statement.of_kind(ClauseKind.DROP_FOREIGN_KEY):
         if clause.name.lower() not in names:
@@ -169,7 +149,6 @@ def dropped_in_vain(
 
 
 def _other_constraint(source: TableSchema, name: str) -> bool:
-    """Return whether a unique index or a CHECK of the table has this name too."""
     index = source.index(name)
     check = f"  CONSTRAINT {quote_identifier(name)} CHECK ".lower()
     lines = source.create_sql.lower().split("\n")
@@ -181,13 +160,7 @@ INDEX_REMEDY: Final = "keep such an index, or drop the foreign key first"
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedTables:
-    """The definitions of the tables that keys are between, by schema and name.
-
-    Attributes:
-        old: as they are; a table that cannot be read is missing.
-        new: as the statements leave them; those that are not altered are the same.
-        altered: the statement of each table that is altered.
-    """
+    """The definitions of the tables that keys are between: before, after, and the statements."""
 
     old: Mapping[Name, TableSchema]
     new: Mapping[Name, TableSchema]
@@ -210,7 +183,6 @@ def objections(keys: Iterable[ForeignKey], tables: KeyedTables) -> Iterator[Obje
 
 
 def _against(key: ForeignKey, after: ForeignKey, tables: KeyedTables) -> Iterator[tuple[int, str]]:
-    """Yield errors of the server with what they say; 0 for the program's own reason."""
     for table in dict.fromkeys((key.child, key.parent)):
         statement = tables.altered.get(table)
         if statement is not None and statement.of_kind(ClauseKind.PARTITION_BY):
@@ -243,7 +215,6 @@ def _of_child(after: ForeignKey, child: TableSchema) -> Iterator[tuple[int, str]
 
 
 def _of_types(key: ForeignKey, after: ForeignKey, tables: KeyedTables) -> Iterator[tuple[int, str]]:
-    """Yield the pairs of columns that were of one kind and are not any more."""
     ends = (key.child, key.parent)
     if not all(end in tables.old for end in ends):
         return
@@ -285,6 +256,5 @@ def _type(column: Column | None) -> str:
 
 
 def _begins_index(table: TableSchema, columns: tuple[str, ...]) -> bool:
-    """Return whether an index may begin with these columns, in any order."""
     wanted = {column.lower() for column in columns}
     return any(set(index.leading[: len(wanted)]) == wanted for index in table.indexes)

@@ -1,13 +1,6 @@
 """Triggers of a table that is swapped: read, judged, and carried over to the table in its place.
 
-A trigger's name is unique in its schema, so the new table gets each trigger twice::
-
-    before the RENAME   CREATE TRIGGER temporary ON _t_new    the body behind a gate; never fires
-    RENAME              the temporary triggers act on t now
-    then, one by one    DROP TRIGGER name                     it is on _t_old
-                        CREATE TRIGGER name ON t FOLLOWS temporary
-                        DROP TRIGGER temporary
-
-All of it is sent in one packet under the lock. The gate decides what a write meets where a killed
-session left it half-way: see :func:`spirit_py.attached.triggers.statements.gate`.
+A trigger's name is unique in its schema. So each is created on ``_t_new`` under a temporary name
+behind a gate (:func:`spirit_py.attached.triggers.statements.gate`). After the RENAME the original
+is dropped and created on ``t`` FOLLOWS the temporary one, which is dropped. All in one packet.
 """

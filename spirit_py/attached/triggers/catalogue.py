@@ -1,8 +1,8 @@
 """Read triggers without losing a byte, and try whether the new table can have them (R24).
 
 ``information_schema`` shows a body in Unicode, where binary literals are not exact. ``SHOW CREATE
-TRIGGER`` with ``character_set_results=binary`` returns the bytes of the client that created it
-(measured, 9.7), behind a head that the server makes of the catalogue, with all names in UTF-8.
+TRIGGER`` with ``character_set_results=binary`` returns the client's bytes (measured, 9.7), behind a
+head made of the catalogue in UTF-8.
 """
 
 from __future__ import annotations
@@ -62,12 +62,10 @@ def read_triggers(
     also: Iterable[str] = (),
     beside: Iterable[str] = (),
 ) -> tuple[Trigger, ...]:
-    """Return a table's triggers, those of a timing and event in the order in which they fire.
-
-    Needs the privilege TRIGGER on the table: without it the server shows none.
+    """Return a table's triggers in firing order; needs TRIGGER, without which none are shown.
 
     Args:
-        also: further names, of tables, that a statement about the triggers will hold.
+        also: further table names that a statement about the triggers will hold.
         beside: names of further triggers that may be in a clause about the order.
 
     Raises:
@@ -95,11 +93,7 @@ def read_places(session: SqlSession, tables: Iterable[tuple[str, str]]) -> tuple
 
 
 def read_state(session: SqlSession, tables: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Return a text for each trigger of these tables, which another trigger will not have.
-
-    A trigger cannot be altered: what is created anew has another time of creation, in hundredths
-    of a second. One query, quick enough under a lock.
-    """
+    """Return a text for each trigger of these tables; its creation time tells a new one apart."""
     asked = list(tables)
     if not asked:
         return frozenset()
@@ -161,11 +155,10 @@ def _shown(session: SqlSession, schema: str, name: str) -> bytes:
 def _spellings(
     session: SqlSession, charset: str, needed: set[str], beside: Iterable[str]
 ) -> Spellings:
-    """Return the names beyond ASCII as a client of that character set writes them.
+    """Return names beyond ASCII as a client of that character set writes them.
 
-    Args:
-        needed: the names without which the trigger cannot be created.
-        beside: names of other triggers, which only a clause about the order may hold.
+    The trigger cannot be created without ``needed``; only a clause about the order may hold
+    ``beside``.
     """
     found = []
     for name in sorted({*needed, *beside}):
@@ -201,12 +194,8 @@ def trigger_moves(
 ) -> tuple[TriggerMove, ...]:
     """Return the moves of the triggers of all tables that are swapped out.
 
-    Args:
-        token: as of :func:`~spirit_py.attached.triggers.model.moves_of`.
-
     Raises:
-        SpiritError: there are triggers of another session on a table that is swapped in, or one
-            cannot be written down again.
+        SpiritError: a swapped-in table has foreign triggers, or one cannot be written down again.
     """
     found: list[Trigger] = []
     for swap in swaps:
@@ -223,15 +212,7 @@ def trigger_moves(
 def keepable(
     moves: Iterable[TriggerMove], changed: Callable[[tuple[str, str]], Mapping[str, str]]
 ) -> None:
-    """Require that no body names a column that the swap takes away.
-
-    Args:
-        changed: returns, for schema and name of a table, what
-            :func:`~spirit_py.attached.triggers.model.changed_names` does.
-
-    Raises:
-        MigrationFailure: with each place.
-    """
+    """Require that no body names a column that the swap takes away; else MigrationFailure."""
     places = [
         str(mention)
         for move in moves
@@ -250,11 +231,9 @@ _BINLOG_UNTRUSTED: Final = 1419
 
 
 def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
-    """Create a trigger under its temporary name, as it is and behind its gate; drop it each time.
+    """Create a trigger under its temporary name, plain and behind its gate; drop it each time.
 
-    Raises:
-        Refusal: the server refuses it, or makes another one of it.
-        ServerFault: of the server or the connection.
+    Raises a Refusal where the server refuses it, or makes another one of it.
     """
     trigger = move.trigger
     for gated in ("", gate(move.note)):

@@ -1,8 +1,6 @@
 """A trigger as the server keeps it, and the columns that its body names (pure).
 
-A body is read in the ``sql_mode`` of its trigger. ``NEW.c`` and ``OLD.c`` are columns of the
-trigger's table. Elsewhere a name is taken for a column of that table only if the body names the
-table too.
+``NEW.c`` and ``OLD.c`` are columns of its table; another name only if the body names the table too.
 """
 
 from __future__ import annotations
@@ -30,17 +28,11 @@ Spellings: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
-    """One trigger, with all that decides what it does.
+    """One trigger, with all that decides what it does; ``order`` counts from 1.
 
-    Attributes:
-        table: the table it is on.
-        timing: ``BEFORE`` or ``AFTER``.
-        event: ``INSERT``, ``UPDATE`` or ``DELETE``.
-        order: its place among those of the same timing and event, from 1.
-        user: the definer's name; ``host`` is the other half.
-        body: the statement in ``character_set_client``, one character a byte (:data:`BYTES`).
-        text: the statement as the catalogue shows it, in Unicode: binary literals are not exact.
-        spellings: names with characters beyond ASCII, in ``character_set_client`` as the body.
+    ``body`` and ``spellings`` are in ``character_set_client``, one character a byte
+    (:data:`BYTES`); ``text`` is Unicode as the catalogue shows it, where binary literals are not
+    exact.
     """
 
     schema: str
@@ -107,11 +99,7 @@ class Listed(NamedTuple):
         return f"trigger {self.name} ({self.timing} {self.event})"
 
     def tokens(self) -> tuple[Token, ...]:
-        """Return the tokens of the body.
-
-        Raises:
-            Refusal: it cannot be read.
-        """
+        """Return the tokens of the body; raise a Refusal where it cannot be read."""
         return tokenize(self.text, SqlMode.of(self.sql_mode), executed=True)
 
 
@@ -125,11 +113,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerNote:
-    """The names of a trigger that a swap moves.
-
-    Attributes:
-        temporary: the name of its copy until the original is dropped.
-    """
+    """The names of a trigger that a swap moves; ``temporary`` is that of its copy."""
 
     schema: str
     table: str
@@ -139,12 +123,7 @@ class TriggerNote:
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerMove:
-    """A trigger of a table that is swapped out.
-
-    Attributes:
-        trigger: as it is on the table before the swap, and after it on the one in its place.
-        temporary: the name of its copy until the original is dropped.
-    """
+    """A trigger of a table that is swapped out, and the temporary name of its copy."""
 
     trigger: Trigger
     temporary: str
@@ -166,11 +145,7 @@ class TriggerMove:
 
 
 def moves_of(triggers: tuple[Trigger, ...], token: str) -> tuple[TriggerMove, ...]:
-    """Return the moves of a swap's triggers, in their order.
-
-    Args:
-        token: random and of this try alone; it makes the temporary names.
-    """
+    """Return the moves of a swap's triggers, in order; a random ``token`` makes temporary names."""
     ordered = sorted(triggers, key=lambda one: (one.schema, one.table, one.turn, one.order))
     numbers = itertools.count(1)
     return tuple(
@@ -184,13 +159,7 @@ _EXCERPT: Final = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Mention:
-    """A column that a body names, and that the new table does not have under that name.
-
-    Attributes:
-        fate: what the ALTER does to the column.
-        line: of the body, from 1; ``column`` is the character in it, from 1.
-        excerpt: the line there.
-    """
+    """A column that a body names and the new table lacks; line and column count from 1."""
 
     trigger: Trigger
     written: str
@@ -200,7 +169,6 @@ class Mention:
     excerpt: str
 
     def __str__(self) -> str:
-        """Show the place for an operator."""
         return (
             f"{self.trigger.label} names {self.written}, which the ALTER {self.fate}: line"
             f" {self.line}, column {self.column} of its body: {self.excerpt}"
@@ -230,14 +198,7 @@ def changed_names(mapping: TableMapping) -> dict[str, str]:
 
 
 def mentions(trigger: Trigger, changed: Mapping[str, str]) -> Iterator[Mention]:
-    """Yield each mention of a column whose name stands for something else, or nothing, now.
-
-    Args:
-        changed: as :func:`changed_names` returns it.
-
-    Raises:
-        Refusal: the body cannot be read.
-    """
+    """Yield each mention of a column in :func:`changed_names`; Refusal for an unreadable body."""
     if not changed:
         return
     tokens = _tokens(trigger)
@@ -269,7 +230,6 @@ def _tokens(trigger: Trigger) -> tuple[Token, ...]:
 
 
 def _is_of_row(tokens: tuple[Token, ...], at: int) -> bool:
-    """Whether a name stands behind ``NEW.`` or ``OLD.``."""
     if at < 2 or not tokens[at - 1].is_symbol("."):
         return False
     row = tokens[at - 2]
@@ -277,7 +237,6 @@ def _is_of_row(tokens: tuple[Token, ...], at: int) -> bool:
 
 
 def _is_variable(tokens: tuple[Token, ...], at: int) -> bool:
-    """Whether a name is that of a user variable."""
     return at > 0 and tokens[at - 1].is_symbol("@")
 
 

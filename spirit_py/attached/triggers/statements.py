@@ -1,8 +1,7 @@
 """The statements that carry triggers over a swap, and what remains of them (pure).
 
-CREATE TRIGGER is sent as bytes in the character set of the client that created the trigger first,
-and under the session settings that it keeps: it is preceded by a SET. Every list ends with the
-program's own settings.
+CREATE TRIGGER is sent as bytes in the creating client's character set, under the session settings
+that the trigger keeps. Every list ends with the program's own settings.
 """
 
 from __future__ import annotations
@@ -37,11 +36,7 @@ _GATE_END: Final = "\n; END IF"
 
 
 def copies(moves: Iterable[TriggerMove], new_of: dict[tuple[str, str], str]) -> list[Sql]:
-    """Return what is sent before the RENAME: the temporary triggers on the new tables.
-
-    Args:
-        new_of: the name of the new table, by schema and name of the table.
-    """
+    """Return what is sent before the RENAME: the temporary triggers on the new tables."""
     return _framed(
         statement
         for move in moves
@@ -71,11 +66,7 @@ def renamed(
 def placed(noted: Iterable[TriggerNote], existing: Iterable[Trigger]) -> list[Sql]:
     """Return what remains after the RENAME; nothing when every trigger is in its place.
 
-    Each trigger is made again as its original is or, where that is dropped already, as its copy is
-    behind the gate. Where neither is there another session has dropped them, and it stays so.
-
-    Args:
-        existing: the triggers that the swapped tables have, on whichever of them.
+    A trigger is made from its original, or else from its gated copy; without both it stays dropped.
     """
     there = {(trigger.schema, trigger.name): trigger for trigger in existing}
     moves = [move for note in noted if (move := _move_of(note, there)) is not None]
@@ -84,7 +75,6 @@ def placed(noted: Iterable[TriggerNote], existing: Iterable[Trigger]) -> list[Sq
 
 
 def _move_of(note: TriggerNote, there: Mapping[tuple[str, str], Trigger]) -> TriggerMove | None:
-    """Return a move with the definition that the server has; None where it has none."""
     found = there.get((note.schema, note.name))
     if found is None and (copy := there.get((note.schema, note.temporary))) is not None:
         found = _ungated(note, copy)
@@ -96,7 +86,6 @@ def _move_of(note: TriggerNote, there: Mapping[tuple[str, str], Trigger]) -> Tri
 
 
 def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
-    """Return a copy without the gate around its body."""
     begin = gate(note)
     # The server keeps the semicolon that followed it in the packet.
     body = copy.body.rstrip("; \t\r\n")
@@ -146,11 +135,9 @@ def _placed(moves: Sequence[TriggerMove], existing: set[Placed]) -> Iterator[Sql
 
 
 def _open_anew(move: TriggerMove) -> Iterator[str]:
-    """Yield what makes the server open a locked table with its triggers: make one, and drop it.
+    """Make and drop a trigger, so that the server opens a locked table with its triggers.
 
-    LOCK TABLES of a child opens its parent as well, without triggers. Where both are locked, the
-    server may take that one for CREATE TRIGGER, and does not find the trigger of FOLLOWS or
-    PRECEDES: error 3011 (measured on 9.7.4). After any DDL of triggers on the table it does.
+    A table that LOCK TABLES opened as a parent has none: error 3011 for FOLLOWS (measured, 9.7.4).
     """
     schema = move.trigger.schema
     yield (
@@ -203,11 +190,7 @@ def _beside(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str
 def create(
     trigger: Trigger, *, name: str, table: str, order: str = "", gated: str = ""
 ) -> tuple[str, bytes]:
-    """Return the settings of a trigger, and the CREATE TRIGGER to be sent under them.
-
-    Args:
-        gated: begins a block that the body ends; empty for the body alone.
-    """
+    """Return the settings of a trigger, and its CREATE TRIGGER; ``gated`` begins a block."""
     settings = (
         f"SET SESSION character_set_client = {trigger.character_set_client},"
         f" SESSION collation_connection = {trigger.collation_connection},"
@@ -230,10 +213,7 @@ def create(
 
 
 def _is_block(trigger: Trigger) -> bool:
-    """Whether the body is ``BEGIN ... END``, whose end the server finds without reading on.
-
-    Of every other body the server keeps the semicolon that follows it in a packet (measured).
-    """
+    """Whether the body is ``BEGIN ... END``; after others the server keeps a ``;`` (measured)."""
     tokens = read_tokens(trigger.text, SqlMode.of(trigger.sql_mode), executed=True)
     try:
         return next(tokens).upper == "BEGIN"
@@ -244,18 +224,13 @@ def _is_block(trigger: Trigger) -> bool:
 def gate(note: TriggerNote) -> str:
     """Return the begin of a temporary trigger: its body runs while the trigger itself is missing.
 
-    Nothing but the catalogue shows atomically with CREATE TRIGGER that it was done, and the
-    catalogue is read in the snapshot of the writing transaction, which may be older than now. That
-    the temporary trigger fires proves that the RENAME was made. So, in this order:
+    Only met where the session was killed half-way. The catalogue is read in the writer's snapshot,
+    which may be older than now, so in this order:
 
-    1. The snapshot does not have the temporary trigger on its table: it is from before the RENAME.
-       The write is refused with the error of a deadlock, and its transaction tried again.
-    2. It has the trigger itself there: that one fires.
-    3. It may be from between RENAME and CREATE TRIGGER: so it is for some seconds with the snapshot
-       of a whole transaction. The write is refused.
+    1. No temporary trigger on its table: from before the RENAME; refused with a deadlock's error.
+    2. The trigger itself is there: that one fires.
+    3. It may be from between RENAME and CREATE TRIGGER, for some seconds: refused.
     4. The trigger itself is missing: the body runs.
-
-    Writes meet the gate only where the session was killed half-way, until it is settled.
     """
     itself, mine = _exists(note, note.name), _exists(note, note.temporary)
     recent = _exists(

@@ -1,8 +1,7 @@
 """Drop the deferred indexes of a new table, and build them again, as they were.
 
-Both are done in place while the table is read and written, without a rebuild, so that the table
-keeps its identity (R24). Whether a server can do that, and whether the definition afterwards is the
-same text, is tried on an empty table of the same definition first.
+Both are done in place, without a rebuild, so that the table keeps its identity (R24), and are tried
+on an empty table of the same definition first.
 """
 
 from __future__ import annotations
@@ -44,13 +43,7 @@ WHERE database_name = %s AND (table_name = %s OR table_name LIKE %s ESCAPE '|')
 
 @dataclass(frozen=True)
 class BuildStage:
-    """How far the server is with a build, as its performance schema shows it.
-
-    Attributes:
-        name: such as ``merge sort``.
-        fraction: of the whole build, 0.0 to 1.0; the server's own estimate. None where it has done
-            all that it estimated, as 9.7 says of a table without statistics all the time.
-    """
+    """How far a build is; ``fraction`` 0.0 to 1.0 is estimated, None when beyond the estimate."""
 
     name: str
     fraction: float | None
@@ -101,20 +94,14 @@ def _tried(session: SqlSession, table: Name, tried: Name, clauses: Mapping[str, 
 
 
 def set_build_buffer(session: SqlSession, size: int) -> None:
-    """Set the sort buffer of the session's index builds, where the server has that setting.
-
-    Since 8.0.27; it is divided among the threads of the build. A larger one of the server's stays.
-    """
+    """Raise the session's sort buffer for index builds, where it exists (8.0.27)."""
     found = session.query("SHOW SESSION VARIABLES LIKE %s", (_BUFFER,))
     if found and int(found[0][1]) < size:
         session.execute(f"SET SESSION {_BUFFER} = {int(size)}")
 
 
 def set_build_threads(session: SqlSession, most: int) -> None:
-    """Let the session's index builds have at most so many of the server's threads.
-
-    The settings exist since 8.0.27 and 8.0.14; lower ones of the server's stay.
-    """
+    """Limit the server's threads for the session's index builds, where it can (8.0.27, 8.0.14)."""
     for name in _THREADS:
         found = session.query("SHOW SESSION VARIABLES LIKE %s", (name,))
         if found and int(found[0][1]) > most:
@@ -122,10 +109,7 @@ def set_build_threads(session: SqlSession, most: int) -> None:
 
 
 def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
-    """Return how far the build of a server session is; None where the server does not show it.
-
-    The consumer ``events_stages_current`` is off by default.
-    """
+    """Return a build's stage; None while ``events_stages_current`` is off (the default)."""
     try:
         found = session.query(_STAGE, (builder,))
     except ServerFault as fault:

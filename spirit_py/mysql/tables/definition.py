@@ -49,10 +49,7 @@ _TEMPORAL = frozenset({"time", "datetime", "timestamp"})
 
 
 def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | None:
-    """Read a base table's definition; None when there is no such base table.
-
-    Names come back as the server keeps them, which may differ in case from what was asked for.
-    """
+    """Read a base table's definition, with the server's own spelling of names; None without one."""
     # Cached statistics may have an old AUTO_INCREMENT.
     session.execute("SET SESSION information_schema_stats_expiry = 0")
     show_generated_key(session)
@@ -94,10 +91,9 @@ def existing_tables(session: SqlSession, schema: str, names: Sequence[str]) -> s
 
 
 def shape_of(table: TableSchema) -> str:
-    """Return a definition's text without the counter, which writers change at any time.
+    """Return a definition's text without the counter and an interrupted guard's column.
 
-    A column left by an interrupted snapshot guard is removed too. Negative numbers of a CHECK are
-    spelled in one way: the server's own changes with INSTANT clauses, from -(5) to -5 (9.7.4).
+    Negative numbers of a CHECK are spelled in one way: INSTANT clauses change -(5) to -5 (9.7.4).
     """
     return _shape(table.create_sql)
 
@@ -115,8 +111,7 @@ def _shape(create_sql: str) -> str:
 def show_create(session: SqlSession, schema: str, table: str) -> str:
     """Read SHOW CREATE TABLE as it is stored, with a generated invisible primary key.
 
-    Measured on 9.7: expressions in it are utf8mb4 that the server declares to be utf8mb3, so a
-    conversion of the result would turn letters above U+FFFF into ``????``.
+    Unconverted: its expressions are utf8mb4 declared as utf8mb3 (measured on 9.7).
     """
     session.execute(f"SET SESSION character_set_results = binary/*!80030 , SESSION {_SHOWS_ALL} */")
     try:
@@ -126,10 +121,9 @@ def show_create(session: SqlSession, schema: str, table: str) -> str:
 
 
 def with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
-    """Read the members of an ENUM or SET from a table where the catalogue may have lost letters.
+    """Read the members of an ENUM or SET where the catalogue shows ``?`` for letters above U+FFFF.
 
-    Measured on 9.7: COLUMN_TYPE and SHOW CREATE TABLE show every letter above U+FFFF as ``?``.
-    A temporary table (not logged) holds one row for each member.
+    Measured on 9.7, SHOW CREATE TABLE too. A temporary table holds one row for each member.
     """
     if not any("?" in member for member in column.members):
         return column
@@ -194,7 +188,6 @@ def column_of(row: tuple[Any, ...]) -> Column:
 
 
 def _default(text: str | None, extra: str) -> str | None:
-    """Return a default; those that are expressions come escaped."""
     return _expression(text) if text is not None and "DEFAULT_GENERATED" in extra else text
 
 
@@ -218,19 +211,12 @@ def _members(column_type: str) -> tuple[str, ...]:
 
 
 def _unescaped(text: str) -> str:
-    r"""Undo the escapes of the catalogue.
-
-    Measured on 9.7: COLUMN_TYPE, GENERATION_EXPRESSION and EXPRESSION show a newline as ``\n``
-    and a backslash doubled; the expressions show a quote as ``\'`` as well.
-    """
+    r"""Undo the catalogue's escapes: newline as ``\n``, ``\\``, and ``\'`` in expressions (9.7)."""
     return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
 
 
 def _expression(text: str) -> str:
-    """Return an expression of the catalogue as SQL.
-
-    Measured on 9.7: its UTF-8 was turned into UTF-8 a second time, byte by byte.
-    """
+    """Return an expression of the catalogue, whose UTF-8 was encoded twice (measured on 9.7)."""
     with contextlib.suppress(UnicodeError):
         text = text.encode("latin-1").decode("utf-8")
     return _unescaped(text)

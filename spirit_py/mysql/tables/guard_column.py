@@ -49,10 +49,7 @@ def most_row_versions(version: str) -> int:
 
 
 def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
-    """Return how many row versions a table has used, the most of those whose names look alike.
-
-    None where it cannot be read.
-    """
+    """Return how many row versions a table, or one that looks alike, has used; None for unknown."""
     name = f"{stored_like(schema)}/{stored_like(table)}"
     try:
         used = session.query(_VERSIONS, (name, f"{name}#p#%"))[0][0]
@@ -116,10 +113,7 @@ def add_column(session: SqlSession, schema: str, table: str, name: str) -> None:
 
 
 def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None:
-    """Drop the guard's column, never by a rebuild: that would make another table of it (R24).
-
-    The session accepts the definition as it is stored.
-    """
+    """Drop the guard's column, never by a rebuild: that would make another table of it (R24)."""
     session.execute(
         f"ALTER TABLE {quote_table(schema, table)} DROP COLUMN {quote_identifier(name)},"
         " ALGORITHM=INSTANT"
@@ -127,11 +121,7 @@ def drop_column(session: SqlSession, schema: str, table: str, name: str) -> None
 
 
 def drop_guard_columns(session: SqlSession, schema: str, table: str) -> None:
-    """Drop the column that an interrupted guard left in a table of ours.
-
-    Raises:
-        MigrationFailure: the server does not do that instantly; a ServerFault where it may later.
-    """
+    """Drop the column that an interrupted guard left; MigrationFailure if not INSTANT."""
     left, _ = guard_columns(session, schema, table)
     for name in left:
         try:

@@ -1,11 +1,7 @@
 """A table's identity, independent of its name (R24), and tables that bear the mark (R26).
 
-A number is given to one table only, and RENAME TABLE and a restart leave it as it is. A table that
-is created under the name of another one has another number, as has one that was rebuilt. Each
-partition has a number of its own; if two tables share one, they are the same table. Each server has
-its own numbers, so that those of another one prove nothing. A replica has the same CREATE TIME of a
-table: it is the time of the statement, on whichever server that is executed. To read the numbers
-needs the privilege PROCESS.
+A table's number survives RENAME TABLE and a restart; a rebuilt or another table has another one, as
+has each partition and each server. CREATE TIME is the same on replicas. Needs PROCESS.
 """
 
 from __future__ import annotations
@@ -46,10 +42,8 @@ _SUBPARTITION: Final = r"(?:#sp#.*)?"
 class Identity:
     """The identity of one table; false where there is none, or it is ambiguous.
 
-    Attributes:
-        server: ``server_uuid`` of the server that gave the numbers.
-        numbers: one, or one for each partition.
-        born: when the table was made or last altered, in seconds since 1970; RENAME leaves it.
+    ``numbers`` has one per partition, of ``server``. ``born``: Unix time when it was made or
+    altered.
     """
 
     server: str = ""
@@ -78,22 +72,14 @@ NOTHING: Final = Identity()
 
 
 def identity(session: SqlSession, schema: str, table: str) -> Identity:
-    """Return the identity of a table, by its name as the server keeps it.
-
-    Two names that differ in letters outside of ASCII alone may look alike: then the answer is
-    empty, which proves nothing.
-    """
+    """Return the identity of a table by its name; empty where two names may look alike."""
     found = _numbers(session, [(schema, table)])[schema, table]
     born = born_at(session, schema, table) if found else 0
     return Identity(server=found.server, numbers=found.numbers, born=born)
 
 
 def born_at(session: SqlSession, schema: str, table: str) -> int:
-    """Return when a table was made or last altered, as :attr:`Identity.born`; 0 for no table.
-
-    Whatever ALTER changes a table gives it another time (measured on 9.7.4); triggers, statistics
-    and what becomes of its parents and children do not.
-    """
+    """Return when a table was made or last altered (not its triggers or keys); 0 for no table."""
     rows = session.query(_BORN, (schema, table))
     return int(rows[0][0]) if rows and rows[0][0] is not None else 0
 
@@ -117,10 +103,7 @@ def others_than(session: SqlSession, proofs: Mapping[Name, Identity]) -> list[Na
 def emptied_partitions(
     session: SqlSession, schema: str, table: str, proof: Identity
 ) -> tuple[int, int]:
-    """Return how many partitions of a table were emptied since it was noted, and how many it has.
-
-    TRUNCATE PARTITION gives a partition a new number.
-    """
+    """Return how many partitions were emptied (renumbered) since the proof, and how many exist."""
     found = _numbers(session, [(schema, table)])[schema, table]
     if not proof.is_same(found):
         return 0, 0
@@ -149,8 +132,7 @@ def as_noted(
 def drop_if(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
     """Drop a table if it has this identity; False where it is another table.
 
-    A partition that was emptied has another number, and so has one that EXCHANGE PARTITION brought
-    in: a table with rows in such a one stays.
+    A table with rows in a partition with another number (EXCHANGE PARTITION) stays.
     """
     if not is_one_of(session, schema, table, proof) or _holds_others(session, schema, table, proof):
         return False
@@ -173,12 +155,7 @@ def _holds_others(session: SqlSession, schema: str, table: str, proof: Identity)
 
 
 def drop_unreferenced(session: SqlSession, schema: str, table: str) -> None:
-    """Drop a table if it is there.
-
-    Raises:
-        ServerFault: 3730 where a foreign key of another table refers to it. The program's sessions
-            would drop it all the same, because they check no keys.
-    """
+    """Drop a table if it is there; ServerFault 3730 if a foreign key refers to it."""
     session.execute("SET SESSION foreign_key_checks = 1")
     try:
         session.execute(f"DROP TABLE IF EXISTS {quote_table(schema, table)}")
@@ -213,7 +190,6 @@ def stored_like(name: str) -> str:
 
 
 def _pattern(name: str) -> str:
-    """Return what exactly this name can be kept as."""
     return "".join(
         c if _PLAIN.match(c) else f"@{ord(c):04x}" if c.isascii() else _CODED for c in name
     )
@@ -230,10 +206,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND GENERATION_EXPRESSION <> ''"""
 
 @contextlib.contextmanager
 def doubtful(session: SqlSession) -> Iterator[None]:
-    """Bound reads of tables that anybody may have made: by a second for a lock, five in all (R26).
-
-    Such a table may be locked, or compute what is read of it for as long as its maker likes.
-    """
+    """Bound reads of tables that anybody may have made: 1 s for a lock, 5 s in all (R26)."""
     ((waits, runs),) = session.query("SELECT @@SESSION.lock_wait_timeout, @@max_execution_time")
     session.execute("SET SESSION lock_wait_timeout = 1, max_execution_time = 5000")
     try:
@@ -259,18 +232,12 @@ def marked(session: SqlSession, mark: str, *, schema: str = "", name: str = "") 
 
 
 def has_mark(session: SqlSession, table: Name, mark: str) -> bool:
-    """Return whether there is a table, no view, with this comment, whose columns are stored.
-
-    Anybody with CREATE can give a table the comment: it proves nothing of what is in it (R26).
-    """
+    """Return whether there is a table with this comment and no computed columns; no proof (R26)."""
     return kind_and_comment(session, table) == ("BASE TABLE", mark) and _is_stored(session, table)
 
 
 def _is_stored(session: SqlSession, table: Name) -> bool:
-    """Return whether a table computes no column: to read one can take as long as its maker likes.
-
-    Measured on 9.7: max_execution_time ends a statement only after a call of a function (71 s).
-    """
+    """Return whether a table computes no column: reading one may take long (measured: 71 s)."""
     return not session.query(_COMPUTED, table)
 
 

@@ -66,23 +66,16 @@ def create_new_table(
 ) -> TableSchema:
     """Create the empty new table with the definition that a native ALTER would leave.
 
-    ``CREATE TABLE ... LIKE`` makes the copy of the definition, completed by what it leaves behind.
-    It drops DATA DIRECTORY (manual 15.1.20.3), so a table with one is made from ``SHOW CREATE
-    TABLE``, which loses only whether a column's collation was written out. Then the ALTER runs on
-    the copy.
-
-    All of that happens under a random name. The table gets its own name last, when its identity is
-    noted, and only where that name is free (R24).
+    The ALTER runs on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a DATA
+    DIRECTORY) under a random name. The table gets its own name last, when its identity is noted,
+    and only where that is free (R24).
 
     Args:
-        native: A session with the server's own ``sql_mode`` and time zone (R10): what the statement
-            means is decided there.
-        building: the name to build it under; one is made up when it is empty.
+        native: a session with the server's own ``sql_mode`` and time zone (R10).
         note: called with the identity of the table before it gets its name.
 
     Raises:
-        Refusal: when the server refuses the ALTER, with the server's own message, or a table of the
-            new table's name exists; what was built is dropped again.
+        Refusal: the server refuses the ALTER, or the name is taken; what was built is dropped.
         ServerFault: for a fault of the server or the connection.
     """
     new = AuxiliaryNames.of(source.name).new
@@ -201,7 +194,6 @@ def _changed_meanwhile(table: str) -> Refusal:
 
 
 def _give_name(session: SqlSession, schema: str, building: str, new: str) -> None:
-    """Rename what was built to the new table's name, which must be free."""
     built, named = quote_table(schema, building), quote_table(schema, new)
     try:
         session.execute(f"ALTER TABLE {built} RENAME TO {named}")
@@ -216,7 +208,6 @@ def _give_name(session: SqlSession, schema: str, building: str, new: str) -> Non
 
 
 def _drop_quietly(session: SqlSession, schema: str, new: str) -> None:
-    """Drop a copy after a fault, which is the one that is raised."""
     with contextlib.suppress(ServerFault):
         drop_unreferenced(session, schema, new)
 
@@ -249,11 +240,7 @@ def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> 
 
 
 def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = False) -> None:
-    """Run DDL; raise a refusal where the server rejects the statement itself.
-
-    Args:
-        asks_modes: the refusal names the modes under which the server executes it.
-    """
+    """Run DDL; refuse a rejected statement, if asked with the modes that would accept it."""
     if not is_text(sql):
         raise Refusal(
             f"{what} cannot be made: a CHECK constraint has a literal whose bytes are not those of"
@@ -295,8 +282,7 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
 def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
     """Set the new table's counter to the ALTER's value, or after the largest value in the table.
 
-    Once every row is copied: then the server does what it would have done in a native ALTER. The
-    source's own counter does not matter, as it does not there.
+    Once every row is copied; as in a native ALTER, the source's own counter does not matter.
     """
     if any(column.auto_increment for column in mapping.target.columns):
         _set_counter(session, mapping, counter)
@@ -311,10 +297,8 @@ def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> No
 def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
     """Raise the new table's AUTO_INCREMENT counter to the source's, never lower it; return it.
 
-    Call it before the cutover and again under the table lock (there it writes only when rows at the
-    end were inserted and deleted, or an insert was rolled back, since the last call). Not where the
-    ALTER itself gives the counter: see :func:`set_auto_increment`. None when the counter's column
-    is not carried over.
+    Call it before the cutover and again under the table lock. Not where the ALTER gives the
+    counter: see :func:`set_auto_increment`. None when the counter's column is not carried over.
     """
     carried = [pair for pair in mapping.pairs if pair.new.auto_increment]
     if not carried or not carried[0].old.auto_increment:

@@ -1,8 +1,7 @@
 """Read the definition of a session's temporary table, which the catalogue does not show.
 
-``SHOW COLUMNS`` and ``SHOW INDEX`` know it. They leave out what expressions a default or a
-generated column has, and the reference system of a geometry: those are read from
-``SHOW CREATE TABLE``, in which a column has a line of its own.
+``SHOW COLUMNS`` and ``SHOW INDEX`` leave out expressions and a geometry's reference system: those
+are read from ``SHOW CREATE TABLE``.
 """
 
 from __future__ import annotations
@@ -83,7 +82,6 @@ def _collations(session: SqlSession) -> dict[str, tuple[str, str]]:
 
 
 def _index_rows(session: SqlSession, quoted: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the parts of all indexes as :func:`indexes_of` reads them."""
     rows = session.query(f"SHOW INDEX FROM {quoted}")
     for row in sorted(rows, key=lambda row: (row[2] != "PRIMARY", str(row[2]), int(row[3]))):
         yield row[2], row[1], row[4], row[14], row[7], row[5], row[13], row[10]
@@ -92,7 +90,6 @@ def _index_rows(session: SqlSession, quoted: str) -> Iterator[tuple[Any, ...]]:
 def _column(
     row: tuple[Any, ...], place: int, line: str, pads: dict[str, tuple[str, str]]
 ) -> Column:
-    """Return a column, from its row of SHOW COLUMNS as from a row of the catalogue."""
     name, column_type, collation, nullable, _, default, extra, _, comment = row
     column_type = str(column_type)
     data_type = re.split(r"[ (]", column_type, maxsplit=1)[0].lower()
@@ -136,7 +133,6 @@ def _length(data_type: str, column_type: str) -> int | None:
 
 
 def _numbers(data_type: str, column_type: str) -> tuple[int | None, int | None]:
-    """Return the digits of a type, and its decimals, as the catalogue has them."""
     found = _DIGITS.search(column_type)
     if data_type in _TEMPORAL:
         return (int(found[1]) if found else 0), None

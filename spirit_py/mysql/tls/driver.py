@@ -1,18 +1,9 @@
 """An attempt as arguments of the driver or of Python's ``ssl``, and the certificate shown.
 
-The handshake is one of MySQL's (manual, Connection Phase): the server greets, the client asks for
-TLS before it names a user, and leaves once the certificate is checked. The server counts an
-aborted connection; it is followed by one that succeeds, so that the host is not blocked for it
-(``max_connect_errors``).
-
-libmysqlclient has all modes itself. MariaDB Connector/C gets REQUIRED and the fingerprint,
-in an option file, as the driver has no argument for it; without a
-fingerprint its REQUIRED goes on in the clear where the server offers no TLS, and
-caching_sha2_password then sends the password as it is (measured, 3.3.20).
-
-Connector/C before 3.4 compares SHA-1 fingerprints only, later ones SHA-2 too. To have another
-certificate with the same SHA-1 one must break its second preimages, not only its collisions. A
-fingerprint that the library cannot read matches nothing.
+The handshake is MySQL's (manual, Connection Phase) and ends before a user is named; the server
+counts it as aborted. Connector/C gets REQUIRED and the fingerprint in an option file: without one
+it goes on in the clear where no TLS is offered, and caching_sha2_password then sends the password
+as it is (measured, 3.3.20). Before 3.4 it compares SHA-1 fingerprints only.
 """
 
 from __future__ import annotations
@@ -45,8 +36,7 @@ if TYPE_CHECKING:
 def context_of(attempt: TlsAttempt, material: TlsMaterial) -> ssl.SSLContext:
     """Return the context of an encrypted attempt, with the client certificate if there is one.
 
-    Without ``VERIFY_X509_STRICT``, which Python 3.13 sets in its default context: the certificates
-    that MySQL makes for itself lack an extension that it demands.
+    No ``VERIFY_X509_STRICT``: certificates that MySQL makes lack an extension that it demands.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = attempt.check is CertificateCheck.IDENTITY
@@ -73,11 +63,7 @@ _known: dict[tuple[str, str, bytes], bytes] = {}
 
 
 def shown_certificate(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
-    """Return the server's certificate, checked as the attempt says; once for each process.
-
-    Raises:
-        ServerFault: it is not right, the server offers no TLS, or it cannot be reached.
-    """
+    """Return the server's certificate, checked, cached in the process; ServerFault if not right."""
     key = _key(options, attempt)
     if key not in _known:
         _known[key] = _shown(options, attempt)
@@ -101,7 +87,6 @@ def _key(options: ConnectionOptions, attempt: TlsAttempt) -> tuple[str, str, byt
 
 
 def _shown(options: ConnectionOptions, attempt: TlsAttempt) -> bytes:
-    """Shake hands once; return the certificate whose key the server has proved to have."""
     where = f"TLS handshake with {options.address}"
     context = context_of(attempt, TlsMaterial(authorities=options.tls.authorities))
     try:
@@ -133,7 +118,6 @@ def _wire(options: ConnectionOptions) -> socket.socket:
 
 
 def _ask_for_tls(wire: socket.socket, where: str) -> None:
-    """Read the greeting and answer with the request for TLS."""
     head = _exactly(wire, 4)
     greeting = _exactly(wire, int.from_bytes(head[:3], "little"))
     if greeting[0] == _ERROR:
@@ -203,11 +187,9 @@ def pinning(attempt: TlsAttempt) -> bool:
 def _without_clear_passwords(options: ConnectionOptions) -> dict[str, str]:
     """Return the arguments by which no server is sent the password as it is, over a network.
 
-    Connector/C does it for every server that asks (``mysql_clear_password``, ``dialog``); the
-    mysql client, and libmysqlclient, only where they are told so. From 3.4 on a setting forbids it.
-    3.3.20 crashes where it has to refuse by that setting, so before 3.4 the library is given the
-    other plugins, and a folder that has none. It still has a plugin that this process loaded
-    before, for a server that asked for it under TLS.
+    Connector/C does it for every server that asks (``mysql_clear_password``, ``dialog``). From 3.4
+    on a setting forbids it; 3.3.20 crashes by it, so before 3.4 it gets a folder without such
+    plugins.
     """
     if options.socket or not _is_connector_c():
         return {}
@@ -220,7 +202,6 @@ def _without_clear_passwords(options: ConnectionOptions) -> dict[str, str]:
 
 @functools.cache
 def _load_plugins() -> None:
-    """Have the library load the plugins that are safe in the clear, as far as it has them."""
     from MySQLdb import _mysql
 
     library = ctypes.CDLL(_mysql.__file__)
@@ -241,7 +222,6 @@ def _pin_file(options: ConnectionOptions, attempt: TlsAttempt) -> str:
 
 @functools.cache
 def _is_connector_c() -> bool:
-    """Return whether the driver is linked with MariaDB Connector/C: it alone has this function."""
     from MySQLdb import _mysql
 
     return hasattr(ctypes.CDLL(_mysql.__file__), "mariadb_get_infov")
@@ -249,7 +229,6 @@ def _is_connector_c() -> bool:
 
 @functools.cache
 def _algorithm() -> str:
-    """Return the algorithm of the fingerprints that the library compares."""
     from MySQLdb import _mysql
 
     words = str(_mysql.get_client_info())  # type: ignore[no-untyped-call]

@@ -1,8 +1,6 @@
 """Certificates and keys: read once where the command runs, and carried to every process.
 
-Executors on other machines need none of the files: the contents travel with the password, in the
-options of the connection. The driver's library reads files only, so each process writes the
-contents into files in memory, which have no name and end with it.
+The contents travel in the connection's options; each process writes them into memory files.
 """
 
 from __future__ import annotations
@@ -29,11 +27,7 @@ _IN_MEMORY: Final = Path("/proc/self/fd")
 
 
 def read_material(paths: Mapping[str, str]) -> TlsMaterial:
-    """Read the files that options of :data:`TLS_PATHS` name; those that are empty are not given.
-
-    Raises:
-        UsageFault: naming option, path and cause.
-    """
+    """Read the files that options of :data:`TLS_PATHS` name; UsageFault for an unusable one."""
     given = {name: path for name, path in paths.items() if path}
     authorities = _contents("ssl-ca", given.get("ssl-ca", ""))
     if folder := given.get("ssl-capath", ""):
@@ -77,7 +71,6 @@ def _unreadable(option: str, path: str, error: OSError) -> UsageFault:
 
 
 def _refuse_unusable(material: TlsMaterial, given: Mapping[str, str]) -> None:
-    """Refuse contents that OpenSSL cannot use, before any server is asked."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         trust(context, material)
@@ -123,8 +116,7 @@ def identify(context: ssl.SSLContext, material: TlsMaterial) -> None:
 def file_of(content: bytes) -> str:
     """Return the path of a file with this content, for libraries that take no bytes.
 
-    The file is in memory where the system can do that, and is this process's alone; elsewhere it
-    is removed when the process ends. A process that is forked keeps it.
+    It is in memory and this process's alone where possible, or removed when the process ends.
     """
     if hasattr(os, "memfd_create") and _IN_MEMORY.is_dir():
         number = os.memfd_create("spirit-py")

@@ -1,11 +1,7 @@
 """The attempts of each ``--ssl-mode``, what each checks, and what a failure means (pure).
 
-As in the mysql client (``client/include/sslopt-case.h``, ``sslopt-vars.h``): ``--ssl-ca`` without a
-mode means VERIFY_CA, modes below VERIFY_CA check no certificate, PREFERRED goes on without TLS only
-where the server offers none, and on a socket file TLS is used only from REQUIRED on. Stricter than
-there: a client certificate without a mode means REQUIRED.
-
-The words are OpenSSL's, which all drivers pass on, and the drivers' own.
+As in the mysql client: ``--ssl-ca`` alone means VERIFY_CA, lower modes check no certificate, and on
+a socket file TLS begins at REQUIRED. Stricter: a client certificate alone means REQUIRED.
 """
 
 from __future__ import annotations
@@ -51,10 +47,9 @@ ENCRYPTED: Final = TlsAttempt(encrypted=True)
 
 
 def attempts(options: ConnectionOptions) -> tuple[TlsAttempt, ...]:
-    """Return the attempts to make, in order, each only if the one before it allows it.
+    """Return the attempts in order; each is for when the one before allows it.
 
-    Without a mode, on this machine's own address, no TLS is tried first: a handshake costs 30 ms,
-    and an account that requires TLS answers with "access denied".
+    Without a mode, on this machine's address, no TLS is tried first: a handshake costs 30 ms.
     """
     mode = effective_mode(options)
     if mode == "DISABLED":
@@ -82,18 +77,14 @@ def effective_mode(options: ConnectionOptions) -> str:
 
 
 def proves_servers(options: ConnectionOptions) -> bool:
-    """Return whether the options can tell a server of the operator's from any other.
-
-    Only such a server may be sent the password at an address that nobody named.
-    """
+    """Return whether the options can tell a server of the operator's from any other."""
     return bool(options.tls.authorities) and effective_mode(options) in VERIFYING
 
 
 def next_may_do(attempt: TlsAttempt, code: int, text: str) -> bool:
     """Return whether the next attempt may avoid a failure, given its number and message.
 
-    An account that requires TLS is denied without it. After a denial under TLS no other attempt is
-    made, so that the password is not sent in the clear (R20). Nor after a handshake that failed.
+    Never after a denial or a failed handshake under TLS: no password in the clear (R20).
     """
     if attempt.encrypted:
         return code == TLS_FAULT and WITHOUT_TLS in text
