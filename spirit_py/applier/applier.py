@@ -31,11 +31,10 @@ _ATTEMPTS = 12
 
 
 class SqlApplier:
-    """Implements :class:`spirit_py.contracts.Applier`.
+    """Implements :class:`spirit_py.contracts.Applier`, at most ``sessions`` calls at the same time.
 
-    At most ``sessions`` calls run at the same time. ``stop`` ends pauses between attempts.
     ``max_packet`` is in bytes; None asks the server. ``judge_first``: commit nothing whose warnings
-    say that a value was changed, for a table that is still of use after such a failure.
+    say that a value was changed.
     """
 
     def __init__(
@@ -62,11 +61,7 @@ class SqlApplier:
         session: SqlSession | None = None,
         keys: Sequence[str] = (),
     ) -> int:
-        """Write row images with multi-row REPLACE; see the contract.
-
-        ValueLost: a value does not fit unchanged (R10), or a row is larger than a packet.
-        ServerFault: what stayed after the retries.
-        """
+        """Write row images with multi-row REPLACE; ValueLost (R10), ServerFault after retries."""
         if mapping.lookup.lingers and len(keys) != len(rows):
             raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
         # If one row must be staged all are: several may be of one key, in order.
@@ -86,7 +81,6 @@ class SqlApplier:
     ) -> None:
         """Apply changes in their order, in one transaction; see the contract."""
         if mapping.lookup.lingers:
-            # Which versions are of one key only the server knows.
             self.write_state(mapping, lambda: [changes], session, complete=False)
             return
         staged = _through_stage(mapping, (change.row for change in changes if change.row))

@@ -1,10 +1,8 @@
 """From rendered rows and keys to bounded statements (pure).
 
-The values of a row share a statement, in which hexadecimal doubles their size. So the large
-literals of a row above ``max_allowed_packet`` go to the server in pieces, into user variables
-(R19). These hold bytes: text gets its character set back by ``CONVERT(... USING ...)``, which takes
-bytes as they are. A variable is limited to ``max_allowed_packet`` too: no function of the server
-returns a longer string.
+Large literals of a row above ``max_allowed_packet`` go to the server in pieces, into user variables
+(R19), each limited to it too. These hold bytes: text gets its character set back by ``CONVERT(...
+USING ...)``, which takes bytes as they are.
 """
 
 from __future__ import annotations
@@ -54,8 +52,7 @@ def upsert_tail(mapping: TableMapping) -> str:
     """Return the ON DUPLICATE KEY UPDATE clause for tables with kept columns; empty for others.
 
     ``VALUES()`` is deprecated from 8.0.20 on; its replacement does not exist before 8.0.19. Kept
-    columns are named because of ``ON UPDATE CURRENT_TIMESTAMP``; the key, because its collation may
-    equate texts that differ, and only the latest of them is written.
+    columns are named because of ``ON UPDATE CURRENT_TIMESTAMP``; the key for its collation.
     """
     if not mapping.kept:
         return ""
@@ -77,9 +74,8 @@ def insert_rows(
 def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> Iterator[str]:
     """Return DELETE statements for keys, each ``(literal, ...)`` of the key columns.
 
-    The index is named, because the optimizer may read the whole table where it is not unique; by a
-    hint, because a multi-table DELETE with FORCE INDEX reads the whole table (measured on 9.7).
-    Servers before 8.0.20 pass over the hint.
+    A hint names the index: the optimizer may read the whole table otherwise, and does with FORCE
+    INDEX in a multi-table DELETE (measured on 9.7). Servers before 8.0.20 pass over the hint.
     """
     target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(mapping.new_key_columns)
@@ -109,7 +105,6 @@ def _filled(
 def _bounded(
     head: str, tail: str, items: Sequence[str], bounds: Bounds, mapping: TableMapping
 ) -> Iterator[str]:
-    """Do the same where the size decides how many items fit."""
     frame = len(head.encode()) + len(tail)
     room = bounds.packet - PACKET_MARGIN
     part: list[str] = []
@@ -166,10 +161,10 @@ _TOKEN: Final = re.compile(
 
 
 class PiecedRow:
-    """One row, with its large literals taken out.
+    """One row, with its large literals taken out; ``largest`` is in bytes.
 
-    Literals of text are taken out anywhere; plain binary ones only where they are a column's value,
-    because inside JSON the literal decides about the type. ``largest`` is in bytes.
+    Plain binary ones only where they are a column's value: inside JSON the literal decides the
+    type.
     """
 
     def __init__(self, row: str) -> None:

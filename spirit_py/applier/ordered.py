@@ -1,9 +1,8 @@
 """Changes by keys that only the server can compare: deletes, and changes in their order (R6).
 
 Of equal keys the last change counts. Neighbouring changes of one kind share a statement, and all of
-them a transaction: a commit for each statement took longer than the writes. Rows are staged before
-the transaction, once for all of its statements. A literal of the old value may miss the new one,
-where a column pads, or has another type or collation.
+them a transaction: a commit for each took longer than the writes. A literal of the old value may
+miss the new one, where a column pads, or has another type or collation.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ def write(
     *,
     staged: bool,
 ) -> None:
-    """Write changes in their order, all or none; if ``staged``, rows go through a staging table.
-
-    ValueLost: a value does not fit unchanged (R10).
-    """
+    """Write changes in their order, all or none, through a staging table if ``staged`` (R10)."""
     numbered = list(enumerate(changes, 1))
     converted = needed(mapping)
     if staged:
@@ -132,10 +128,7 @@ def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], boun
 def convert(
     session: SqlSession, mapping: TableMapping, kind: str = "keys", into: str = "new_keys"
 ) -> None:
-    """Convert staged keys to the new key's types, in a staging table of their own.
-
-    A key that the new types cannot hold is left out: the new table has no row of it (R10).
-    """
+    """Convert staged keys to the new key's types, without keys that do not fit these (R10)."""
     names = identifier_list(mapping.new_key_columns)
     with as_stored(session):
         converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
@@ -184,11 +177,9 @@ def delete_found(session: SqlSession, mapping: TableMapping, *, within: str = ""
 
 
 def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") -> str:
-    """Return the statement that deletes the rows of the converted keys.
+    """Return the statement that deletes the rows of the converted keys, but for flagged ones.
 
-    Without aliases, which a multi-table DELETE looks for in the session's default schema. ``but``
-    is a flag column: rows of flagged spellings stay. ``within`` is a condition on the keys'
-    numbers.
+    Without aliases, which a multi-table DELETE looks for in the session's default schema.
     """
     target, converted = target_table(mapping), stage_table(mapping, "new_keys")
     which = converted

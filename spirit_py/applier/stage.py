@@ -1,7 +1,6 @@
 """How rows are written: through a temporary table of the old column types (R10), or as literals.
 
-The server then converts them as the copy's ``REPLACE ... SELECT`` and a native ALTER do; a literal
-in the new column may be converted otherwise.
+Through the table the server converts them as the copy does; a literal may be converted otherwise.
 """
 
 from __future__ import annotations
@@ -65,11 +64,7 @@ def make_stage(
     primary: str = "",
     more: str = "",
 ) -> str:
-    """Create an empty staging table with a number for each row, inside :func:`as_stored`.
-
-    ``names`` are quoted columns with their types in ``table``. ``primary`` is the primary key, by
-    default the number, which then counts up. ``more`` defines more columns.
-    """
+    """Create an empty staging table, inside :func:`as_stored`; its rows are numbered."""
     stage = stage_table(mapping, kind)
     number = f"{number_column(mapping)} BIGINT UNSIGNED NOT NULL"
     number += f" DEFAULT 0, PRIMARY KEY ({primary})" if primary else " AUTO_INCREMENT PRIMARY KEY"
@@ -93,10 +88,7 @@ def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
 def fill_stage(
     session: SqlSession, mapping: TableMapping, rows: Sequence[RenderedRow], bounds: Bounds
 ) -> None:
-    """Put rows into a new staging table, which has the types of their columns.
-
-    Only the number 0 of an ENUM needs a lenient mode, and causes the warning "truncated".
-    """
+    """Put rows into a new staging table; only the number 0 of an ENUM needs a lenient mode."""
     texts = [row.sql for row in rows]
     allowed = (DEPRECATED, TRUNCATED) if any(row.staged for row in rows) else (DEPRECATED,)
     with as_stored(session):
@@ -137,9 +129,10 @@ def write_stage(session: SqlSession, mapping: TableMapping, *, within: str = "")
 def in_source(
     session: SqlSession, mapping: TableMapping, key: str, *, as_staged: bool = False
 ) -> bool:
-    """Return whether the source has a row of this key; ``as_staged``: the staged row.
+    """Return whether the source has a row of this key.
 
-    Equal in every column of the new table by its own collation: never fewer rows than are the same.
+    ``as_staged``: the staged row, in all columns of the new table, by their own collations: never
+    fewer rows than are the same.
     """
     source, staged = source_table(mapping), stage_table(mapping)
     names = ", ".join(f"{source}.{quote_identifier(name)}" for name in mapping.key.columns)
@@ -185,10 +178,7 @@ _HARMLESS: Final = (DEPRECATED, UNDEFINED_CHARACTER, SYNTAX_ERROR)
 
 
 def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> None:
-    """Delete the rows of these keys, which mean the same in the new table.
-
-    A syntax warning is about a hint that an older server does not know.
-    """
+    """Delete the rows of these keys; an older server warns of the hint's syntax."""
     for statement in delete_keys(mapping, keys, bounds):
         with evaluating(session, mapping):
             session.execute(statement)

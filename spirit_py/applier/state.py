@@ -1,12 +1,10 @@
 """One whole state of the source, applied at once to a table whose rows may meet (R11, R21).
 
-An apparent duplicate may be a value that moves between rows. So all changes pending at the end of a
-transaction are written in one: first all of their keys are deleted, then the latest image of each
-is inserted. A row that could not be inserted then is a duplicate that the source itself had.
-
-Where the new table equates keys in another way, one key of the source may be written in several
-ways, and the new table may have any of them, because the copy read ahead: all are deleted. Not one
-that the source did not have before (*fresh*): what the new table has there is another row.
+An apparent duplicate may be a value that moves between rows. So one transaction deletes the keys of
+all pending changes, then inserts the latest images: a row that cannot be inserted is a duplicate
+that the source had. Where the new table equates keys otherwise, it may have any spelling of a key,
+because the copy read ahead: all are deleted. Not a *fresh* one, which the source did not have
+before: what the new table has there is another row.
 """
 
 from __future__ import annotations
@@ -58,9 +56,9 @@ def write(
 ) -> bool:
     """Stage changes, and write the resulting state in one transaction.
 
-    Unless ``complete`` (it ends with a transaction of the source), conflicting rows are written
-    over; return whether any may have been. ``again``: an attempt whose answer was lost may have
-    written it. DuplicateForUnique: the source held rows that the new table cannot hold together.
+    Unless it is ``complete``, as at the end of a transaction, conflicting rows are written over;
+    return whether any may have been. ``again``: it may have been written already, by an attempt
+    whose answer was lost. Raises DuplicateForUnique.
     """
     _stage(session, mapping, parts, bounds)
     ordered.convert(session, mapping, "spellings" if mapping.key_merging else "keys")
@@ -87,10 +85,7 @@ def _stage(
     parts: Iterable[Sequence[KeyedChange]],
     bounds: Bounds,
 ) -> None:
-    """Stage all rows by their number, and for each key the number of its latest change.
-
-    The server says which keys are equal: the key is the staging table's own primary key.
-    """
+    """Stage all rows by number, and for each key, as the server compares it, the latest number."""
     number, key = number_column(mapping), identifier_list(mapping.key.columns)
     source = source_table(mapping)
     latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
@@ -174,10 +169,7 @@ def _insert(mapping: TableMapping, verb: str) -> str:
 def _named(
     session: SqlSession, mapping: TableMapping, delete: str, fault: ServerFault
 ) -> DuplicateForUnique:
-    """Build the error that names the rows that were left over, and their values.
-
-    They are inserted once more without a fault for each, and nothing of that is kept.
-    """
+    """Build the error that names the rows left over; they are inserted again, and rolled back."""
     ordered.convert(session, mapping, _with_keys(mapping), into="row_keys")
     try:
         with whole(session):

@@ -1,9 +1,8 @@
 """Sessions of the applier, each fenced, and what an error of one of them means (R10, R18).
 
-The statement of a lost connection may still run on the server, and overwrite newer rows. So every
-worker holds a named lock, which the server releases only when the session is gone, and its next
-session must get it first. After a worker gives a batch up, nothing is written until its session is
-gone, because another worker may apply the rows.
+The statement of a lost connection may still run, and overwrite newer rows. So a worker's session
+holds a named lock, which the next one must get first. After a batch is given up, nothing is written
+until its session is gone, because another worker may apply the rows.
 """
 
 from __future__ import annotations
@@ -46,10 +45,9 @@ _READ_TIMEOUT: Final = 300
 
 @dataclass(eq=False)
 class Worker:
-    """One fenced session, opened when it is needed.
+    """One fenced session, opened when it is needed; ``lost``: an earlier one may still run.
 
-    ``fence`` is the name of its lock. ``before`` is called with the session before it writes
-    anything, ``check`` before each try. ``lost``: a lost session may still run.
+    ``before`` is called with the session before it writes anything, ``check`` before each try.
     """
 
     options: ConnectionOptions
@@ -103,10 +101,7 @@ class Worker:
 
 
 def _take(session: SqlSession, fence: str, *, end_holder: bool) -> None:
-    """Take a lock that a lost session may hold.
-
-    Only the lock's holder is ended: a restarted server starts numbering sessions again.
-    """
+    """Take a lock; end only its holder, because a restarted server numbers sessions anew."""
     name = string_literal(fence)
     if end_holder:
         ((holder,),) = session.query(f"SELECT IS_USED_LOCK({name})")

@@ -1,17 +1,10 @@
 """Changed rows that the server may have rolled back, because a foreign key's cascade failed.
 
-docs/triggers-and-foreign-keys.md has the defect of 9.7, docs/verification.md the proof.
-
-A rows event has USE_SQL_FOREIGN_KEY_F from 9.6 on; one that a cascade began has
-NO_FOREIGN_KEY_CHECKS_F too, as has every one of a session with ``foreign_key_checks=0``. But the
-server adds a cascade's row to an open event of the same table, whoever began it (measured: in a
-table that refers to itself, and behind a trigger). So an event is CASCADED if it has both flags, or
-if a table whose foreign keys change rows of this one is in the statement; BESIDE if other tables
-are in the statement; else NONE. The table maps of a statement come before its first row, also those
-of tables to which it may cascade. No cascade inserts rows.
-
-Keys in doubt enter at the end of their transaction, with its number, which grows. The number of
-keys is bounded (R19); beyond that only the last number is kept.
+The proof is in docs/verification.md. A rows event that a cascade began has both flags below from
+9.6 on, as has every one of a session with ``foreign_key_checks=0``. But the server adds a cascade's
+row to an open event of the same table, whoever began it (measured). So an event is CASCADED, too,
+if a table whose foreign keys change rows of this one is in the statement; BESIDE if any other table
+is. The table maps of a statement come before its first row. No cascade inserts rows.
 """
 
 from __future__ import annotations
@@ -113,9 +106,9 @@ MOST_KEYS: Final = 100_000
 
 
 class DoubtfulKeys:
-    """The keys in doubt of one table. Thread-safe.
+    """The keys in doubt of one table, bounded in number (R19). Thread-safe.
 
-    ``independent``: writing one row never removes another one. Otherwise no change takes a key out,
+    Unless ``independent`` writing one row may remove another one: then no change takes a key out,
     and while any is in doubt every changed row is.
     """
 
@@ -128,7 +121,6 @@ class DoubtfulKeys:
         self._number = 0
         #: The number of the last transaction of which a key was not kept; 0 for none.
         self._lost = 0
-        #: Of the transaction that is being received.
         self._open: dict[tuple[Any, ...], None] = {}
         self._open_cascaded = self._open_lost = False
 

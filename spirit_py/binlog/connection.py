@@ -77,10 +77,9 @@ class StreamLost(Exception):
 class BinlogConnection:
     """One open binlog dump: from ``place``, or without the transactions in ``gtids``.
 
-    A server other than ``server_uuid`` is refused (R14); it ends an older dump of the same
-    ``replica_uuid``. After ``heartbeat`` seconds of quiet it sends a heartbeat; after ``silence``
-    seconds without a packet the connection is lost (R12). Raises StreamLost, PositionNotFound,
-    AnotherServer, and FeedFailure if the account may not read the binlog.
+    Raises StreamLost, also after ``silence`` seconds without a packet (R12); PositionNotFound;
+    AnotherServer unless the server has ``server_uuid`` (R14); FeedFailure if the account may not
+    read the binlog. The server ends an older dump of the same ``replica_uuid``.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class BinlogConnection:
             **where,
         )
         with self._translated():
-            # What fetchone() would call first; from here on only its connection is used.
+            # As fetchone() does first; from here on only the connection is used.
             reader._BinLogStreamReader__connect_to_stream()  # noqa: SLF001
             self._connection: Connection[Any] = reader._stream_connection  # noqa: SLF001
             # The answer to the last query was read to its end, and nothing came behind it.
@@ -258,8 +257,6 @@ class BinlogConnection:
 
 
 class _DumpConnection(Connection):
-    """A connection that asks for a dump with our own GTID set, which may have tags."""
-
     def __init__(self, gtids: GtidSet | None, **settings: Any) -> None:
         self._gtids = gtids
         self._must_encrypt = "ssl" in settings

@@ -67,10 +67,7 @@ class Doubt(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """Rows of one followed table, still encoded: ``body`` without header and checksum.
-
-    ``place`` is empty for rows that were set aside.
-    """
+    """Rows of one followed table, encoded; ``body`` is without header and checksum."""
 
     table: Table
     event_type: int
@@ -109,9 +106,9 @@ class XaDecided:
 class StatementSeen:
     """A statement in text: DDL, or DML that was logged in STATEMENT format (R13, R14).
 
-    It is inside a transaction or instead of one; :class:`Committed` follows separately. ``other``
-    is the text read as UTF-8, if that differs. Unless ``certain``, only the ASCII characters of
-    ``sql`` are what the server read. ``prepared``: part of an XA transaction.
+    :class:`Committed` follows separately. ``other`` is the text in UTF-8, if that differs. Unless
+    ``certain``, only the ASCII in ``sql`` is what the server read. ``prepared``: in an XA
+    transaction. ``plain_backslash``: the session's ``sql_mode`` has NO_BACKSLASH_ESCAPES.
     """
 
     place: Place
@@ -222,9 +219,9 @@ class Frontier(Protocol):
 class Stream(Protocol):
     """One kind of source: its positions, its events, and what the server has executed.
 
-    ``begin`` or ``resume`` first, then ``run`` in the reader thread; ``executed`` and
-    ``prove_visible`` from other threads; ``close`` ends ``run``. One interface because what is read
-    and what is asked are of one server, whose past both must know.
+    ``begin`` or ``resume`` first, then ``run`` in the reader thread, and the rest in other threads.
+    One interface because what is read and what is asked are of one server, whose past both must
+    know.
     """
 
     #: Transactions have identifiers that a reader of the source can wait for (R3).
@@ -245,8 +242,7 @@ class Stream(Protocol):
     ) -> Frontier:
         """Open the stream at a position, before this run writes; raises PositionNotFound.
 
-        ``settled`` is the place after the earlier run's last write to a new table, at or after
-        ``position``; empty where it is not known. ``pass_hidden``: see :meth:`passes`.
+        ``settled`` is the place after the earlier run's last write to a new table, or empty.
         """
 
     def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
@@ -257,10 +253,7 @@ class Stream(Protocol):
 
     @property
     def written_by_others(self) -> AbstractSet[Table]:
-        """The new tables that were written to between ``settled`` and ``resume``.
-
-        Complete once everything that was executed at ``resume`` is received.
-        """
+        """The new tables written to from ``settled`` to ``resume``, once all that is received."""
 
     def run(self, emit: Callable[[Event], bool], heard: Callable[[], None]) -> None:
         """Emit events until closed; reconnects by itself."""
@@ -272,10 +265,7 @@ class Stream(Protocol):
         """Return whether the source has executed, visibly, all of what was received (R25)."""
 
     def look(self) -> None:
-        """Check that the source has kept its past and still logs; nothing where it is away.
-
-        HistoryLost if it may have lost commits, or its log is off, or is another one (R25).
-        """
+        """Raise HistoryLost if the source may have lost commits, or its log is off or new (R25)."""
 
     @property
     def origin(self) -> Origin:
@@ -285,18 +275,12 @@ class Stream(Protocol):
         """Return the opaque position after everything that ``session`` finds executed."""
 
     def prove_visible(self, gtids: str) -> None:
-        """Return once everything received before the call is visible to new readers.
-
-        ``gtids``: transactions received and not known to be visible; empty without GTIDs.
-        """
+        """Return once all received so far is visible; ``gtids``: what of it is not known to be."""
 
     def weigh(
         self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
     ) -> Sequence[ComparableKey]:
-        """Return the comparable forms of keys, in order, with the server's weights (R6).
-
-        Called by one thread, not the reader's; waits while the server is away.
-        """
+        """Return the comparable forms of keys, in order (R6); one thread calls, and may wait."""
 
     def retention(self) -> Retention | None:
         """Ask how far the history reaches from the place that is read; None when unknown."""

@@ -1,7 +1,6 @@
 """The packets of a binlog dump, cut out of large reads.
 
-A packet is a length of three bytes, a number of one, a status byte, and an event. One read fills
-the buffer with dozens of them, and nothing is copied for an event: it is a view of the buffer.
+One read fills the buffer with dozens of events; each is returned as a view of it, not copied.
 """
 
 from __future__ import annotations
@@ -21,11 +20,7 @@ _LENGTH: Final = 0xFFFFFF
 
 
 class DumpPackets:
-    """Reads the events of a dump.
-
-    ``readinto`` waits for bytes and returns how many, 0 at the end. An event larger than ``size``
-    has memory of its own. ``ending`` is the packet that ended the dump, from its status byte on.
-    """
+    """Reads the events of a dump; ``readinto`` waits for bytes and returns their number."""
 
     def __init__(
         self, readinto: Callable[[memoryview], int | None], size: int = BUFFER_BYTES
@@ -34,17 +29,13 @@ class DumpPackets:
         self._buffer = bytearray(size)
         self._room = memoryview(self._buffer)
         self._view = self._room.toreadonly()
-        #: The bytes that are not cut yet.
         self._at = self._end = 0
         #: The number of the next packet, modulo 256.
         self._number = 1
         self.ending = b""
 
     def read(self) -> list[memoryview]:
-        """Wait for events; return those that have come, valid until the next call.
-
-        Empty after the end of the dump. Raises OSError when the connection is lost.
-        """
+        """Wait for events, valid until the next call; none at the end. OSError when it is lost."""
         while not self.ending:
             if events := self._cut():
                 return events
@@ -76,7 +67,6 @@ class DumpPackets:
         return events
 
     def _length(self) -> int:
-        """Return the length of the next packet with its header; 0 while it is not known."""
         if self._end - self._at < _HEADER_BYTES:
             return 0
         (header,) = _HEADER.unpack_from(self._buffer, self._at)

@@ -1,8 +1,4 @@
-"""From binlog bytes to events.
-
-Events of other tables are skipped by the name in their table map before they are decoded: while the
-copy runs most of the binlog consists of our own writes.
-"""
+"""From binlog bytes to events; those of other tables are skipped before they are decoded."""
 
 from __future__ import annotations
 
@@ -45,10 +41,9 @@ class BinlogParser:
     """Parses the bytes of one server's binlog into events.
 
     ``followed`` and ``own`` (tables that this program writes, only counted) go by the names in
-    table maps. ``emit`` may block, and returns False when no more events are taken. ``between``
-    notes skipped changes of own tables. ``skipped_bytes`` counts events of tables that are not
-    followed, ``own_bytes`` those of own tables; compressed transactions are only in the latter, as
-    a whole.
+    table maps. ``emit`` may block, and returns False when no more events are taken.
+    ``skipped_bytes`` are those of tables not followed, ``own_bytes`` those of own ones; only the
+    latter, by whole transactions, where the binlog is compressed.
     """
 
     def __init__(
@@ -131,12 +126,8 @@ class BinlogParser:
     def feed(self, event: bytes | memoryview) -> None:
         """Take one event of the stream, from its header on; nothing keeps a view of it.
 
-        Of rows of other tables only the table's number is read, and no checksum is verified.
-
-        Raises:
-            UnreadableChange: a followed table's change is hidden (R13).
-            SchemaChanged: a table map does not match the followed table any more (R14).
-            FeedFailure: the event is damaged, or says that the binlog lost events.
+        UnreadableChange: a followed table's change is hidden (R13). SchemaChanged: a table map does
+        not match (R14). FeedFailure: the event is damaged, or says that the binlog lost events.
         """
         kind = event[4]
         size = len(event)
@@ -206,7 +197,6 @@ class BinlogParser:
             handle(body)
 
     def _begin_file(self, created: int) -> None:
-        """Raise HistoryLost if a file of that name was created at another time."""
         if self.created and created != self.created:
             raise binlog_reset(f"another {self.file} is there")
         self.created = created
@@ -266,7 +256,6 @@ class BinlogParser:
         self._hand_on(RowsChanged(table, kind, body, codec, self.place, doubt))
 
     def _partial(self, body: bytes) -> None:
-        """Report rows whose JSON values are differences."""
         self.cascades.passed(body[FLAGS_AT])
         if body[:6] in self._open_tables:
             table, _ = self._open_tables[body[:6]]
@@ -277,10 +266,7 @@ class BinlogParser:
             )
 
     def _hidden(self, message: str, remedy: str) -> None:
-        """Report that rows of a followed table are not in the stream.
-
-        UnreadableChange for an XA transaction, which is decided at another time.
-        """
+        """Report rows that are not in the stream; UnreadableChange for an XA transaction."""
         if self._xid:
             raise UnreadableChange(message, hint=f"{remedy}, then start the migration again")
         error = HiddenChange(message, hint=f"{remedy}, {HiddenChange.CARRY_ON}")
@@ -355,7 +341,7 @@ class BinlogParser:
         moved = (file, offset) != (self.file, self.offset)
         if file != self.file:
             self.created = 0
-        # Whoever reads the file and then the offset gets no place that is after the stream's.
+        # A thread that reads the file, then the offset, gets no place after the stream's.
         self.offset = 0
         self.file = file
         self.offset = offset

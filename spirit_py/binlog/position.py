@@ -1,8 +1,4 @@
-"""Where a stream is: GTID sets (tags included) and file with offset, as opaque text outside (pure).
-
-The server drops a binlog file when its last event is older than ``binlog_expire_logs_seconds``
-(manual, Binary Logging Options), unless a connected reader reads it.
-"""
+"""Where a stream is: GTID sets with tags, or file and offset; opaque text outside (pure)."""
 
 from __future__ import annotations
 
@@ -52,7 +48,6 @@ class GtidSet:
         return found
 
     def _parse_member(self, text: str) -> None:
-        """Add ``uuid:range...:tag:range...``."""
         identifier, *parts = (part.strip() for part in text.split(":"))
         if not _UUID.fullmatch(identifier) or not parts:
             raise ValueError(f"not a GTID set: {text!r}")
@@ -149,7 +144,6 @@ class GtidSet:
         raise TypeError("a GtidSet changes; use str() of it")
 
     def __str__(self) -> str:
-        """Print the set as the server reads it, one member for each identifier."""
         return ",".join(
             f"{tsid}:" + ":".join(_show(start, stop) for start, stop in self._members[tsid])
             for tsid in sorted(self._members)
@@ -161,8 +155,8 @@ class GtidSet:
     def encode(self) -> bytes:
         """Return the bytes that COM_BINLOG_DUMP_GTID and PREVIOUS_GTIDS_EVENT hold.
 
-        With tags the first and the last byte of the count are the format, and the tag's length (a
-        variable-length integer) and the tag follow each uuid.
+        With tags the first and the last byte of the count are the format, and each uuid is followed
+        by the length of its tag, a variable-length integer, and the tag.
         """
         tagged = any(":" in tsid for tsid in self._members)
         count = len(self._members)
@@ -237,10 +231,7 @@ class GtidFrontier:
 
 
 class FileFrontier:
-    """The place reached in the binlog files of a server without GTIDs.
-
-    A dump can be requested for an offset of 32 bits, so a place beyond 4 GiB is not taken.
-    """
+    """The place reached without GTIDs; not beyond 4 GiB, where no dump can begin (32 bits)."""
 
     def __init__(
         self, server_uuid: str, place: FilePlace | None, resumable: FilePlace | None = None
@@ -304,8 +295,8 @@ def read_position(text: str) -> ServerFrontier:
 def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
     """Compute how far the binlog reaches from the end of the event that was read last.
 
-    ``files`` are names and sizes, oldest first; ``kept`` is ``binlog_expire_logs_seconds``, 0 for
-    ever; ``now`` is the server's Unix time.
+    A file is kept for ``kept`` seconds (0 for ever) after its last event; ``files`` are oldest
+    first.
     """
     age = float(max(0, now - place.executed_at)) if place.executed_at else 0.0
     names = [name for name, _ in files]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FIRST_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 600.0
-#: A loss that lasts so long is told, however many there were.
+#: A loss that lasts so long is always logged.
 _LASTS_SECONDS: Final = 10.0
 
 
@@ -36,10 +36,9 @@ class Losses:
 
     clock: Clock = time.monotonic
     tell: Tell = untold
-    #: When the loss that goes on began, and whether it was told.
     _lost_at: float | None = field(default=None, init=False)
     _told: bool = field(default=False, init=False)
-    #: Until when losses are only counted, and how long that takes.
+    #: Until when losses are only counted, and for how long.
     _quiet_until: float = field(default=float("-inf"), init=False)
     _quiet: float = field(default=_FIRST_SECONDS, init=False)
     _counted: int = field(default=0, init=False)
@@ -102,10 +101,7 @@ _STEADY: Final = 60.0
 
 @dataclass(kw_only=True, eq=False)
 class BinlogReader:
-    """Reads the stream until ``stop`` is set; the body of the reader thread.
-
-    The stream has failed ``give_up`` seconds after a loss, without a new event.
-    """
+    """Reads the stream until ``stop`` is set, or for ``give_up`` seconds after a loss in vain."""
 
     connect: Callable[[], BinlogConnection]
     parser: BinlogParser
@@ -130,11 +126,7 @@ class BinlogReader:
         self.connection = connection
 
     def run(self, heard: Callable[[], None]) -> None:
-        """Read and parse; after a loss open again, after a pause that grows without progress.
-
-        A pause follows every loss: an event may break the stream each time. ``heard`` is called
-        whenever something came.
-        """
+        """Read and parse; after each loss pause, longer without progress, and open again."""
         patience = Patience(self.give_up, clock=self.clock)
         tries, reached = 0, None
         while not self.stop.is_set():

@@ -1,8 +1,7 @@
 """Whether a stream can be resumed at the position of an earlier run (R14, R17).
 
-With GTIDs also on another server: it must have executed all of the position, without a gap, and
-have the binlog of the rest. No session should write to the new tables between the two runs: the
-parser notes every change of them here, and possibly too many.
+With GTIDs also on another server, which must have executed all of the position without a gap. No
+session should write to the new tables between the runs: every change of them is noted.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ _UNKNOWN: Final = Origin()
 def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool) -> ServerFrontier:
     """Return the frontier of a position that this server can go on from.
 
-    ``whole``: transactions of earlier runs under identifiers of their own are needed too.
     PositionNotFound: purged, never executed here, or of another server without GTIDs. ServerFault:
     the server could not be asked, which proves nothing.
     """
@@ -117,10 +115,7 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
 
 
 def _check_whole(session: SqlSession, origin: str) -> None:
-    """Refuse a server with gaps in what was followed.
-
-    A replica without ``replica_preserve_commit_order`` may have stopped with such gaps.
-    """
+    """Refuse gaps, which a replica without ``replica_preserve_commit_order`` may have."""
     executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
     found = executed.only(lambda tsid: tsid == origin)
     if len(list(found.ranges())) != 1:
@@ -172,7 +167,6 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
         finally:
             dump.interrupt()
             dump.close()
-            # The server would notice only when it next sends something.
             end_sessions(options, [session])
     except (StreamLost, struct.error) as error:
         raise BinlogUnreadable(
@@ -184,8 +178,8 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
 class BetweenRuns:
     """Notes which new tables were written to after ``behind``, the earlier run's last write.
 
-    It ends at ``until``, before this run's first write; unreadable changes up to ``passing`` may be
-    passed over. ``written_by_others`` is read by other threads.
+    It ends at ``until``, before this run's first write. ``written_by_others`` is read by other
+    threads.
     """
 
     def __init__(
@@ -208,10 +202,7 @@ class BetweenRuns:
             self.written_by_others.add(self._names[name])
 
     def statement(self, event: StatementSeen) -> None:
-        """Take a statement, such as TRUNCATE, in all of its readings.
-
-        A STATEMENT-format write that may reach a new table ends the run (R13).
-        """
+        """Take a statement in all readings; a write that may reach a new table ends the run."""
         said = "\n".join(event.texts).lower()
         for table in self._names.values():
             name = table[1].lower()

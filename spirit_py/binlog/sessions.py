@@ -113,10 +113,7 @@ class ServerWeights:
     def weigh(
         self, weights: KeyWeights, keys: Sequence[tuple[Any, ...]]
     ) -> Sequence[ComparableKey]:
-        """Return the comparable forms of keys, in order.
-
-        ServerFault: refused, or away for too long. FeedFailure: the feed is closed.
-        """
+        """Return the comparable forms of keys, in order; ServerFault, FeedFailure when closed."""
         retrier = retrying(self._closing, attempts=_TRIES, first_pause=0.1, clock=self._clock)
         try:
             found: Sequence[ComparableKey] = retrier(self._ask, weights, keys)
@@ -153,10 +150,7 @@ NATIVE_KEYS: Final = "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
 
 
 class FollowedServer:
-    """What a stream asks its server: each answer is of the server and the log that is followed.
-
-    One class because the past of the server is one, and every answer is compared with it.
-    """
+    """What a stream asks its server. One class because every answer is compared with one past."""
 
     def __init__(self, connection: ConnectionOptions, options: FeedOptions) -> None:
         self._connection, self._options = connection, options
@@ -209,10 +203,7 @@ class FollowedServer:
         return FileFrontier(self._server_uuid, end)
 
     def _look(self, session: SqlSession) -> tuple[str, FilePlace]:
-        """Return the executed GTIDs and the end of the binlog: both of the log that is followed.
-
-        Raises AnotherServer; HistoryLost: commits may be lost, or the log is off or another one.
-        """
+        """Return executed GTIDs and the end of the binlog; raises AnotherServer, HistoryLost."""
         read_to = self._read_to()
         seen = look_at(session)
         if seen.server_uuid != self._server_uuid:
@@ -257,10 +248,7 @@ class FollowedServer:
         return self._executed_in(session).text()
 
     def prove_visible(self, gtids: str) -> None:
-        """Wait for the transactions; without GTIDs commit something through the binlog.
-
-        Our own commit becomes visible after all commits before it in the binlog.
-        """
+        """Wait for transactions; without GTIDs commit one of our own, visible after all others."""
         if self.has_gtids and not gtids:
             return
         visible = False

@@ -47,10 +47,7 @@ _HEARTBEAT: Final = 5.0
 
 
 class BinlogSource(FollowedServer):
-    """Implements :class:`spirit_py.binlog.events.Stream` over a MySQL server's binlog.
-
-    One class because that is one interface.
-    """
+    """Implements :class:`.events.Stream` for MySQL. One class because that is one interface."""
 
     def __init__(
         self, connection: ConnectionOptions, options: FeedOptions, *, tell: Tell = untold
@@ -59,7 +56,6 @@ class BinlogSource(FollowedServer):
         self._tell = tell
         self._closing = threading.Event()
         self._replica_uuid = str(uuid.uuid4())
-        #: The dump that :meth:`close` has ended.
         self._ended: BinlogConnection | None = None
         self._between: BetweenRuns | None = None
         #: What was committed, and visible, when the wait for prepared transactions was over.
@@ -125,10 +121,7 @@ class BinlogSource(FollowedServer):
         return self._between is not None and self._between.passes(place)
 
     def _wait_for_undecided(self) -> None:
-        """Wait until the XA transactions that are prepared now are decided (R8).
-
-        No limit while one after the other is decided: then every chunk sees their rows.
-        """
+        """Wait for what is prepared now (R8), for as long as one after the other is decided."""
         deadline = 0.0
         waiting: set[Undecided] | None = None
         while waiting is None or waiting:
@@ -197,10 +190,9 @@ class BinlogSource(FollowedServer):
         )
 
     def _authenticate(self) -> None:
-        """Log in with mysqlclient, so that the server caches the password's digest.
+        """Log in with mysqlclient, so that the server caches the password's digest again.
 
-        A restart and FLUSH PRIVILEGES empty the cache, and PyMySQL without TLS needs it. A server
-        that was restarted may hide changes now.
+        PyMySQL without TLS needs the cache. A server that was restarted may hide changes now.
         """
         try:
             with connect(self._connection, role="feed-login") as session:

@@ -1,8 +1,4 @@
-"""What a statement in the binlog changes, by its text (pure; R13, R14).
-
-A server that logs rows writes only DDL and administrative statements as text; for any other
-statement see :mod:`spirit_py.binlog.writes`.
-"""
+"""What a statement in the binlog changes, by its text (pure; R13, R14)."""
 
 from __future__ import annotations
 
@@ -33,7 +29,6 @@ _REBUILD: Final = frozenset({
     "EXCLUSIVE", "DEFAULT", "=", ",",
 })  # fmt: skip
 _QUIET_SET: Final = frozenset({"DEFAULT", "PASSWORD", "RESOURCE", "ROLE"})
-#: Number of tokens within which a DDL statement names its object.
 _HEAD: Final = 40
 
 
@@ -49,17 +44,15 @@ class Name:
         return Name(self.schema or schema, self.table)
 
     def __str__(self) -> str:
-        """Show it for an operator."""
         return ".".join(part for part in (self.schema, self.table) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """What a statement in the binlog is, and what DDL names.
+    """What a statement in the binlog is, and what DDL ``names``; ``exact``: none is missing.
 
-    ``writes``: it may change rows. ``fills``: it creates a table from a query, which can change no
-    other table (error 1746). ``rebuilds``: it only builds tables again. ``names`` are what DDL
-    changes, a table of None for a whole schema; unless ``exact`` some may be missing.
+    ``fills``: it creates a table from a query, which changes no other table (error 1746).
+    ``rebuilds``: it only builds tables again.
     """
 
     verb: str
@@ -125,11 +118,7 @@ class TableFinder:
 
 
 def may_name(sql: str, schema: str, table: str) -> bool:
-    """Whether a DDL statement that was not read for certain may be about a table.
-
-    ``sql`` has all but ASCII in hexadecimal if its character set is not known; an empty ``table``
-    stands for every table.
-    """
+    """Whether DDL in unknown characters may be about a table; an empty one stands for any."""
     folded = sql.lower()
 
     def stands(name: str) -> bool:
@@ -202,7 +191,6 @@ def _is_filled(tokens: list[Token]) -> bool:
 
 
 def _is_rebuild(tokens: list[Token]) -> bool:
-    """Whether ALTER TABLE only builds the table again: FORCE, or the engine that it has."""
     if [token.upper for token in tokens[:2]] != ["ALTER", "TABLE"]:
         return False
     _, at = _name_at(tokens, 2)
@@ -255,7 +243,6 @@ def _is_symbol(tokens: list[Token], at: int, symbol: str) -> bool:
 
 
 def _skip(tokens: list[Token], at: int, *words: str) -> int:
-    """Return the index after any of these words."""
     while at < len(tokens) and tokens[at].upper in words:
         at += 1
     return at

@@ -1,7 +1,6 @@
-"""The few binlog event bodies that the feed reads itself (pure).
+"""The few binlog event bodies that the feed reads itself, without header and checksum (pure).
 
-Layouts are of the MySQL source, ``libs/mysql/binlog/event``; bodies come without the 19-byte header
-and without checksum.
+Layouts are of the MySQL source, ``libs/mysql/binlog/event``.
 """
 
 from __future__ import annotations
@@ -87,10 +86,7 @@ def parse_gtid(body: bytes) -> tuple[str, int]:
 
 
 def commit_time(body: bytes) -> float:
-    """Return the Unix time of the commit, from a GTID or anonymous GTID event; 0 without one.
-
-    Seven bytes of microseconds; the highest bit says that the commit on the first server follows.
-    """
+    """Return the commit's Unix time from a GTID or anonymous GTID event; 0 without one."""
     return (int.from_bytes(body[_COMMIT_TIME], "little") & _MICROSECONDS) / 1e6
 
 
@@ -123,8 +119,8 @@ def _uuid_text(raw: bytes) -> str:
 def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
     """Return identifier (``uuid:tag``) and number of a tagged GTID event.
 
-    It is a message of the server's serialization library: version, size, last required field, then
-    fields as identifier and value: flags, uuid, number and tag come first.
+    It is a message of the server's serialization library: version, size, last required field,
+    fields.
     """
     at = 0
     for _ in range(_FIRST_FLAGS_TAGGED):
@@ -186,10 +182,7 @@ def name_key(schema: str, table: str) -> bytes:
 
 
 def split_payload(body: bytes) -> Iterator[bytes]:
-    """Yield the events inside a TRANSACTION_PAYLOAD event, headers included, without checksums.
-
-    Never decompressed as a whole. FeedFailure for an unknown compression.
-    """
+    """Yield the events inside TRANSACTION_PAYLOAD, without checksums; unknown: FeedFailure."""
     at, compression = 0, _ZSTD
     while (field := packed_integer(body, at))[0] != _PAYLOAD_END:
         size, start = packed_integer(body, field[1])
@@ -224,7 +217,6 @@ def _decompressed(data: memoryview) -> Iterator[bytes]:
 
 
 def _read(reader: zstandard.ZstdDecompressionReader, size: int) -> bytes:
-    """Read exactly ``size`` bytes, or none at the end."""
     parts: list[bytes] = []
     while size and (part := reader.read(size)):
         parts.append(part)

@@ -1,9 +1,8 @@
 """Statements in the binlog: their session and bytes, and which may be passed over (R13; pure).
 
 docs/change-feed.md has the rule ("STATEMENT-format writes"). Layouts are of the MySQL source,
-``libs/mysql/binlog/event/statement_events.cpp``. The text is in the session's
-``character_set_client``, but the server rewrites CREATE TABLE ... SELECT and DROP TEMPORARY TABLE
-in UTF-8, and CREATE VIEW half in each (measured). So either reading counts.
+``libs/mysql/binlog/event/statement_events.cpp``. The server rewrites CREATE TABLE ... SELECT and
+DROP TEMPORARY TABLE in UTF-8, CREATE VIEW half (measured): either reading counts.
 """
 
 from __future__ import annotations
@@ -66,12 +65,7 @@ def target_of(sql: str, schema: str) -> Name | None:
 
 
 class StatementWrites:
-    """Passes a write over, or raises.
-
-    ``passable`` are the tables of ``--pass-statement-writes``, ``ours`` whether a table's rows must
-    be known. ``onward`` is the hint where the option helps (``{}`` stands for it), ``give_up``
-    elsewhere.
-    """
+    """Passes a write over, or raises; ``ours``: the rows of a table must be known."""
 
     def __init__(
         self,
@@ -89,10 +83,7 @@ class StatementWrites:
         self._give_up = give_up
 
     def take(self, event: StatementSeen) -> None:
-        """Take a statement of the stream.
-
-        HiddenChange: it writes to a followed table. StatementWrite: it may not be passed over.
-        """
+        """Take a statement of the stream; raises HiddenChange, StatementWrite."""
         if not any(statement.writes for statement in readings(event)):
             return
         said = f"{event.excerpt} ({event.where})"
@@ -126,7 +117,6 @@ class StatementWrites:
         )
 
     def _targets(self, event: StatementSeen) -> list[Name]:
-        """Return the target in each reading; empty unless there is one in all of them."""
         found = [target_of(sql, event.schema) for sql in event.texts] if event.certain else []
         return [target for target in found if target] if all(found) else []
 
@@ -215,10 +205,7 @@ def status_variables(data: bytes) -> dict[int, bytes]:
 
 
 def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
-    """Read a client's statement in its character set, empty when that is not known.
-
-    Returns the text, its reading in UTF-8 if that differs, and whether the first is certain.
-    """
+    """Return a statement's text, its reading in UTF-8 if that differs, whether it is certain."""
     codec = _READ_ALIKE.get(charset)
     if raw.isascii() and charset != "swe7":
         return raw.decode("ascii"), "", True

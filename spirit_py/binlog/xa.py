@@ -1,8 +1,7 @@
 """XA transactions that are not decided yet (R8): their rows, and those from before a stream.
 
-A call that fails for lack of memory or of room for the temporary file may be repeated. Transactions
-prepared before the start are listed by ``XA RECOVER``, for accounts with XA_RECOVER_ADMIN. Others
-see only transactions: all that have changed rows count as prepared, but for those that
+A call that fails for lack of memory, or of room for the temporary file, may be repeated. Without
+XA_RECOVER_ADMIN all transactions that have changed rows count as prepared, but for those that
 performance_schema shows to be no XA transactions.
 """
 
@@ -80,10 +79,7 @@ class XaRows:
         self._file, self.spilled = file, True
 
     def replay(self) -> Iterator[RowsChanged]:
-        """Yield the events, one at a time; HandOverFailed where the next one cannot be read.
-
-        An event is replayed when the next one is requested; a later call continues after it.
-        """
+        """Yield the events; after HandOverFailed another call continues where this one failed."""
         while self._replayed < self.bytes:
             try:
                 self._file.seek(self._replayed)
@@ -115,7 +111,6 @@ class XaTransactions:
     def __init__(self, memory_limit: int) -> None:
         self._memory_limit = memory_limit
         self._prepared: dict[str, XaRows | None] = {}
-        #: The rows of the transaction being received; None when it is no XA transaction.
         self.receiving: XaRows | None = None
 
     def begin(self) -> None:
@@ -194,14 +189,14 @@ def recoverable(session: SqlSession) -> list[tuple[int, int, int, str]] | None:
 
 
 def undecided(session: SqlSession) -> tuple[set[Undecided], bool]:
-    """Return what is prepared, and True; what may be, and False, where the account cannot see that.
+    """Return what is prepared, and True; what may be, and False, where the account cannot see it.
 
     ServerFault: the account lacks PROCESS too. FeedFailure: they could not be read.
     """
     rows = recoverable(session)
     if rows is not None:
         return {Undecided(repr(row), row[3]) for row in rows}, True
-    # Somebody may have read the transactions a moment ago, and would be answered the same again.
+    # The server repeats the answer that it gave to another reader a moment ago.
     threading.Event().wait(FRESH_SECONDS)
     found = open_transactions(session, _CHANGING, tries=_TRIES)
     if found is None:

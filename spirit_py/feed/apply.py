@@ -1,8 +1,7 @@
 """From a batch of taken changes to the applier: weighed, sorted, in parts of bounded size.
 
-docs/change-feed.md, "Keys by weight". Each text is asked for once in a batch; the answer costs
-server and driver about a microsecond for a key of 36 characters, where a whole change costs 40
-(measured).
+A text's weight costs server and driver about a microsecond for a key of 36 characters, where a
+whole change costs 40 (measured).
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ PART_BYTES: Final = 4 << 20
 class BatchApplier:
     """Applies batches of changes: one partition's, or one consistent state of a whole table.
 
-    A batch has one change for each key (R5). Deletes come first, because in the new table a deleted
-    key may be the key of another row. Only a queue's batch, with several changes of a key, is
-    applied in order, a part in a transaction.
+    A batch has one change for each key (R5); deletes come first, because a deleted key may be
+    another row's in the new table. A queue's batch has several, and is applied in order.
     """
 
     def __init__(self, applier: Applier, *, threads: int, batch_rows: int) -> None:
@@ -56,10 +54,7 @@ class BatchApplier:
         session: SqlSession | None,
         spread: bool = True,
     ) -> None:
-        """Apply a batch and wait for it; with ``session`` everything runs there.
-
-        ``spread``: threads of the pool apply its parts at the same time, not the caller's alone.
-        """
+        """Apply a batch and wait, all in ``session`` if any; ``spread``: parts at the same time."""
         rows = self._batch_rows
         if in_order:
             for part in _parts(batch, rows):
@@ -114,10 +109,9 @@ class BatchApplier:
     def apply_what_counts(
         self, mapping: TableMapping, batch: Sequence[Pending], *, in_order: bool
     ) -> None:
-        """Apply a batch change by change, but for images that no longer are the source's.
+        """Apply change by change; skip an image that does not fit if the source's row has changed.
 
-        An image that does not fit is skipped if the source has another row by now, because that
-        change follows in the binlog; otherwise ValueLost. The image's transaction must be visible.
+        ValueLost if it has not. The image's transaction must be visible.
         """
         for change in batch if in_order else sorted(batch, key=lambda one: not one.deleted):
             try:
@@ -166,11 +160,7 @@ _POLL: Final = 0.2
 
 
 class Weigher:
-    """The thread that asks for weights, and the calls that wait for it.
-
-    ``mutex`` is that of the feed's lock: nothing waits for the server under it. Once ``ended`` is
-    set nothing may be applied any more.
-    """
+    """The thread that asks for weights, without the lock, and the calls that wait for it."""
 
     def __init__(
         self,

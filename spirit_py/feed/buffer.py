@@ -1,20 +1,17 @@
 """Changes of one table that are received and not applied yet (pure; R3 to R6).
 
-Changes wait in partitions (:mod:`spirit_py.feed.partitions`): **maps** with the latest image of
-each key, or one **queue** in binlog order. While the copy runs, three filters apply to a change:
+They wait in partitions: **maps** with the latest image of each key, or one **queue** in binlog
+order. While the copy runs a change is
 
-- *drop* it when a later chunk is sure to read it (R3): comparable keys above the high watermark of
+- *dropped* when a later chunk is sure to read it (R3): comparable keys above the high watermark of
   their lane, with GTIDs, in a table whose new form has no second unique key;
-- *hold* it while a chunk that may have read an older row is in flight (R4);
-- *hold* it, without GTIDs, until its transaction is proven to be visible to new readers.
+- *held* while a chunk that may have read an older row is in flight (R4);
+- *held*, without GTIDs, until its transaction is proven to be visible to new readers.
 
-**Merging tables** (:attr:`~spirit_py.table.mapping.TableMapping.merging`) take only whole states of
-the source, after the copy (:mod:`spirit_py.applier.state`): changes of a transaction are set aside
-until it ends, then all pending ones are taken at once.
-
-**Second unique keys.** A chunk that read before a unique value moved writes it to the old owner,
-and REPLACE removes the new owner. So every change waits for all chunks dispatched before it, and
-nothing is dropped: then a later image restores the removed row.
+**Merging tables** take whole states of the source, after the copy: changes are set aside until
+their transaction ends, then all pending ones are taken at once. With a **second unique key** a
+chunk that read too early may write a value to its old owner and remove the new one by REPLACE. So
+every change waits for all chunks dispatched before it, and then restores the removed row.
 """
 
 from __future__ import annotations
@@ -68,12 +65,7 @@ class Counters:
 
 @dataclass
 class Filters:
-    """The watermark filters of one table; see the module.
-
-    ``by_range``: keys are compared with the chunks in flight; otherwise dispatches are counted.
-    ``proofs`` of visibility exist only without GTIDs. ``active`` is False once the copy is
-    finished.
-    """
+    """The watermark filters of one table, until the copy is finished; ``proofs`` without GTIDs."""
 
     tracker: WatermarkTracker
     may_drop: bool
@@ -107,14 +99,9 @@ class ChangeBuffer:
     """The pending changes of one table. Not thread-safe: the feed calls it under its lock.
 
     A change is *waiting*, then *taken*, then applied or given back; a newer one of its key may wait
-    meanwhile. ``weighed``: keys are comparable once they have weights. ``divisible``: changes of
-    different rows may be applied in any order. ``key_merging``: several keys of the source may be
-    one key of the new table.
-
-    ``exact``: all writes to a merging table are older than the end of the pending changes, which
-    are then taken as one state. ``manner`` is how to apply the last batch taken. ``overwrites``
-    counts batches of a merging table that may have removed a row. ``bytes`` and ``pending`` include
-    taken changes; ``entered`` counts all that ever were among ``unweighed``.
+    meanwhile. ``weighed`` keys are comparable once they have weights. ``exact``: all writes to a
+    merging table are older than the end of the pending changes, which are then taken as one state.
+    ``overwrites`` counts its batches that may have removed a row.
     """
 
     def __init__(
@@ -233,10 +220,7 @@ class ChangeBuffer:
         self.counters.deduplicated += 1
 
     def take(self, partition: Partition, rows: int, size: int) -> Sequence[Pending]:
-        """Take changes that need not wait, up to a number and about a size in bytes.
-
-        Of a merging table that is exact: all that wait, whatever their number.
-        """
+        """Take changes that need not wait, within bounds; all of an exact merging table's."""
         filters = self.filters
         self.manner = Manner.OVER
         if self._merging and self.exact:
@@ -260,10 +244,7 @@ class ChangeBuffer:
         self.partitions.applied(partition)
 
     def give_back(self, partition: Partition) -> None:
-        """Let what was taken wait again; a newer change of a key wins.
-
-        It may have been committed nevertheless. Where keys merge, none of it is fresh any more.
-        """
+        """Let what was taken, and may be committed, wait again; newer changes of a key win."""
         if self._key_merging and self.manner is not Manner.OVER:
             partition.taken = [change._replace(fresh=False) for change in partition.taken]
             self.overwrites += 1

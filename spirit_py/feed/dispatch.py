@@ -1,7 +1,6 @@
 """Hands the events of a stream to subscriptions, visibility gate and ledger, in stream order.
 
-Rows of an XA transaction are set aside until it is decided; all others are buffered at once. An
-event is handed on completely or not at all ("Rollback" in docs/change-feed.md).
+An event is handed on completely or not at all ("Rollback" in docs/change-feed.md).
 """
 
 from __future__ import annotations
@@ -52,11 +51,9 @@ _AFRESH: Final = "SET binlog_format=ROW in that client, then start the migration
 class Dispatcher:
     """Handles one event after the other; called by one thread, changes state under ``lock``.
 
-    ``passable`` tables may be written in STATEMENT format. ``wait_for_room`` waits without the
-    lock. ``xa_memory`` is in bytes, for each XA transaction. Once ``ended`` (the swap was seen)
-    nothing is taken in. ``rebuilt`` counts for each table how often it was built again. ``lag`` is
-    in seconds from the last commit on the server to its receipt, None before the first. ``trouble``
-    is why a batch is tried again.
+    ``wait_for_room`` waits without the lock. ``xa_memory`` is in bytes, for each XA transaction.
+    Once ``ended`` (the swap was seen) nothing is taken in. ``lag`` is in seconds from commit to
+    receipt. ``trouble`` is why a batch is tried again.
     """
 
     def __init__(
@@ -248,7 +245,7 @@ class Dispatcher:
         with self._lock:
             self._ledger.decided(event.xid)
             self._ledger.committed(event.place)
-            # Of rows that were set aside it is not kept what else was in their statements.
+            # It is not known what else was in the statements of rows that were set aside.
             self._transaction_ended(cascaded=True)
             self._lock.notify_all()
 
@@ -277,9 +274,8 @@ class Dispatcher:
     def _is_own(self, event: StatementSeen, touch: Touch | None) -> bool:
         """Whether it is of the swap that is under way; the RENAME itself ends the feed.
 
-        After a restart the server counts sessions anew, so a number alone proves nothing (R24).
-        While the stream was not interrupted, other statements of the swap's session may be
-        unreadable texts.
+        A session's number alone proves nothing after a restart (R24). Other statements of that
+        session may be in unreadable texts.
         """
         if self._own is None or event.session_id != self._own[0]:
             return False

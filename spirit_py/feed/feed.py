@@ -56,10 +56,7 @@ JOIN_TIMEOUT: Final = 10.0
 
 
 class ChangeFeed:
-    """Implements :class:`spirit_py.contracts.ChangeSource` over a stream; see there.
-
-    One class because one lock guards the state that its calls read.
-    """
+    """Implements :class:`spirit_py.contracts.ChangeSource`. One class because of its one lock."""
 
     def __init__(
         self,
@@ -236,10 +233,7 @@ class ChangeFeed:
         self._store.close()
 
     def close(self) -> None:
-        """Stop the threads and close the sessions; safe to call again.
-
-        A batch that is being applied may end within :data:`FLUSH_GRACE`, else it is ended.
-        """
+        """Stop threads and sessions, idempotent; a batch may run for :data:`FLUSH_GRACE` s more."""
         self.stop()
         self._stream.close()
         if self._flusher is not None:

@@ -34,8 +34,6 @@ _IDLE_PAUSE: Final = 0.25
 
 
 class _Request:
-    """A flush that a call waits for."""
-
     def __init__(self, number: int) -> None:
         self.number = number
         self.fault: Exception | None = None
@@ -44,9 +42,8 @@ class _Request:
 class Flusher:
     """Applies the pending changes of a feed's tables, in rounds; see :meth:`flush_once`.
 
-    Each worker takes a batch from the partition that has waited longest. Workers, and the threads
-    that wait for them, have conditions of their own on the mutex of ``shared``, so that not every
-    received transaction wakes them. ``fail`` takes a fault that no call waits for.
+    Workers and those that wait for them have conditions of their own on the mutex of ``shared``, so
+    that not every received transaction wakes them.
     """
 
     def __init__(
@@ -88,10 +85,7 @@ class Flusher:
         return self._paused
 
     def flush_once(self) -> int:
-        """Apply the changes that wait at the call and are not held; return how many were applied.
-
-        Raises the fault of a batch, which waits again.
-        """
+        """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
         self._weigher.finish(list(self._subscriptions.values()))
         self._prove_all()
         with self._lock:
@@ -139,7 +133,6 @@ class Flusher:
             return self._applied() > before
 
     def _ask(self, *, insist: bool) -> int:
-        """Begin a round; return its number, and 0 when there is nothing to do."""
         self._rounds += 1
         self._ledger.seal()
         wanted = False
@@ -202,7 +195,6 @@ class Flusher:
 
     @staticmethod
     def _take(subscription: TableSubscription, partition: Partition) -> bool:
-        """Take a batch of a partition; False when everything in it must wait."""
         divided = subscription.buffer.partitions.divisible
         rows, size = (OWN_ROWS, OWN_BYTES) if divided else (TAKE_ROWS, TAKE_BYTES)
         if subscription.room is None:
@@ -276,11 +268,7 @@ class Flusher:
             self._fail(error)
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
-        """Apply all changes of these tables in one session, while the workers are paused.
-
-        After a stop request changes may be left. ChangesNotFlushed when the weights do not come in
-        time.
-        """
+        """Apply all changes of tables in one session, workers paused; raises ChangesNotFlushed."""
         weighed = self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
         if not (weighed or self._over()):
             raise ChangesNotFlushed(

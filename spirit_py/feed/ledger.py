@@ -1,15 +1,12 @@
 """Which received transactions a reader may not see yet, and what is safe to resume from (pure).
 
-Transactions are gathered in epochs. Every pending change counts in the epoch of the latest
-transaction that changed its key, a prepared XA transaction in that of its prepare. An epoch is done
-when it is closed and nothing of it is pending. The safe position is the end of the last epoch of
-the done prefix.
+Every pending change counts in the epoch of the latest transaction that changed its key, a prepared
+XA transaction in that of its prepare. The safe position is the end of the last epoch of which, as
+of all before it, nothing is pending.
 
 A commit reaches the binlog before it becomes visible. With GTIDs a chunk waits for what the
-:class:`VisibilityGate` names. Without, :class:`VisibilityProofs` say what may be applied: a
-transaction of our own becomes visible after every one before it in the binlog
-(``binlog_order_commits``), so all that was received when it began is visible to every chunk
-dispatched after it returns.
+:class:`VisibilityGate` names. Without, a transaction of our own becomes visible after every one
+before it in the binlog (``binlog_order_commits``): it proves all that was received when it began.
 """
 
 from __future__ import annotations
@@ -46,7 +43,6 @@ class Ledger:
         self._undecided: dict[str, Epoch] = {}
         #: The position up to which all transactions were received completely.
         self.received = start.copy()
-        #: Whether a transaction with rows is received in part.
         self.in_transaction = False
         self._epochs: deque[Epoch] = deque([Epoch(start.empty())])
 
@@ -110,11 +106,9 @@ class Ledger:
 
 
 class VisibilityGate:
-    """What the chunks of a copy must wait for. Not thread-safe.
+    """What chunks must wait for: all that is received and not proven visible. Not thread-safe.
 
-    A chunk waits for every transaction that is received and not proven visible when it is
-    dispatched; its commit proves them visible. So no chunk writes an older row over an applied
-    change.
+    A chunk's commit proves it. So no chunk writes an older row over an applied change.
     """
 
     def __init__(self, *, has_gtids: bool) -> None:

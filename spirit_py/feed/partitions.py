@@ -1,17 +1,9 @@
 """The partitions of one table's keys, which are applied independently (pure; R5 to R7).
 
-docs/change-feed.md has the rules ("Order"). Each partition is a range of keys::
-
-    ..... | low ........ | low .... | low ............
-     p0       p1            p2          p3
-
-At most one batch of a partition is being applied at a time. Nothing of a child is applied before
-its parents, the divided partitions that are applying keys of its range, have ended. A table in
-which a change of one row can affect another one, or a queue, is *not divisible*.
-
-**Rounds.** Changes gather until a round is requested, so that a row that changes often is written
-once. A round sets the *quota* of each partition to the changes that wait in it now, and is *done*
-for it once these are applied, or held. Not thread-safe.
+docs/change-feed.md has the rules ("Order"). Each is a range of keys, of which at most one batch is
+being applied; nothing of a child is applied before its parents have ended. A round sets the *quota*
+of each partition to the changes that wait in it now, and is *done* for it once these are applied,
+or held. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -43,8 +35,7 @@ class Pending(NamedTuple):
     """One change that is not applied yet.
 
     ``stamp``: when it was received, in dispatched chunks or visibility proofs. ``fresh``: the new
-    table has no row of this key, known only of an exact merging table. ``key`` is comparable in
-    Python, but in a queue the image's own.
+    table has no row of this key. ``key`` is comparable in Python, but in a queue the image's own.
     """
 
     image: RowImage
@@ -59,9 +50,8 @@ class Pending(NamedTuple):
 class Partition:
     """The changes of a range of keys, from ``low`` on (None in the first partition).
 
-    ``waiting`` are the latest change of each key or, in a queue, all in order; ``taken`` are being
-    applied. ``parents`` are still applying. ``quota`` counts changes requested and not taken yet,
-    up to round ``asked``; round ``finished`` is done. ``turn`` is the number of the last batch.
+    ``waiting`` are the latest change of each key or, in a queue, all in order; ``quota`` of them
+    are requested, by round ``asked``. Round ``finished`` is done. ``parents`` are still applying.
     """
 
     __slots__ = (
@@ -123,10 +113,7 @@ class Partition:
 
 
 class Partitions:
-    """The partitions of one table.
-
-    One class because batches, rounds and divisions change the same list of partitions.
-    """
+    """The partitions of one table. One class because all of its calls change one list."""
 
     def __init__(self, *, ordered: bool, divisible: bool) -> None:
         if ordered and divisible:
@@ -167,10 +154,7 @@ class Partitions:
     def take(
         self, partition: Partition, holds: Callable[[Pending], bool] | None, rows: int, size: int
     ) -> Sequence[Pending]:
-        """Take changes that need not wait, up to a number and about a size in bytes.
-
-        From a queue in order, up to the first one that must wait.
-        """
+        """Take changes that need not wait, within bounds; of a queue up to the first that must."""
         if partition.taken or partition.parents:
             raise ValueError("a batch of this partition is being applied")
         batch: list[Pending] = []

@@ -41,9 +41,8 @@ class Reception:
     def wait(self, seconds: float, session: SqlSession | None, *, while_moving: bool) -> None:
         """Wait until all that is visible at the call was received; FeedFailure after ``seconds``.
 
-        ``session`` reads the executed position; all that was received before must be executed too:
-        else the numbers are those of another log (R25). ``while_moving``: progress restarts the
-        limit.
+        All that was received before must be executed in ``session``: else the numbers are of
+        another log (R25). ``while_moving``: progress restarts the limit.
         """
         deadline = self.clock() + seconds
         with self.shared.lock:
@@ -106,10 +105,7 @@ _FIRST_PAUSE: Final = 0.5
 
 
 def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivial: int) -> None:
-    """Apply in rounds until the backlog is trivial, or nothing may be applied yet.
-
-    ChangesNotFlushed when the backlog does not shrink.
-    """
+    """Apply in rounds until the backlog is trivial; ChangesNotFlushed if it does not shrink."""
     best, stalled = None, 0
     while True:
         applied = apply()
@@ -128,10 +124,7 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
 
 
 def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
-    """Return when all that is committed now is received, and the backlog is trivial.
-
-    Waits for a server that is down, up to :data:`PATIENCE` seconds without progress.
-    """
+    """Return when all committed now is received; fails :data:`PATIENCE` s without progress."""
 
     def moved() -> object:
         seen = source.statistics()

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """The state of a feed whose stream has begun.
-
-    ``lock`` guards it and is notified whenever something was received; nothing waits for the server
-    under it. ``mutex`` is its mutex. ``ended`` is set when the feed is closed.
-    """
+    """The state of a feed whose stream has begun; nothing waits for the server under ``lock``."""
 
     lock: threading.Condition
     mutex: threading.RLock

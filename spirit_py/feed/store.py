@@ -1,7 +1,6 @@
 """The bounded event store, and the wait of the dispatcher while buffers are full (R19).
 
-Three cursors grow, ``put >= get >= ack``. A rollback moves get back to ack. A batch holds complete
-transactions where they fit; one larger than the ring is got in pieces.
+Three cursors grow, ``put >= get >= ack``; a rollback moves get back to ack.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ T = TypeVar("T")
 
 
 class EventStore(Generic[T]):
-    """A ring of events. One thread puts, one thread gets and acknowledges.
-
-    ``capacity`` is a power of two. A put waits at ``max_bytes``; one event may exceed it.
-    """
+    """A ring of events, a power of two; one thread puts, one gets and acknowledges."""
 
     def __init__(
         self,
@@ -102,10 +98,7 @@ class EventStore(Generic[T]):
         self._reader_waits = False
 
     def get(self, limit: int, timeout: float | None = None) -> list[T]:
-        """Return the next events, at most ``limit``, of whole transactions where they fit.
-
-        Waits for them; an empty list after ``timeout`` seconds or when the store is closed.
-        """
+        """Return up to ``limit`` events, of whole transactions where they fit; waits for them."""
         with self._changed:
             ready = self._changed.wait_for(
                 lambda: self._closed or self._until() > self._get, timeout
@@ -118,7 +111,6 @@ class EventStore(Generic[T]):
             return [self._events[i & mask] for i in range(first, self._get)]  # type: ignore[misc]
 
     def _until(self) -> int:
-        """Return up to where events may be got: the last boundary, or the end of a full ring."""
         if self._boundary > self._get:
             return self._boundary
         return self._put if self._reader_waits else self._get
@@ -156,12 +148,7 @@ _TELL_AFTER: Final = 1.0
 
 @dataclass(kw_only=True, eq=False)
 class Backpressure:
-    """The dispatcher's wait for room in the buffers, and its figures.
-
-    It waits at ``limit`` bytes, until ``lock`` is notified of something applied or ``store`` is
-    closed. ``press`` is set when changes must be applied to make room. ``ask`` may block and fail.
-    ``peak`` is in bytes, of buffers and store.
-    """
+    """The dispatcher's wait for room in the buffers, and its figures, in bytes."""
 
     lock: threading.Condition
     limit: int

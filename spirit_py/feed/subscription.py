@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 class TableSubscription:
     """A followed table; implements :class:`spirit_py.contracts.Subscription`.
 
-    ``lock`` is the feed's and guards everything here. ``wake`` is called when held changes may have
-    been released. ``rests`` is what is to be copied, and how far an earlier run may have copied it
-    (R17). ``room`` is the bytes of changes that may still be applied, None for no bound.
-    ``in_doubt`` are the keys of rows that may not be what the server has.
+    The feed's ``lock`` guards everything here. ``wake`` is called when held changes may have been
+    released. ``room``: bytes of changes that may still be applied, None for no bound.
     """
 
     def __init__(
@@ -116,10 +114,7 @@ class TableSubscription:
 
     @contextlib.contextmanager
     def applies_bounded(self, limit: int) -> Iterator[None]:
-        """Let at most about so many bytes of changes be applied while the context is open.
-
-        Batches being applied end first. Nothing may be flushed meanwhile: that would wait.
-        """
+        """Let about so many bytes of changes be applied meanwhile; a flush would wait for more."""
         with self._lock:
             self.room = 0
             self._lock.wait_for(lambda: not self.buffer.partitions.running)
@@ -137,10 +132,7 @@ class TableSubscription:
         return not self._held and (self.room is None or self.room > 0)
 
     def hold_applies(self, *, held: bool) -> None:
-        """Let no change be applied from now on, or again; return at once.
-
-        Otherwise a batch would wait behind the request for a lock on the new table.
-        """
+        """Let no change be applied, or again: a batch would wait behind a request for a lock."""
         with self._lock:
             changed, self._held = self._held != held, held
         if changed and not held:
@@ -151,10 +143,7 @@ class TableSubscription:
         return -1 if self.buffer.filters.active else self._doubts
 
     def trust(self, claim: int) -> None:
-        """Note that everything executed at a claim is received: states are exact from now on.
-
-        Every row of the new table was read from the source before the claim, or was applied.
-        """
+        """Note that everything executed at a claim is received: states are exact from now on."""
         if claim == self._doubts and not (self.buffer.filters.active or self.has_unread_changes):
             self.buffer.exact = True
 
@@ -167,8 +156,7 @@ class TableSubscription:
     def note_unread(self, epoch: Epoch) -> None:
         """Note that changes of the table were not in the stream; called under the feed's lock.
 
-        No state of a merging table is exact until the table was compared, also in later runs, so
-        the safe position does not advance.
+        No state of a merging table is exact before a comparison, so the safe position stays.
         """
         self.has_unread_changes = True
         self._doubt()
@@ -233,10 +221,7 @@ class Subscriptions(dict["Table", TableSubscription]):
 
 
 def _images(changes: Sequence[RowChange]) -> Iterator[tuple[RowImage, bool, bool]]:
-    """Yield an upsert for each new key, and a delete for each old one that is gone (R6).
-
-    With each image: whether it is a delete, and whether its key is new.
-    """
+    """Yield upserts of new keys, deletes of old ones: image, whether a delete, whether new (R6)."""
     for _, before, after in changes:
         if after is None:
             if before is not None:
@@ -254,9 +239,9 @@ def has_second_unique(mapping: TableMapping) -> bool:
 
 
 def may_be_weighed(mapping: TableMapping) -> bool:
-    """Return whether the latest image of all texts of one weight says what the new table holds.
+    """Return whether the latest of all texts of one weight is what the new table holds.
 
-    Not where the new table equates keys otherwise. Merging tables have the server's own comparison.
+    Not where the new table equates keys otherwise: it may then hold each of these texts.
     """
     return weighable(mapping.key_columns) and mapping.key_order_kept and not mapping.merging
 

@@ -55,8 +55,6 @@ def watch(options: WatchConfig, *, descriptor: int, tell: Tell) -> int:
 
 @dataclass(eq=False)
 class _Watch:
-    """One run: the stream in a thread of its own, the signals in this one."""
-
     options: WatchConfig
     stop: StopSwitch
     lines: Lines
@@ -66,7 +64,6 @@ class _Watch:
     _arrived: bool = False
 
     def run(self) -> int:
-        """Open and follow the stream, and report where it ended."""
         options = self.options
         _check_position(options.position)
         stream = self._connected()

@@ -1,8 +1,7 @@
 """The columns of followed tables as of the stream's position, and DDL that does not change them.
 
-docs/change-feed.md has the rules ("Names of columns"). A clause must be proven harmless by its
-head. The content of every version comment in a binlog was executed: the server turns the others
-into plain comments.
+docs/change-feed.md has the rules ("Names of columns"). Commas separate clauses, so a head decides
+for its clause. The server makes plain comments of version comments that it did not execute.
 """
 
 from __future__ import annotations
@@ -72,11 +71,7 @@ _WHAT: Final = "a name"
 
 
 def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: bool) -> bool:
-    """Return whether the definition after a DDL statement describes rows from before it correctly.
-
-    ``plain_backslash``: the sql_mode has NO_BACKSLASH_ESCAPES. ``keyed``: there is a primary key
-    then.
-    """
+    """Return whether rows before DDL fit the definition after it; ``keyed``: by primary key."""
     try:
         verdict = _statement(Cursor(sql, _tokens(sql, plain_backslash=plain_backslash)))
     except Refusal:
@@ -85,10 +80,7 @@ def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: 
 
 
 def _tokens(sql: str, *, plain_backslash: bool) -> tuple[Token, ...]:
-    """Tokenize a statement whose double quotes may be those of names or of strings.
-
-    Refusal when the two readings cut it differently.
-    """
+    """Tokenize a statement in both readings of double quotes; Refusal when they differ."""
     strings, names = (
         tokenize(sql, SqlMode(ansi, plain_backslash), executed=True) for ansi in (False, True)
     )
@@ -183,11 +175,7 @@ class _Known:
 
 
 class Definitions:
-    """Makes a codec for each table map of a followed table.
-
-    ``read`` reads a definition, None without a table; ``executed`` asks what the server has
-    executed.
-    """
+    """Makes a codec for each table map of a followed table."""
 
     def __init__(
         self,
@@ -227,11 +215,7 @@ class Definitions:
         return codec
 
     def _by_itself(self, table: Table, table_map: TableMap) -> RowCodec | None:
-        """Make the codec of a complete table map (binlog_row_metadata=FULL), else None.
-
-        The server's definition is preferred where both agree: it has display widths and unique
-        keys.
-        """
+        """Make the codec from FULL metadata, or from the server's definition where it agrees."""
         schema = described(table_map, self._collations)
         if schema is None:
             return None
@@ -252,7 +236,6 @@ class Definitions:
         return None
 
     def _settled(self, table: Table) -> _Known | None:
-        """Read a definition that did not change while ``executed`` was asked for."""
         before = self._read(table)
         for _ in range(_ATTEMPTS):
             executed = self._executed()
@@ -268,10 +251,7 @@ class Definitions:
         )
 
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
-        """Note a DDL statement of the stream; return whether a definition has changed.
-
-        SchemaChanged when rows before it were described by the definition after it.
-        """
+        """Return whether DDL changed a definition; SchemaChanged if it described earlier rows."""
         touched = [
             table
             for table in self._known

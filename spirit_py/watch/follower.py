@@ -43,9 +43,7 @@ class Follower:
     """Takes one event after the other, in one thread.
 
     Rows of an XA transaction are set aside, in a file when they are many, and printed at its XA
-    COMMIT (R8). ``flush`` is called when a transaction is complete, ``forget`` when a definition
-    has changed; ``writes`` raises for a write that may not be passed over. ``heartbeat`` is in
-    seconds, 0 for never.
+    COMMIT (R8). ``heartbeat`` is in seconds, 0 for never.
     """
 
     progress: Progress

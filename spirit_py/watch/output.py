@@ -39,9 +39,7 @@ class OutputStuck(Exception):
 class Lines:
     """Gathers lines and writes them; for one thread at a time, not through ``sys.stdout``.
 
-    A thread that waits in a write to a full pipe would hold the lock of ``sys.stdout``, which the
-    interpreter needs at its exit. A run from ``position`` misses nothing after the last complete
-    line.
+    A thread that waits in a full pipe would hold its lock, which the interpreter needs at its exit.
     """
 
     def __init__(self, descriptor: int, ending: Callable[[], bool]) -> None:
@@ -66,11 +64,7 @@ class Lines:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything; waits while the reader is slow.
-
-        OutputClosed: the reader has gone. OutputStuck: it does not continue after a stop request.
-        OutputFault: writing fails, and at each later call.
-        """
+        """Write all, waiting for a slow reader; raises OutputClosed, OutputStuck, OutputFault."""
         if self._fault is not None:
             raise self._fault
         data, self._gathered = memoryview(self._gathered), bytearray()

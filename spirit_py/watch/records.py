@@ -1,7 +1,4 @@
-"""The records that ``spirit-py watch`` prints, and each as a line (design section 4; pure).
-
-docs/change-feed.md describes every field.
-"""
+"""The records that ``spirit-py watch`` prints, and each as a line (design section 4; pure)."""
 
 from __future__ import annotations
 
@@ -19,11 +16,7 @@ Record: TypeAlias = dict[str, Any]
 
 
 def record(kind: str, position: str, place: Place | None = None, **fields: Any) -> Record:
-    """Build an event; ``place`` is None for an event of the program's own.
-
-    A run from ``position`` yields everything after it, and the event itself unless it ends its
-    transaction.
-    """
+    """Build an event; ``place`` is None for an event of the program's own."""
     made: Record = {"kind": kind, "position": position}
     if place is not None:
         made["gtid"] = place.gtid or None

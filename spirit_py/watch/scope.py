@@ -43,7 +43,6 @@ class Scope:
         return self.covers(schema, None) or may_name(sql, self._database, self._database)
 
     def __str__(self) -> str:
-        """Show it for an operator."""
         if not self._database:
             return "all schemas"
         return f"{self._database}.{self._table}" if self._table else f"schema {self._database}"
@@ -78,14 +77,9 @@ def read_name(name: bytes) -> Table:
 
 
 class Progress:
-    """The position after the last complete transaction, never past an undecided XA one.
-
-    With GTIDs the set has a gap there; with files the position stays before the first undecided
-    one.
-    """
+    """The position after the last complete transaction, never past an undecided XA one."""
 
     def __init__(self, start: ServerFrontier) -> None:
-        #: Everything received completely, including prepared XA transactions.
         self.received = start.copy()
         self._undecided: dict[str, tuple[Place, str]] = {}
         self._text = ""
