@@ -1,7 +1,6 @@
 """The stable codes of errors and of preflight checks: a page of ``docs/errors/`` each (pure).
 
-A code stands for what the operator has to do, not for a place in the program: errors with the same
-remedy share one. It never changes its meaning; reports, logs and ``spirit-py explain`` name it.
+A code never changes its meaning: what the operator has to do. Errors with one remedy share it.
 """
 
 from __future__ import annotations

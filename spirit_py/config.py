@@ -247,10 +247,7 @@ class RevertConfig(RunConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareConfig(SparkConfig):
-    """Everything that one ``spirit-py checksum`` was asked for. Times in seconds.
-
-    ``target`` is None for the source's server; ``ignored`` has columns of either table.
-    """
+    """Everything that ``spirit-py checksum`` was asked for; no ``target``: the source's server."""
 
     source: ConnectionOptions
     target: ConnectionOptions | None = None
@@ -275,10 +272,7 @@ class CompareConfig(SparkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchConfig:
-    """Everything that one ``spirit-py watch`` was asked for; empty: all, or from now on.
-
-    ``heartbeat``: seconds of quiet after which one is printed; 0 for never.
-    """
+    """Everything that one ``spirit-py watch`` was asked for; ``heartbeat`` 0 for never."""
 
     connection: ConnectionOptions
     database: str = ""

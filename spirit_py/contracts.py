@@ -80,10 +80,7 @@ class Applier(Protocol):
         session: SqlSession | None = None,
         keys: Sequence[str] = (),
     ) -> int:
-        """Write row images with multi-row REPLACE, in bounded statements; return their number.
-
-        With ``keys``, one for each row, these are deleted first: where versions linger.
-        """
+        """Write row images with multi-row REPLACE, after deleting ``keys``; return their number."""
 
     def delete_keys(
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
@@ -106,20 +103,15 @@ class Applier(Protocol):
         """Apply a state of the source in one transaction; return whether it wrote over other rows.
 
         ``parts`` returns the changes in order, anew for every attempt. ``complete``: the state ends
-        with a transaction of the source, so nothing is written over other rows.
-
-        Raises:
-            DuplicateForUnique: the source holds rows that the new table cannot hold together.
+        with a transaction of the source, so nothing is written over other rows. Raises
+        DuplicateForUnique for rows that the new table cannot hold together.
         """
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Repair the rows of these keys, inside ``with source.applies_paused()``; count them."""
 
     def superseded(self, mapping: TableMapping, key: str, row: RenderedRow) -> bool:
-        """Whether the source's row of this key has changed since the image; False if unknown.
-
-        Call it once the image's transaction is visible: then the feed has the later change, too.
-        """
+        """Whether the source's row has changed since a visible image; False if unknown."""
 
     def interrupt(self) -> None:
         """Kill the statements that run now; their calls raise, and so do later ones."""
@@ -147,10 +139,7 @@ class Subscription(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """What a position is of: the same names and numbers may mean something else later (R25).
-
-    Times are Unix time: of the server's start, and of the creation of its log's current file.
-    """
+    """What a position is of (R25): times of the server's start and its log file's, Unix time."""
 
     started: int = 0
     file: str = ""
@@ -215,11 +204,9 @@ class ChangeSource(Protocol):
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything, or everything of one table, through the session that locks it.
 
-        Called inside ``with applies_paused()``, which does not hold this call back. When it fails,
-        nothing is lost from the backlog.
-
-        Raises:
-            ChangesNotFlushed: when the backlog is above the limit for a flush under the lock.
+        Called inside ``with applies_paused()``, which does not hold it back. Nothing is lost by a
+        failure. Raises ChangesNotFlushed when the backlog is above the limit for a flush under the
+        lock.
         """
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:
@@ -250,18 +237,16 @@ class ChangeSource(Protocol):
     def all_changes_flushed(self, only: TableMapping | None = None) -> bool:
         """Return whether every received change is applied, and no transaction is half received.
 
-        With ``only``, a locked table, open transactions do not count: they hold none of its
-        changes.
+        With ``only``, a locked table, open transactions do not count: they cannot hold its changes.
         """
 
     def set_watermark_optimization(self, *, enabled: bool) -> None:
         """Switch the watermark filters; before checksum and cutover they are off."""
 
     def write_over(self, mapping: TableMapping) -> None:
-        """Note that a repair read the source: rows may be newer than what is applied next.
+        """Note that a repair read newer rows than what is applied next.
 
-        For :attr:`TableMapping.merging` tables changes are written over others until a
-        ``block_wait`` has received all up to that repair.
+        Changes of :attr:`TableMapping.merging` are written over others until a ``block_wait``.
         """
 
     def overwrites(self, mapping: TableMapping) -> int:

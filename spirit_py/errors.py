@@ -13,10 +13,7 @@ from spirit_py.codes import ErrorCode
 
 
 class SpiritError(Exception):
-    """Base of all errors that the program raises on purpose; subclasses inherit its settings.
-
-    Message and hint are one line each; ``details`` has further lines, such as examples.
-    """
+    """Base of all errors that the program raises on purpose; message and hint are one line each."""
 
     exit_code: int = 1
     #: Stable name of what the operator has to do; an error may have another one than its class.
@@ -88,7 +85,7 @@ class MigrationFailure(SpiritError, code=ErrorCode.MIGRATION_FAILED):
 class ServerFault(MigrationFailure, code=ErrorCode.SERVER_ERROR):
     """An error that the server, or the driver on losing it, reported for a statement.
 
-    ``code`` is MySQL's number, or 0; :func:`spirit_py.mysql.faults.disposition` sorts it.
+    ``code`` is MySQL's number, 0 without one; ``text`` the server's message.
     """
 
     def __init__(self, code: int, text: str, *, where: str, hint: str = "") -> None:
@@ -158,11 +155,7 @@ class UnreadableChange(FeedFailure, code=ErrorCode.UNREADABLE_CHANGE, resumable=
 
 
 class HiddenChange(UnreadableChange, code=ErrorCode.HIDDEN_CHANGE, resumable=True):
-    """A session wrote with settings that hide its rows from the binlog (R13).
-
-    The copy stays: the next run passes over such changes from before it began, and compares all
-    rows.
-    """
+    """A session wrote with settings that hide its rows from the binlog (R13); the copy stays."""
 
     CARRY_ON = (
         "then run the same command again (without --no-repair): it carries on, passes over what was"

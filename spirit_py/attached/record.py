@@ -1,8 +1,7 @@
 """What a swap takes along: in memory with all definitions, and as it is noted (pure; R24, R26).
 
-The note is a row of the checkpoint table, written before the lock request of each try. It has names
-only: definitions are read from the catalogue, which has the original or its copy in every state.
-Temporary names have a random token, so they are this try's alone.
+The note is written before each lock request. It has names only: definitions are read from the
+catalogue, which has the original or its copy in every state. Temporary names have a random token.
 """
 
 from __future__ import annotations

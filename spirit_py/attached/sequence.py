@@ -155,10 +155,7 @@ def renamed(noted: Attachments) -> tuple[ForeignKey, ...]:
 
 
 def placed(noted: AttachmentsNote, keys: Iterable[ForeignKey]) -> list[str]:
-    """Return what remains to be sent after the RENAME, given the keys that exist.
-
-    A key that is under neither name was dropped by another session since, and stays so.
-    """
+    """Return what remains to be sent after the RENAME, given the keys that exist."""
     there = {(*key.child, key.name.lower()): key for key in keys}
     return [*_without_originals(noted, there), *_named(noted, there)]
 
@@ -190,7 +187,6 @@ def _allowing(keys: Iterable[ForeignKey]) -> list[str]:
 
 
 def _copy(move: KeyMove, places: Places) -> ForeignKey | None:
-    """Return a key as it is added before the RENAME; None where the ALTER drops it."""
     key = move.after
     if key is None:
         return None
@@ -207,8 +203,7 @@ def _originals(noted: Attachments) -> Iterator[ForeignKey]:
 def carried_name(name: str, before: str, after: str) -> str:
     """Return the name that a key has once its table is renamed.
 
-    RENAME TABLE renames keys that begin, letter for letter, with the table's name and ``_ibfk_``
-    (measured on 9.7.4).
+    Names that begin with the table's, letter for letter, and ``_ibfk_`` change (measured on 9.7.4).
     """
     generated = f"{before}_ibfk_"
     if before == after or not name.startswith(generated) or name == generated:

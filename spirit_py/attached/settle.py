@@ -73,14 +73,10 @@ class Settler(Protocol):
 def settle_alone(
     job: Settler, noted: AttachmentsNote, session: SqlSession, policy: LockPolicy
 ) -> None:
-    """Send what is outstanding, with the rules for locks that others wait behind.
+    """Send what is outstanding, with the rules for locks; ``session``, without locks, reads.
 
-    Args:
-        session: without locks; it only reads.
-
-    Raises:
-        MigrationFailure: the locks were not granted in time, or the account may not see all.
-        ServerFault: a statement failed.
+    Raises a MigrationFailure when the locks were not granted in time, or the account may not see
+    all, and a ServerFault for a failed statement.
     """
     statements = outstanding(session, noted)
     require_sight(session, _names_of(noted), noted.others)

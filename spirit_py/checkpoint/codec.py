@@ -1,10 +1,8 @@
 """The one JSON form of every row of the checkpoint table (pure).
 
-What is read must have exactly the fields of its dataclass, each of its own type, or is refused
-(R17). Only rows that processes of different versions show each other are read by
-:func:`message_from_text`: nothing is carried on from them. Whoever may write a row may write
-anything into it (R26): names are quoted, and key literals are read into values before they are
-sent.
+What is read must have exactly the fields of its dataclass, each of its own type (R17), except in
+:func:`message_from_text`. Whoever may write a row may write anything into it (R26): names are
+quoted, and key literals are read into values before they are sent.
 """
 
 from __future__ import annotations
@@ -38,10 +36,7 @@ def from_text(text: str, kind: type[_Row]) -> _Row: ...
 @overload
 def from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other: ...
 def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
-    """Read a row back; ``other`` is what it may be instead of ``kind``: its fields decide.
-
-    Raises UnreadableCheckpoint for anything that is not a whole row of the known format.
-    """
+    """Read a whole row, of a kind that its fields decide; else raise UnreadableCheckpoint."""
     found = _loaded(text)
     if other is not None and set(found) == set(get_type_hints(other)):
         return _object(other, found)
@@ -53,13 +48,10 @@ def message_from_text(text: str, kind: type[_Row]) -> _Row: ...
 @overload
 def message_from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other: ...
 def message_from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
-    """Read a row that a process of another version may have written; unknown fields are ignored.
+    """Read a row of perhaps another version: unknown fields are ignored, missing have defaults.
 
-    Missing fields have their defaults. ``other`` is chosen where all fields are there that it
-    needs.
-
-    Raises:
-        UnreadableCheckpoint: for another format, or where a field is missing that has no default.
+    ``other`` is chosen where all fields are there that it needs. Raises UnreadableCheckpoint for
+    another format, or where a field is missing that has no default.
     """
     found: dict[str, Any] = _loaded(text)
     chosen = other if other is not None and _needed(other) <= set(found) else kind

@@ -3,37 +3,35 @@
 A migration starts afresh only on proof that this command cannot resume what is there; a failed
 query is raised before a :class:`Found` exists. The first row that fits counts.
 
-===================================================  =======================================
-found                                                outcome
-===================================================  =======================================
-another statement's reverse replication or revert    refused
-a checkpoint of ours that is gone or unreadable      refused with an old table; else afresh *
-no checkpoint                                        afresh; nothing is reported
-a pointer to the record of several tables            afresh *
-another statement                                    afresh *
-another statement's kept old (or undone) table, or   refused
-this one's, left to the operator
-an old table left to the operator, and now gone      afresh; nothing is reported
-a server not proven to have all of the first's GTIDs refused (R14)
-begun under other modes (``--sql-mode`` ...)         refused
-a revert was made or reverse replication lost        resume, with the cleanup
-the old table is kept after the swap                 resume, with the cleanup
-tables from neither before nor after the swap        refused
-the swap was done, its cleanup was not               resume, with the cleanup
-a new table that is not proven to be ours            refused
-older than ``--checkpoint-max-age``                  afresh *
-stopped before the feed ran; another migration was   afresh
-begun since; or a new table is gone
-a position purged, or never executed here            afresh
-a definition that another session changed            given up: dropped, the run ends (R14)
-anything else                                        resume; on another server, all is
-                                                     compared again
-===================================================  =======================================
+====================================================  ======================================
+found                                                 outcome
+====================================================  ======================================
+another statement's reverse replication or revert     refused
+a checkpoint of ours that is gone or unreadable       refused with an old table; else afresh *
+no checkpoint                                         afresh; nothing is reported
+a pointer to the record of several tables             afresh *
+another statement                                     afresh *
+another statement's kept table, or this one's, left   refused
+an old table left to the operator, and now gone       afresh; nothing is reported
+a server not proven to have all of the first's GTIDs  refused (R14)
+begun under other modes (``--sql-mode`` ...)          refused
+a revert was made or reverse replication lost         resume, with the cleanup
+the old table is kept after the swap                  resume, with the cleanup
+tables from neither before nor after the swap         refused
+the swap was done, its cleanup was not                resume, with the cleanup
+a new table that is not proven to be ours             refused
+older than ``--checkpoint-max-age``                   afresh *
+stopped before the feed ran                           afresh
+another migration was begun since                     afresh
+a new table is gone                                   afresh
+a position purged, or never executed here             afresh
+a definition that another session changed             given up: dropped, the run ends (R14)
+anything else                                         resume; elsewhere, all is compared again
+====================================================  ======================================
 
 The star: something else could carry on with copied rows, so the operator is asked first, or says so
-with ``--start-afresh`` (:attr:`Afresh.throws_away`). *Refused* keeps everything. It takes the place
-of *afresh* and *given up* where a swap was begun and the new table is still there, because that may
-hold what the application wrote.
+with ``--start-afresh``. *Refused* keeps everything, and takes the place of *afresh* and *given up*
+where a swap was begun and the new table, which the application may have written to, is still there.
 """
 
 from __future__ import annotations
@@ -80,10 +78,7 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class Afresh:
-    """Begin at the beginning. The reason is empty where no earlier run has left anything.
-
-    ``throws_away``: copied rows would be dropped with which ``instead`` could carry on.
-    """
+    """Begin at the beginning; ``throws_away``: copied rows that ``instead`` could carry on with."""
 
     reason: str = ""
     abandoned: CheckpointRecord | None = None
@@ -305,10 +300,7 @@ def _too_old(found: Found, wanted: Wanted) -> str:
 
 
 def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
-    """Return whether another command could carry on with rows that are copied.
-
-    Where this is another server than the record's, it is not known what the first one still has.
-    """
+    """Return whether another command could carry on with copied rows, as far as is known."""
     if record is None or not record.rows_copied:
         return False
     names = {table.name for table in found.tables}

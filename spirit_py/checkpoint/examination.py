@@ -1,7 +1,6 @@
 """Examine what an earlier run left, and what a running one shows; a failed query is raised (R17).
 
-A record and the checkpoint tables of all its tables must agree: a table migrated by itself since
-has a record of its own, and a replaced record leaves pointers to it.
+A record counts only if the checkpoint tables of all its tables lead to it.
 """
 
 from __future__ import annotations
@@ -219,7 +218,6 @@ def live_of(
     try:
         found = checkpoint.read(session, LiveFigures)
     except UnreadableCheckpoint:
-        # Of another version of the program.
         return None, None
     if found is None or (worker is not None and not of_run(session, found.run, [worker])):
         return None, None

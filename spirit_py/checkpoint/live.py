@@ -94,10 +94,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the process answers; ``state`` is :data:`WORKING`, :data:`DONE` or :data:`FAILED`.
-
-    ``said`` has all messages so far, oldest first; the cause of a failure is the last.
-    """
+    """What the process answers; ``said`` has all messages, oldest first, a failure's cause last."""
 
     token: str
     state: str

@@ -52,13 +52,11 @@ def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
     """Return the noted proofs; empty ones without a checkpoint table, or one that can be read."""
     try:
         found = CheckpointTable(schema, table).read(session, Proofs) or Proofs()
-        # Under that name tables are made, tried on and dropped.
         known = not found.building or is_building_name(table, found.building)
         return found if known else Proofs()
     except UnreadableCheckpoint:
         return Proofs()
     except ServerFault as fault:
-        # The checkpoint table is another tool's.
         if fault.code == NO_SUCH_COLUMN:
             return Proofs()
         raise
@@ -138,10 +136,7 @@ def proofs_here(
 
 
 def note_here(session: SqlSession, record: CheckpointRecord) -> None:
-    """Note what this server knows the tables of a record by, where that is not noted yet.
-
-    Without a proof nothing is written: the table may be another migration's or tool's (R24).
-    """
+    """Note what this server knows a record's tables by; nothing without a proof (R24)."""
     for progress in record.tables:
         here = proofs_here(session, *progress.name, progress)
         if here != read_proofs(session, *progress.name):
@@ -196,7 +191,6 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
             hint="use the version of spirit-py that wrote it",
             error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         ) from error
-    # An obsolete pointer leads to the migration of other tables.
     known = record is not None and (schema, table) in {one.source for one in record.tables}
     return record if known else None
 
@@ -209,10 +203,10 @@ def old_tables(session: SqlSession, record: ReverseRecord) -> dict[Name, Identit
 def where_is(
     session: SqlSession, record: ReverseRecord, known: Mapping[Name, Identity] | None = None
 ) -> Where:
-    """Look at the tables, while no process swaps them.
+    """Look at the tables, while no process swaps them; ``known`` proves the old tables.
 
     If no revert was begun, an old table that is gone was dropped; equal definitions do not show
-    that. ``known`` proves the old tables where the checkpoints may be gone.
+    that.
     """
     proofs = old_tables(session, record) if known is None else known
     seen = {_where(session, table, proofs[table.source]) for table in record.tables}

@@ -65,8 +65,6 @@ class RequestQueue(RecordTable):
         self.drop(session)
         self.make(session)
 
-    # -- the side that asks
-
     def put(self, session: SqlSession, request: Request) -> int:
         """Add a request, and return its number; a :data:`ABSENT_TABLE` fault without the table."""
         session.execute(
@@ -96,8 +94,6 @@ class RequestQueue(RecordTable):
             if fault.code in ABSENT_TABLE:
                 return False
             raise
-
-    # -- the side that answers
 
     def waiting(self, session: SqlSession) -> list[Asked | Malformed]:
         """Return the requests in the order of arrival; delete answers that were not read."""

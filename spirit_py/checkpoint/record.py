@@ -213,9 +213,8 @@ def digest_of(shape: str, name: str) -> str:
 class OldTableRecord:
     """When a table was swapped, and until when its old one is kept; Unix time of the server.
 
-    ``until`` is 0 where only the operator drops it. ``finished``: the run has left it to them.
-    ``followed``: reverse replication has ended. ``undone``: the table is one that a revert swapped
-    out.
+    ``until`` is 0 where only the operator drops it; ``finished``: the run has left it to them.
+    ``followed``: reverse replication has ended. ``undone``: a revert swapped the table out.
     """
 
     swapped_at: float
@@ -241,11 +240,7 @@ ENDED: Final = "ended"
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseTable:
-    """One table whose old one follows it; ``losses`` has a line each.
-
-    Shapes are :func:`digest_of` both definitions. ``undone``: the new table's name in the swap
-    back.
-    """
+    """One table whose old one follows it; ``undone``: the new table's name in the swap back."""
 
     schema: str
     table: str
@@ -276,10 +271,9 @@ class ReverseTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseRecord:
-    """Reverse replication of one table, or of several that were swapped together.
+    """Reverse replication of tables that were swapped together; ``until`` is Unix time.
 
-    ``position`` is opaque; ``until`` is Unix time by the server's clock; ``state`` is
-    :data:`FOLLOWING`, :data:`REVERTING` or :data:`ENDED`, for ``reason``.
+    ``position`` is opaque; ``state`` is :data:`FOLLOWING`, :data:`REVERTING` or :data:`ENDED`.
     """
 
     tables: tuple[ReverseTable, ...]

@@ -200,9 +200,7 @@ class CheckpointTable(RecordTable):
     def read_record(self, session: SqlSession) -> CheckpointRecord | Pointer | None:
         """Return the first row; None when the table is absent.
 
-        Raises:
-            UnreadableCheckpoint: when the table is not ours, or its row cannot be read.
-            ServerFault: when the server could not be asked: that proves nothing.
+        Raises UnreadableCheckpoint, or a ServerFault, which proves nothing about the table.
         """
         there = kind_and_comment(session, self.name)
         if there is None:
@@ -214,7 +212,6 @@ class CheckpointTable(RecordTable):
             return from_text(str(found), CheckpointRecord, Pointer)
         if self.exists(session):
             raise UnreadableCheckpoint(f"{self.name[1]} has no row")
-        # A run that ended has just dropped it.
         return None
 
     def forget(self, session: SqlSession, kind: type[Row]) -> None:

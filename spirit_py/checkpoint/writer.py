@@ -60,8 +60,6 @@ def pauses(period: float) -> Iterator[float]:
 class CheckpointWriter:
     """Writes records in a thread of its own, and in that of the caller of :meth:`write_now`.
 
-    Each write opens a session of its own.
-
     Args:
         take: returns the record of now; called by one thread at a time, must not block.
         stop: is requested when nothing could be written for ``patience`` seconds.

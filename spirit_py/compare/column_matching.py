@@ -53,9 +53,7 @@ def match(
 ) -> Matching:
     """Pair the columns of two tables by name, and choose the key; raise a Refusal without one.
 
-    Args:
-        time_zone: the source server's ``@@global.time_zone``, with which a TIMESTAMP is
-            compared with another type, as a native ALTER would convert it.
+    A TIMESTAMP is compared with other types in ``time_zone``, the source server's.
     """
     partners = _partners(source, target, renames)
     left_out = _ignored(source, target, ignored)

@@ -89,7 +89,6 @@ def _node(value: Any, kind: Kind, below: dict[int, list[Kind]]) -> Node:
 
 
 def _scalar_sql(value: Any, kind: Kind) -> str:
-    """Render any other scalar that text cannot represent; empty where it can."""
     if kind in _IN_TEXT:
         return ""
     if kind == "DECIMAL":
@@ -196,7 +195,6 @@ def _there(mapping: TableMapping) -> TableMapping:
         mapping,
         source=target,
         pairs=tuple(ColumnPair(old=pair.new, new=pair.new) for pair in mapping.pairs),
-        # In the order of the keys, which is the source's.
         key=replace(key, parts=_in_order(key.parts, mapping.new_key_columns)),
         tightened=(),
     )

@@ -330,13 +330,8 @@ def compare(
 ) -> CompareReport:
     """Compare two tables, and repair the target where that was asked for; write the report.
 
-    Args:
-        engine_factory: makes the Spark engine, which is stopped at the end.
-        stop: a switch of the caller's own, to stop from outside.
-
-    Raises:
-        DifferencesFound: rows differ.
-        SpiritError: with the exit code of the process (R16).
+    ``engine_factory`` makes the Spark engine, which is stopped at the end. Raises DifferencesFound,
+    or a SpiritError with the exit code of the process (R16).
     """
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)

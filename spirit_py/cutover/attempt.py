@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _RENAME_WAIT_SECONDS: Final = 1
-#: Pending changes that are applied in about one statement.
 _NEARLY_NOTHING: Final = 10
 #: How long a failed try waits, without a lock, until what it has sent is received.
 _RECEIVED_WITHIN: Final = 5.0
@@ -57,10 +56,7 @@ def open_attempt(
     turns: LockTurns,
     stack: contextlib.ExitStack,
 ) -> Attempt:
-    """Open the sessions, and apply nearly all changes; SomebodyInFront forbids the lock request.
-
-    The feed's own applying stays paused: LOCK TABLES may get the new table before the source.
-    """
+    """Open the sessions and apply nearly all changes; the feed's own applying stays paused."""
     points.reach("cutover.begin")
     wait, hold = plan.limits.lock.wait, plan.limits.lock_hold
     watcher = stack.enter_context(connect(plan.connection, role="cutover-watch", read_timeout=10))
@@ -108,7 +104,6 @@ def _given_up(watch: LockWatch) -> str:
 
 
 def _catch_up(plan: CutoverPlan) -> None:
-    """Apply until nearly nothing is pending; each round is shorter than the one before."""
     before: int | None = None
     for _ in range(_CATCH_UP_ROUNDS):
         plan.stop.check()
@@ -245,10 +240,7 @@ class Attempt:
             raise TryFailed(_given_up(self.watch))
 
     def _rename(self) -> None:
-        """Send the RENAME; return when the swap is done.
-
-        After a stop request, or a postponement, none is sent unless :attr:`renaming` is set before.
-        """
+        """Send the RENAME, after a stop request only if :attr:`renaming` was set before it."""
         self.renaming = True
         try:
             self.plan.stop.check()
@@ -331,7 +323,6 @@ class Attempt:
             self.steps_ms[name] = (self.plan.clock() - began) * 1000
 
     def _held_for(self) -> float:
-        """Return seconds; 0 before the lock is held."""
         return 0.0 if self.held_from is None else self.plan.clock() - self.held_from
 
     def result(self, *, killed: list[str], failures: list[str]) -> CutoverResult:

@@ -71,13 +71,12 @@ class Cutover:
         return self._attempt is not None and self._attempt.renaming
 
     def run(self) -> CutoverResult:
-        """Swap the tables.
+        """Swap the tables, or raise a stop request's reason or a hook's error.
 
         Raises:
             CutoverFailure: the source is in place and unlocked; the feed still runs.
             HeldBack: the same, because the operator defers the swap, or rows must be compared.
             OutcomeUnknown: the answer to RENAME was lost and the outcome is unknown.
-            SpiritError: the reason of a stop request, or an error of a hook; as CutoverFailure.
         """
         if self._unproven and self._unproven % _UNPROVEN_IN_A_ROW == 0:
             self._pause(self._unproven // _UNPROVEN_IN_A_ROW)
@@ -142,7 +141,6 @@ class Cutover:
             if not self._turns.await_free():
                 raise self._given_up()
             self._drain()
-            # Which may have taken long, and changes are still applied.
             self._heed_sentinel()
             return self._with_sessions(number)
         except ServerFault as fault:

@@ -1,9 +1,8 @@
 """The snapshot guard: no transaction reads half a copy after the swap; see docs/operations.md.
 
-InnoDB lets a snapshot read a table whose definition did not change since. A column that is added
-and dropped with ALGORITHM=INSTANT before the RENAME makes older snapshots fail with error 1412
-(measured: 5 ms, two row versions). It is done whoever is seen: the list of transactions may be out
-of date, and does not show readers of replicas.
+A column that is added and dropped with ALGORITHM=INSTANT before the RENAME makes older snapshots
+fail with error 1412 (measured: 5 ms, two row versions). It is done whoever is seen: the list of
+transactions may be out of date, and does not show readers of replicas.
 """
 
 from __future__ import annotations
@@ -72,11 +71,9 @@ class SnapshotGuard:
     _broken: str = ""
 
     def prepare(self, session: SqlSession, connection: ConnectionOptions) -> None:
-        """Choose the columns' names, and drop the columns of an interrupted try; without a lock.
+        """Choose the columns' names, and drop those of an interrupted try; without a lock.
 
-        Raises:
-            CutoverFailure: the mode is ``on``, and a table can have no more such columns.
-            MigrationFailure: what is left cannot be dropped.
+        Raises a CutoverFailure if a guard that must be ``on`` is impossible, or a MigrationFailure.
         """
         columns = []
         for swap in self.swaps:
@@ -94,9 +91,7 @@ class SnapshotGuard:
     def apply(self, session: SqlSession) -> None:
         """Make the new tables unreadable for older snapshots; in the locking session.
 
-        Raises:
-            CutoverFailure: the mode is ``on``, and a column cannot be added.
-            TryFailed: a column could not be dropped; the next try is without a guard.
+        Raises a CutoverFailure as :meth:`prepare`, or TryFailed: the next try has no guard.
         """
         if self.mode == "off":
             self.outcome = "off"
@@ -134,7 +129,6 @@ class SnapshotGuard:
 
     def report(self, connection: ConnectionOptions) -> None:
         """Look, after the swap, which old transactions the guard affects, and report them."""
-        # The swap is done, whatever this says.
         with contextlib.suppress(ServerFault), connect(connection, role="guard") as session:
             self.snapshots = _old_transactions(session)
         if self.snapshots or self.outcome.startswith("not possible"):

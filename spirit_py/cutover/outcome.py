@@ -1,7 +1,6 @@
 """Whether the swap was done: the rule from the evidence to the next step (pure, R15).
 
-RENAME of several tables is atomic (manual 15.1.38), so names show the state once the session that
-sent it is gone: its named lock (the fence) is free.
+RENAME is atomic (manual 15.1.38): names show the state once the sender's fence, a lock, is free.
 """
 
 from __future__ import annotations

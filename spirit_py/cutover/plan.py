@@ -1,8 +1,4 @@
-"""The tables, the limits and the result of a cutover, and what it sends beside its RENAME.
-
-Triggers and foreign keys (:mod:`spirit_py.attached`): the migration brings the statements, the
-cutover locks their tables and sends them around the RENAME in one packet.
-"""
+"""The tables, the limits and the result of a cutover, and what it sends beside its RENAME."""
 
 from __future__ import annotations
 
@@ -54,11 +50,7 @@ class AttachedObjects:
         return ()
 
     def survey(self) -> None:
-        """Undo an earlier try's rest; read and note what is attached. At each try, without a lock.
-
-        Raises:
-            SpiritError: it cannot be kept, or not be read.
-        """
+        """Undo an earlier try's rest, and note what is attached, without a lock; or SpiritError."""
 
     def prove(self, session: SqlSession) -> None:
         """Prove under the lock that what is attached is what was surveyed; else TryFailed."""

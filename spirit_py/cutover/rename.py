@@ -87,9 +87,6 @@ def rename(
 ) -> Renamed:
     """Send the RENAME, and what belongs to it, in one packet; find out a lost outcome.
 
-    The session, closed when an answer is lost, holds the named lock ``fence``; ``server`` is its
-    uuid.
-
     Raises:
         ServerFault: the server refused the RENAME, or a statement before it.
         TryFailed: it is proven that it was not done, and that nothing can do it any more.
@@ -148,10 +145,7 @@ def find_outcome(
     patience: float,
     clock: Clock = time.monotonic,
 ) -> Verdict:
-    """Query until the outcome is known; UNKNOWN when it is not within ``patience`` seconds.
-
-    A stop request does not end this. ``fence``: the named lock of the session that was lost.
-    """
+    """Query for ``patience`` seconds, even after a stop request; UNKNOWN without a result."""
     for evidence in _looks(options, fence, swaps, patience, clock):
         verdict = judge(evidence, server=server)
         if verdict not in {Verdict.END_SESSION, Verdict.LOOK_AGAIN}:
@@ -253,11 +247,7 @@ _SWITCH_INTERVAL: Final = _SwitchInterval()
 
 @contextlib.contextmanager
 def quick_turns() -> Iterator[None]:
-    """Switch threads quickly, so that a thread with an answer from the server runs soon.
-
-    Otherwise computing threads keep the interpreter for 5 ms for each of ten answers under the
-    lock.
-    """
+    """Switch threads quickly: else computing ones take 5 ms for each answer under the lock."""
     _SWITCH_INTERVAL.enter()
     try:
         yield

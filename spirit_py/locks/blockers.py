@@ -1,7 +1,4 @@
-"""Blockers: sessions that a table lock waits for, and which of them may be killed (R23).
-
-:func:`reason_to_spare` is the rule, without a server. :mod:`spirit_py.locks.look` finds them.
-"""
+"""Blockers: sessions that a table lock waits for, and which of them may be killed (R23)."""
 
 from __future__ import annotations
 
@@ -88,7 +85,6 @@ def reason_to_spare(blocker: Blocker, kills: KillPolicy, *, in_front_for: float)
 
 
 def _bound(blocker: Blocker) -> str:
-    """Return why what it does must not be broken off."""
     if blocker.system or blocker.own:
         return "it belongs to the server" if blocker.system else "it belongs to this program"
     if blocker.table_locks:

@@ -181,7 +181,6 @@ def _blocker(
 ) -> Blocker:
     thread, event, number, user, host, database, command, seconds, statement, name, age, asks = row
     locks = {lock for kind, lock in held if kind == "TABLE"}
-    # FLUSH TABLES WITH READ LOCK, LOCK INSTANCE FOR BACKUP
     globally = not held.isdisjoint({("GLOBAL", "SHARED"), ("BACKUP LOCK", "SHARED")})
     return Blocker(
         key=(int(thread), int(event or 0)),

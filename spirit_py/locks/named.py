@@ -56,10 +56,9 @@ def named_lock_holder(session: SqlSession, name: str) -> int | None:
 
 
 def take_from_lost_session(session: SqlSession, name: str) -> None:
-    """Take a named lock, which proves that a lost session is ours, and end that one first (R18).
+    """Take a named lock, which proves that its lost holder is ours, and end that first (R18).
 
-    Raises:
-        ServerFault: transient when that session still runs.
+    Raises a ServerFault, which is transient, when that session still runs.
     """
     holder = named_lock_holder(session, name)
     if holder is not None and holder != session.id:

@@ -2,8 +2,7 @@
 
 A process may be frozen or cut off while it holds a lock. So ``wait_timeout``, after which the
 server ends an idle session, is made short before the request (measured: it counts between
-statements only, from when an answer was sent). Code that waits under the lock keeps the session
-alive.
+statements only). Code that waits under the lock keeps the session alive.
 """
 
 from __future__ import annotations
@@ -61,16 +60,12 @@ def let_go_when_silent(session: SqlSession) -> None:
 
 @dataclass(eq=False)
 class TableLock:
-    """``LOCK TABLES`` in one autocommit session; tables not in ``read_only`` are locked WRITE.
-
-    The session's ``lock_wait_timeout`` bounds the wait for each table.
-    """
+    """``LOCK TABLES`` in one autocommit session; tables not in ``read_only`` are locked WRITE."""
 
     session: SqlSession
     tables: Sequence[tuple[str, str]]
     read_only: Collection[tuple[str, str]] = ()
     clock: Clock = time.monotonic
-    #: Milliseconds that the last request waited.
     waited_ms: float = 0.0
 
     def acquire(self) -> None:

@@ -88,7 +88,7 @@ class Front:
         return max(blocker.age, self._seen_for(blocker))
 
     def older_than(self, seconds: float) -> list[Blocker]:
-        """Return the blockers that have been in front for as long, as of the last look.
+        """Return the blockers that were in front for as long at the last look.
 
         Own sessions, and those that may not use the table, count from a second on at the earliest.
         """
@@ -171,7 +171,6 @@ class LockTurns:
         self._said = float("-inf")
         self._attended = self._began
         self._told_unseen = False
-        #: For how long the last wait has looked.
         self._looked = 0.0
 
     @property
@@ -187,9 +186,7 @@ class LockTurns:
     def await_free(self) -> bool:
         """Wait until no old session is in front; False when the time is over before.
 
-        Raises:
-            ServerFault: a session for the looks was lost.
-            SpiritError: the reason of a stop request, or what ``attend`` raises.
+        Raises a ServerFault for a lost session, or the SpiritError of a stop request or ``attend``.
         """
         with contextlib.ExitStack() as stack:
             sessions = [

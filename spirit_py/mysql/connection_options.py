@@ -21,14 +21,7 @@ _NUMBERS: Final = frozenset({"port", "connect-timeout"})
 def connection_options(
     stored: Mapping[str, str], given: Mapping[str, object] | None = None
 ) -> ConnectionOptions:
-    """Build the options of a connection; what the command line gave wins over the file.
-
-    ``given`` has fields of :class:`~spirit_py.config.ConnectionOptions` and paths such as
-    ``ssl_ca``.
-
-    Raises:
-        UsageFault: when a value makes no sense, or a file of TLS cannot be used.
-    """
+    """Build a connection's options; what was ``given`` on the command line wins; or UsageFault."""
     explicit = {name: value for name, value in (given or {}).items() if value is not None}
     fields: dict[str, Any] = {name: stored[name] for name in _TEXTS if name in stored}
     for option in _NUMBERS.intersection(stored):

@@ -161,8 +161,7 @@ def _by_index(
 def duplicates_sql(mapping: TableMapping, index: Index, limit: int, where: str = "") -> str:
     """Build the query: a row for each duplicate, its last value the number of rows.
 
-    ``where``: an index hint and a condition. GROUP BY and HAVING use positions and the count
-    itself, because an alias could be the name of a column.
+    GROUP BY and HAVING use positions and the count: an alias could be the name of a column.
     """
     rows = _sources(mapping, index, where)
     key = (f"{_ROWS}.{quote_identifier(name)}" for name in mapping.new_key_columns)

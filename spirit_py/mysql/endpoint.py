@@ -157,10 +157,7 @@ def how_to_set(service: Service, name: str, value: str) -> str:
 
 
 def kept_seconds(session: SqlSession) -> float:
-    """Return for how long the server keeps its binlog; 0 for ever, or as long as it is hidden.
-
-    Amazon purges by its own hours; where it sets none, as soon as the binlog was read.
-    """
+    """Return for how long the server, or Amazon, keeps its binlog; 0 for ever or unknown."""
     if session.query(_HAS_HOURS):
         _, hours = amazon_retention(session)
         if hours:

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
 
 STRICT_SQL_MODE: Final = "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO"
-#: Sets the session's mode back to its own.
 OWN_SQL_MODE: Final = "@spirit_py_sql_mode"
-#: Sets the mode in which values are converted to dates.
 DATE_SQL_MODE: Final = "@spirit_py_date_sql_mode"
 
 _SUBTRACTION: Final = "NO_UNSIGNED_SUBTRACTION"
@@ -109,7 +107,7 @@ class Evaluated(Protocol):
 
 @contextlib.contextmanager
 def evaluating(session: SqlSession, what: Evaluated, *, notes: bool = False) -> Iterator[None]:
-    """Evaluate what a write evaluates as the server does: time zone, modes about dates (R22).
+    """Evaluate a write as the server does: in its time zone, with its modes about dates (R22).
 
     Without notes, where they can only be about generated columns, unless ``notes`` are wanted.
     """
@@ -221,9 +219,9 @@ DEPENDING_ON_MODES: Final = frozenset(
 
 
 def accepting_modes(session: SqlSession, sql: str, error: ServerFault) -> str:
-    """Return the options under which the server executes a refused ALTER of an empty table, if any.
+    """Return the options under which the server executes a refused ALTER, if any.
 
-    The session has other modes afterwards.
+    The ALTER is of an empty table. The session has other modes afterwards.
     """
     if error.code not in DEPENDING_ON_MODES:
         return ""

@@ -1,7 +1,6 @@
 """The server's version, settings, counters, files, and when it was started (R25).
 
-``UNIX_TIMESTAMP()`` minus ``Uptime`` of one statement stays the same, whatever is done to the clock
-(measured). No privilege or performance_schema is needed.
+``UNIX_TIMESTAMP()`` minus ``Uptime`` stays the same, whatever is done to the clock (measured).
 """
 
 from __future__ import annotations
@@ -181,11 +180,7 @@ class ServerLife:
     relaxed: dict[str, str]
 
     def go_on(self, seen: Seen) -> None:
-        """Go on with what is seen now; a setting relaxed once counts for the whole life.
-
-        Raises:
-            HistoryLost: the server was restarted, and may have lost what it had committed.
-        """
+        """Go on with what is seen; HistoryLost for a restart after which commits may be lost."""
         found = {**self.relaxed, **seen.relaxed}
         if seen.started == self.started:
             self.relaxed = found

@@ -1,7 +1,4 @@
-"""Classify errors of the server: retry, outcome unknown, fatal.
-
-Numbers of the server are 1000-1999 and 3000 up, of the client library 2000-2999 and 5000-5099.
-"""
+"""Classify errors of the server and the client library: retry, outcome unknown, fatal."""
 
 from __future__ import annotations
 
@@ -135,8 +132,7 @@ _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
 def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
     """Return what to do after an error.
 
-    ``committing``: the statement ends a transaction or is DDL, so that a lost connection leaves the
-    outcome open. Not for statements that may simply run again.
+    ``committing``: a lost connection leaves the outcome open, as with COMMIT or DDL.
     """
     if not isinstance(error, ServerFault):
         return Disposition.FATAL

@@ -107,10 +107,7 @@ class Grants:
         instead: str = "",
         alone: bool = False,
     ) -> None:
-        """Refuse an account that could not see, or not do, what is asked for, with the GRANT.
-
-        ``instead``: the alternative to granting. ``alone``: grant on the table, not the schema.
-        """
+        """Refuse an account without privileges, with the GRANT; ``alone``: on the one table."""
         names = tuple(tables)
         if missing := self.missing(privileges, schema, names):
             table = names[0] if alone else ""

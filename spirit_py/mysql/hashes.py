@@ -26,10 +26,7 @@ _FLOATS: Final = ("float", "double")
 
 
 class Hashes:
-    """The hashes of one key's values, in a temporary table of a session.
-
-    ``own``: names that no column has. ``selecting`` returns a SELECT without its list over a range.
-    """
+    """The hashes of one key's values, in a temporary table of a session."""
 
     def __init__(
         self,
@@ -142,10 +139,7 @@ def ranges(
     rows: int,
     lower: str = "TRUE",
 ) -> Iterator[str]:
-    """Yield index hint and condition of each range of about so many rows of a quoted table.
-
-    ``columns`` begin the index: rows equal in them share a range. ``lower``: the wanted rows.
-    """
+    """Yield hint and condition of ranges of about so many rows; equal ``columns`` share one."""
     directions = walk_directions(index)
     by = f" FORCE INDEX ({quote_identifier(index.name)})"
     shown, order = ", ".join(key_select_expressions(columns)), order_by(columns, directions)

@@ -124,11 +124,8 @@ def end_earlier_sessions(
 ) -> int:
     """Kill earlier runs' sessions, wait for their rollback and end; return how many there were.
 
-    ``warn`` gets sessions that hold a table's name and may not be killed.
-
-    Raises:
-        MigrationFailure: when one does not end.
-        ServerFault: when the server cannot be asked.
+    ``warn`` gets holders of a table's name that may not be killed. Raises a MigrationFailure when
+    one does not end, or a ServerFault.
     """
     earlier = [token for token in tokens if token != token_of(label)]
     # Looked at once: others may take the names of a table again and again.

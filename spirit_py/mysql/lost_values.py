@@ -95,11 +95,7 @@ MOST_WARNINGS: Final = 65_535
 
 
 def telling(session: SqlSession, computed: Collection[str]) -> list[tuple[str, int, str]]:
-    """Return the last statement's warnings, but for notes about ``computed`` columns.
-
-    Raises:
-        MigrationFailure: there were more warnings than the server keeps.
-    """
+    """Return the last warnings, but for notes on ``computed``; MigrationFailure if cut short."""
     count = session.warning_count
     if not count:
         return []

@@ -1,18 +1,17 @@
 """Which sessions and which GTIDs of the server are the program's, and of which run (R18, R24, R26).
 
-A session takes named locks when it is opened, and holds them to its end. A name is a digest of a
-secret and a number:
+A session takes named locks when it is opened, and holds them to its end, when everything that it
+executed has ended. A name is a digest of a secret and a number:
 
 =====================  =========================================================================
 of origin and session  opened by these connection options: a random secret, never on the server
-of run and session     of this run, by its token, which is in the checkpoint table for the next run
+of run and session     of this run, by its token, which the checkpoint table has
 of run and slot        finds sessions of that run whose numbers are not known
-of table and slot      finds sessions of a run without figures; anybody can make these names, so
-                       nothing depends on them
+of table and slot      finds sessions of a run without figures; anybody can make these names
 =====================  =========================================================================
 
 ``IS_USED_LOCK`` shows the holder to every account. A session counts as ours only if it holds the
-name of its own number. Names end with the session, when everything that it executed has ended.
+name of its own number.
 
 The copy commits under GTIDs of its own, which the feed reports as received, so that the dump leaves
 them out (own GTIDs of the server would be refused with error 1236, measured): number ``n`` of a
@@ -45,11 +44,7 @@ SLOTS: Final = 512
 
 
 def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
-    """Take the locks of a session that was just opened, or that has just got its label.
-
-    Raises:
-        MigrationFailure: another session holds one of the names, or the run has too many sessions.
-    """
+    """Take the locks of a session that was just opened or labelled; MigrationFailure if taken."""
     token, *digests = label.split() or [""]
     names = [_of_number(secret, number) for secret in (origin, token) if secret]
     # The table's last: whoever finds the session by its table sees of which run it is.
@@ -206,8 +201,7 @@ def is_own(tsid: str) -> bool:
 def committing_as(session: SqlSession, gtid: str) -> Iterator[None]:
     """Let the one statement inside commit under this identifier, unless it is empty or used.
 
-    Raises:
-        ServerFault: also when gtid_next cannot be set back: the session must be closed then.
+    After a ServerFault gtid_next may not be set back: the session must be closed.
     """
     if not gtid:
         yield

@@ -1,7 +1,7 @@
 """The server's list of sessions, and its list of transactions.
 
-``information_schema.PROCESSLIST`` is not used: a running statement with an emoji ends any query of
-it with error 3854 (measured, 9.7). So it is with ``INNODB_TRX``, which nothing replaces.
+A running statement with an emoji ends queries of ``information_schema.PROCESSLIST``, which is not
+used, and ``INNODB_TRX``, which nothing replaces, with error 3854 (measured, 9.7).
 """
 
 from __future__ import annotations

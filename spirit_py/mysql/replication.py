@@ -1,7 +1,4 @@
-"""Query servers for their binlog files, their replicas, and their own replication.
-
-``Seconds_Behind_Source`` is not used: it is NULL or 0 where the receiver has stopped.
-"""
+"""Query servers for their binlog files, their replicas, and their own replication."""
 
 from __future__ import annotations
 
@@ -225,7 +222,8 @@ def _channel_of(row: tuple[Any, ...]) -> Channel:
 def applier_lag(session: SqlSession, *, recent: float) -> float:
     """Return the seconds since the commit, at its origin, of what is being applied.
 
-    ``recent``: transactions applied in the last so many seconds count, with their lag then.
+    What was applied in the last ``recent`` seconds counts with its lag then.
+    ``Seconds_Behind_Source`` is not used: it is NULL or 0 where the receiver has stopped.
     """
     found = session.query(_APPLIER_LAG, (str(recent),))[0][0]
     return max(0.0, float(found)) if found is not None else 0.0

@@ -119,12 +119,9 @@ def retrying(
 def await_server(
     options: ConnectionOptions, stop: StopSwitch, *, tell: Callable[[str], None] | None = None
 ) -> None:
-    """Wait until the server answers; return at once when it does now.
+    """Wait until the server answers, or raise a ServerFault after :data:`PATIENCE` seconds.
 
-    Raises:
-        ServerFault: it was away for longer than :data:`PATIENCE`.
-        AnotherServer: it came back as another one (R14).
-        SpiritError: the reason of the stop switch.
+    Raises AnotherServer if it came back as another one (R14), or the stop switch's reason.
     """
     patiently(lambda: connect(options, role="await").close(), options, stop, tell=tell)
 
@@ -172,7 +169,6 @@ class RenewedSession:
     """A session for work that repeats for days, of which a fault costs one turn. One thread.
 
     A refused login is not repeated before its pause is over (:func:`pause_after_refusals`).
-    ``prepare`` is called with each opened session.
     """
 
     def __init__(

@@ -46,7 +46,6 @@ OWN_QUERIES: Final = OwnQueries()
 
 
 _PING_SECONDS: Final = 1.0
-# enum_mysql_set_option of the C API.
 _MULTI_STATEMENTS_ON: Final = 0
 _MULTI_STATEMENTS_OFF: Final = 1
 # On a line of its own, because a statement may end in a comment.
@@ -67,7 +66,6 @@ class Session:
         self.origin = origin
         self.address = address
         self.id: int = connection.thread_id()
-        #: Held for one exchange with the server.
         self._turn = threading.Lock()
 
     @contextlib.contextmanager
@@ -184,10 +182,7 @@ class Session:
 
     @contextlib.contextmanager
     def kept_alive(self, longest: float) -> Iterator[None]:
-        """Ping every second, for ``longest`` seconds at most, while the thread waits for something.
-
-        The next statement fails if the session is lost. The last statement's warnings are gone.
-        """
+        """Ping every second, for ``longest`` seconds at most; the last warnings are gone then."""
 
         def keep(stopping: threading.Event) -> None:
             until = time.monotonic() + longest
@@ -272,10 +267,7 @@ class CuttableSession:
         return session
 
     def cut(self) -> int:
-        """Break the connection (error 2013 for its statement); return the session to kill, or 0.
-
-        The server learns of the cut only when the statement ends.
-        """
+        """Break the connection (error 2013); return the session to kill as well, or 0."""
         with self._guard:
             if self.session is None or self._socket is None:
                 return 0

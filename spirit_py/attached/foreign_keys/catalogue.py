@@ -1,10 +1,9 @@
 """Read the foreign keys of a table and to it, decide how each moves, and try them (R24).
 
-REFERENTIAL_CONSTRAINTS and KEY_COLUMN_USAGE show only tables on which the account has a privilege;
-INNODB_FOREIGN shows every key to an account with PROCESS. Names in both are plain (measured on 9.7,
-also with ``innodb_native_foreign_keys=ON``). INNODB_FOREIGN parts schema and table by a slash, so a
-schema with a slash is cut; the key counts as hidden anyway. A trial runs between copies: ADD
-FOREIGN KEY on the new table would lock each parent exclusively.
+INNODB_FOREIGN shows every key to an account with PROCESS; the other views need a privilege on the
+table. Names are plain (measured on 9.7, also with ``innodb_native_foreign_keys=ON``), but a schema
+with a slash is cut in INNODB_FOREIGN. A trial runs between copies: ADD FOREIGN KEY on the new table
+would lock each parent exclusively.
 """
 
 from __future__ import annotations
@@ -156,8 +155,7 @@ def concerned(session: SqlSession, tables: Iterable[Name]) -> frozenset[ForeignK
 def concerned_now(session: SqlSession, tables: Iterable[Name]) -> tuple[ForeignKey, ...]:
     """Return those of :func:`concerned` that the account may see, each once; quick under a lock.
 
-    INNODB_FOREIGN, which has the others, reads every key of the server: 25 ms for 3000 (measured).
-    A child that is made meanwhile stops the feed.
+    INNODB_FOREIGN reads every key of the server: 25 ms for 3000 (measured).
     """
     found = (
         key
@@ -191,7 +189,6 @@ def moves(
 
 
 def _generated(session: SqlSession, child: Name, key: ForeignKey) -> Iterator[str]:
-    """Yield the indexes that the server would replace by one of the key's name."""
     table = read_table(session, *child)
     wanted = [column.lower() for column in key.columns]
     for index in table.indexes if table is not None else ():
@@ -245,7 +242,6 @@ class Trial:
             )
 
     def _copy(self, table: Name, name: str) -> Name:
-        """Create one; return its name, or that of a parent that is missing."""
         like = quote_table(*self.new_tables.get(table, table))
         try:
             with as_stored(self.session):

@@ -91,10 +91,7 @@ class ForeignKey:
 def carried(
     key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement]
 ) -> ForeignKey | None:
-    """Return a key as native ALTERs of its tables leave it; None when the child's drops it.
-
-    A dropped column's name stays: :func:`missing_column` finds it.
-    """
+    """Return a key as native ALTERs leave it; None when dropped. Dropped columns stay named."""
     child, parent = altered.get(key.child), altered.get(key.parent)
     if child is not None and drops(child, key):
         return None

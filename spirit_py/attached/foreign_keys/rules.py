@@ -1,7 +1,6 @@
 """Which foreign keys a swap can carry along, and what the server will have against one (pure).
 
-A migration tries each key on empty tables; a plan, which writes nothing, goes by the manual's
-conditions ("FOREIGN KEY Constraints") and names only what the statement breaks for certain.
+A migration tries each key on empty tables; a plan names only what breaks for certain.
 """
 
 from __future__ import annotations
@@ -94,10 +93,7 @@ def unseen_changes(
 def half_logged_changes(
     keys: Iterable[ForeignKey], altered: Mapping[tuple[str, str], AlterStatement]
 ) -> list[ForeignKey]:
-    """Return the keys whose cascades a server may log although it has rolled them back.
-
-    Measured on 9.7.4, see docs/triggers-and-foreign-keys.md. Only servers that log cascades at all.
-    """
+    """Return keys whose cascades may be logged although rolled back (measured on 9.7.4)."""
     return [key for key in keys if key.child in altered and key.changes_rows]
 
 

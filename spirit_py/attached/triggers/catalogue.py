@@ -64,12 +64,11 @@ def read_triggers(
 ) -> tuple[Trigger, ...]:
     """Return a table's triggers in firing order; needs TRIGGER, without which none are shown.
 
+    Raises a Refusal for a trigger that cannot be written down again as it is.
+
     Args:
         also: further table names that a statement about the triggers will hold.
         beside: names of further triggers that may be in a clause about the order.
-
-    Raises:
-        Refusal: a trigger cannot be written down again as it is.
     """
     rows = session.query(_TRIGGERS, (schema, table))
     beside = [*beside, *(str(row[0]) for row in rows)]
@@ -155,11 +154,7 @@ def _shown(session: SqlSession, schema: str, name: str) -> bytes:
 def _spellings(
     session: SqlSession, charset: str, needed: set[str], beside: Iterable[str]
 ) -> Spellings:
-    """Return names beyond ASCII as a client of that character set writes them.
-
-    The trigger cannot be created without ``needed``; only a clause about the order may hold
-    ``beside``.
-    """
+    """Return names as that client writes them; ``beside`` may be in a clause about the order."""
     found = []
     for name in sorted({*needed, *beside}):
         if name.isascii():
@@ -192,11 +187,7 @@ RECREATE = "drop the trigger, and create it for the changed table in the moment 
 def trigger_moves(
     session: SqlSession, swaps: Iterable[Swap], token: str
 ) -> tuple[TriggerMove, ...]:
-    """Return the moves of the triggers of all tables that are swapped out.
-
-    Raises:
-        SpiritError: a swapped-in table has foreign triggers, or one cannot be written down again.
-    """
+    """Return the moves of all swapped-out tables' triggers; SpiritError if one cannot be moved."""
     found: list[Trigger] = []
     for swap in swaps:
         if strange := read_places(session, [(swap.schema, swap.new)]):
@@ -231,10 +222,7 @@ _BINLOG_UNTRUSTED: Final = 1419
 
 
 def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
-    """Create a trigger under its temporary name, plain and behind its gate; drop it each time.
-
-    Raises a Refusal where the server refuses it, or makes another one of it.
-    """
+    """Create a trigger, plain and behind its gate, and drop it; Refusal unless it is the same."""
     trigger = move.trigger
     for gated in ("", gate(move.note)):
         statements = create(trigger, name=move.temporary, table=swap.new, gated=gated)

@@ -1,7 +1,4 @@
-"""A trigger as the server keeps it, and the columns that its body names (pure).
-
-``NEW.c`` and ``OLD.c`` are columns of its table; another name only if the body names the table too.
-"""
+"""A trigger as the server keeps it, and the columns that its body names (pure)."""
 
 from __future__ import annotations
 
@@ -31,8 +28,7 @@ class Trigger:
     """One trigger, with all that decides what it does; ``order`` counts from 1.
 
     ``body`` and ``spellings`` are in ``character_set_client``, one character a byte
-    (:data:`BYTES`); ``text`` is Unicode as the catalogue shows it, where binary literals are not
-    exact.
+    (:data:`BYTES`); ``text`` is Unicode, where binary literals are not exact.
     """
 
     schema: str

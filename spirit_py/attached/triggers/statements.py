@@ -64,10 +64,7 @@ def renamed(
 
 
 def placed(noted: Iterable[TriggerNote], existing: Iterable[Trigger]) -> list[Sql]:
-    """Return what remains after the RENAME; nothing when every trigger is in its place.
-
-    A trigger is made from its original, or else from its gated copy; without both it stays dropped.
-    """
+    """Return what remains after the RENAME, made from originals or gated copies, if any."""
     there = {(trigger.schema, trigger.name): trigger for trigger in existing}
     moves = [move for note in noted if (move := _move_of(note, there)) is not None]
     places = {Placed(one.schema, one.name, one.table) for one in there.values()}
@@ -113,7 +110,6 @@ def withdrawn(noted: Iterable[TriggerNote], existing: Collection[Placed]) -> lis
 
 
 def _placed(moves: Sequence[TriggerMove], existing: set[Placed]) -> Iterator[Sql]:
-    """Yield what remains for all triggers in turn; a table is opened anew where it has to be."""
     elsewhere = {(place.schema, place.name) for place in existing}
     for move in moves:
         if (move.trigger.schema, _opening(move)) in elsewhere:
@@ -152,7 +148,6 @@ def _opening(move: TriggerMove) -> str:
 
 
 def _order(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str:
-    """Return the clause of order for a trigger; empty where it fires last."""
     move = moves[at]
     if move.original._replace(name=move.temporary) not in existing:
         return _beside(moves, at, existing)
@@ -259,7 +254,6 @@ def _drop(schema: str, name: str) -> str:
 
 
 def _framed(statements: Iterable[Sql]) -> list[Sql]:
-    """Put the program's own settings before a statement of its own, and after all of them."""
     found: list[Sql] = []
     own = False
     for statement in statements:

@@ -1,7 +1,6 @@
 """Drop the deferred indexes of a new table, and build them again, as they were.
 
-Both are done in place, without a rebuild, so that the table keeps its identity (R24), and are tried
-on an empty table of the same definition first.
+Both are done in place, so that the table keeps its identity (R24), and tried on an empty copy.
 """
 
 from __future__ import annotations

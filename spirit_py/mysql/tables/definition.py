@@ -109,10 +109,7 @@ def _shape(create_sql: str) -> str:
 
 
 def show_create(session: SqlSession, schema: str, table: str) -> str:
-    """Read SHOW CREATE TABLE as it is stored, with a generated invisible primary key.
-
-    Unconverted: its expressions are utf8mb4 declared as utf8mb3 (measured on 9.7).
-    """
+    """Read SHOW CREATE TABLE unconverted: expressions are utf8mb4, declared utf8mb3 (9.7)."""
     session.execute(f"SET SESSION character_set_results = binary/*!80030 , SESSION {_SHOWS_ALL} */")
     try:
         return _text(session.query(f"SHOW CREATE TABLE {quote_table(schema, table)}")[0][1])
@@ -121,10 +118,7 @@ def show_create(session: SqlSession, schema: str, table: str) -> str:
 
 
 def with_members(session: SqlSession, schema: str, table: str, column: Column) -> Column:
-    """Read the members of an ENUM or SET where the catalogue shows ``?`` for letters above U+FFFF.
-
-    Measured on 9.7, SHOW CREATE TABLE too. A temporary table holds one row for each member.
-    """
+    """Read the members of an ENUM or SET where the catalogue shows ``?`` above U+FFFF (9.7)."""
     if not any("?" in member for member in column.members):
         return column
     probe, name = quote_table(schema, _PROBE), quote_identifier(column.name)

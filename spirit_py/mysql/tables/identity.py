@@ -40,11 +40,7 @@ _SUBPARTITION: Final = r"(?:#sp#.*)?"
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """The identity of one table; false where there is none, or it is ambiguous.
-
-    ``numbers`` has one per partition, of ``server``. ``born``: Unix time when it was made or
-    altered.
-    """
+    """The identity of one table, empty where unknown; ``born``: Unix time when made or altered."""
 
     server: str = ""
     numbers: frozenset[int] = frozenset()
@@ -113,10 +109,7 @@ def emptied_partitions(
 def as_noted(
     session: SqlSession, schema: str, table: str, proof: Identity, partitions: Iterable[str]
 ) -> list[str]:
-    """Return those of a table's partitions that still have a number of when it was noted.
-
-    Whoever empties all of them loses the proof. Names that may look alike count as one.
-    """
+    """Return the partitions that still have a noted number; look-alike names count as one."""
     place = "/".join(stored_like(part) for part in (schema, table)) + "#%"
     rows = session.query(_NUMBERS + _NAMED, (place,))
     stored = [

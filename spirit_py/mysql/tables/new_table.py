@@ -67,16 +67,11 @@ def create_new_table(
     """Create the empty new table with the definition that a native ALTER would leave.
 
     The ALTER runs on a copy (``CREATE TABLE ... LIKE``; from ``SHOW CREATE TABLE`` with a DATA
-    DIRECTORY) under a random name. The table gets its own name last, when its identity is noted,
-    and only where that is free (R24).
+    DIRECTORY) under a random name. The table gets its own name last, when ``note`` was called with
+    its identity, and only where that is free (R24).
 
-    Args:
-        native: a session with the server's own ``sql_mode`` and time zone (R10).
-        note: called with the identity of the table before it gets its name.
-
-    Raises:
-        Refusal: the server refuses the ALTER, or the name is taken; what was built is dropped.
-        ServerFault: for a fault of the server or the connection.
+    Raises a Refusal if the server refuses the ALTER, or the name is taken; what was built is
+    dropped. ``native``: a session with the server's ``sql_mode`` and time zone (R10).
     """
     new = AuxiliaryNames.of(source.name).new
     building = building or building_name(source.name, secrets.token_hex(3))
@@ -147,7 +142,6 @@ def altered_definition(
 
 
 def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str, str]:
-    """Create an empty copy of the definition; return the CHECK constraints' names in it."""
     checks = names_of_checks(session, source, new)
     if "DATA DIRECTORY=" in source.create_sql:
         sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
@@ -280,10 +274,7 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
 
 
 def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str) -> None:
-    """Set the new table's counter to the ALTER's value, or after the largest value in the table.
-
-    Once every row is copied; as in a native ALTER, the source's own counter does not matter.
-    """
+    """Set the copied table's counter to the ALTER's value, or after its largest value."""
     if any(column.auto_increment for column in mapping.target.columns):
         _set_counter(session, mapping, counter)
 

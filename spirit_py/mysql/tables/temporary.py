@@ -1,7 +1,6 @@
 """Read the definition of a session's temporary table, which the catalogue does not show.
 
-``SHOW COLUMNS`` and ``SHOW INDEX`` leave out expressions and a geometry's reference system: those
-are read from ``SHOW CREATE TABLE``.
+``SHOW COLUMNS`` and ``SHOW INDEX`` lack expressions and SRIDs: these are in ``SHOW CREATE TABLE``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ _DEFAULT: Final = re.compile(
 )
 _SRID: Final = re.compile(r" /\*!80003 SRID (\d+) \*/")
 _HIDDEN: Final = "!hidden!"
-#: Places of a type's digits, and of its decimals.
 _DIGITS: Final = re.compile(r"\((\d+)(?:,(\d+))?\)")
 _INTEGERS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 7, "int": 10, "bigint": 19}
 _FLOATS: Final = {"float": 12, "double": 22}

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 
 def context_of(attempt: TlsAttempt, material: TlsMaterial) -> ssl.SSLContext:
-    """Return the context of an encrypted attempt, with the client certificate if there is one.
-
-    No ``VERIFY_X509_STRICT``: certificates that MySQL makes lack an extension that it demands.
-    """
+    """Return an encrypted attempt's context; MySQL's certificates fail ``VERIFY_X509_STRICT``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = attempt.check is CertificateCheck.IDENTITY
     if attempt.check is CertificateCheck.NOTHING:

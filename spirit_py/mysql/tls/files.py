@@ -1,7 +1,4 @@
-"""Certificates and keys: read once where the command runs, and carried to every process.
-
-The contents travel in the connection's options; each process writes them into memory files.
-"""
+"""Certificates and keys: read once where the command runs, and carried to every process."""
 
 from __future__ import annotations
 
@@ -114,10 +111,7 @@ def identify(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
 @functools.cache
 def file_of(content: bytes) -> str:
-    """Return the path of a file with this content, for libraries that take no bytes.
-
-    It is in memory and this process's alone where possible, or removed when the process ends.
-    """
+    """Return the path of a memory file with this content, or one removed at the end."""
     if hasattr(os, "memfd_create") and _IN_MEMORY.is_dir():
         number = os.memfd_create("spirit-py")
         with open(number, "wb", closefd=False) as file:

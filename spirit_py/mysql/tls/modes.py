@@ -47,10 +47,7 @@ ENCRYPTED: Final = TlsAttempt(encrypted=True)
 
 
 def attempts(options: ConnectionOptions) -> tuple[TlsAttempt, ...]:
-    """Return the attempts in order; each is for when the one before allows it.
-
-    Without a mode, on this machine's address, no TLS is tried first: a handshake costs 30 ms.
-    """
+    """Return the attempts in order; locally without TLS first, as a handshake costs 30 ms."""
     mode = effective_mode(options)
     if mode == "DISABLED":
         return (PLAIN,)
@@ -82,10 +79,7 @@ def proves_servers(options: ConnectionOptions) -> bool:
 
 
 def next_may_do(attempt: TlsAttempt, code: int, text: str) -> bool:
-    """Return whether the next attempt may avoid a failure, given its number and message.
-
-    Never after a denial or a failed handshake under TLS: no password in the clear (R20).
-    """
+    """Return whether the next attempt may help; never after a denial under TLS (R20)."""
     if attempt.encrypted:
         return code == TLS_FAULT and WITHOUT_TLS in text
     return code in {TLS_REQUIRED, _ACCESS_DENIED}
