@@ -1,8 +1,8 @@
 """From rendered rows and keys to bounded statements (pure).
 
 Large literals of a row above ``max_allowed_packet`` go to the server in pieces, into user variables
-(R19), each limited to it too. These hold bytes: text gets its character set back by ``CONVERT(...
-USING ...)``, which takes bytes as they are.
+(R19), each limited to it too. These hold bytes: text gets its character set back by CONVERT with
+USING, which takes bytes as they are.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def upsert_tail(mapping: TableMapping) -> str:
     """Return the ON DUPLICATE KEY UPDATE clause for tables with kept columns; empty for others.
 
     ``VALUES()`` is deprecated from 8.0.20 on; its replacement does not exist before 8.0.19. Kept
-    columns are named because of ``ON UPDATE CURRENT_TIMESTAMP``; the key for its collation.
+    columns are named because of ``ON UPDATE CURRENT_TIMESTAMP``; the key, because its collation may
+    equate different texts.
     """
     if not mapping.kept:
         return ""

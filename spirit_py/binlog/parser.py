@@ -42,8 +42,8 @@ class BinlogParser:
 
     ``followed`` and ``own`` (tables that this program writes, only counted) go by the names in
     table maps. ``emit`` may block, and returns False when no more events are taken.
-    ``skipped_bytes`` are those of tables not followed, ``own_bytes`` those of own ones; only the
-    latter, by whole transactions, where the binlog is compressed.
+    ``skipped_bytes`` are of tables not followed, ``own_bytes`` of own ones; a compressed
+    transaction counts in the latter alone, as a whole.
     """
 
     def __init__(
@@ -208,7 +208,6 @@ class BinlogParser:
             self._hand_on(Restarted())
 
     def _file_begun(self, _: bytes) -> None:
-        """Note the first position in a file at which transactions can begin."""
         if not self.in_group:
             self._complete(Advanced(Place(self.file, self.offset)))
 

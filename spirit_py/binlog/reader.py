@@ -101,7 +101,7 @@ _STEADY: Final = 60.0
 
 @dataclass(kw_only=True, eq=False)
 class BinlogReader:
-    """Reads the stream until ``stop`` is set, or for ``give_up`` seconds after a loss in vain."""
+    """Reads the stream until ``stop``; fails ``give_up`` seconds after a loss without progress."""
 
     connect: Callable[[], BinlogConnection]
     parser: BinlogParser

@@ -203,7 +203,6 @@ class FollowedServer:
         return FileFrontier(self._server_uuid, end)
 
     def _look(self, session: SqlSession) -> tuple[str, FilePlace]:
-        """Return executed GTIDs and the end of the binlog; raises AnotherServer, HistoryLost."""
         read_to = self._read_to()
         seen = look_at(session)
         if seen.server_uuid != self._server_uuid:

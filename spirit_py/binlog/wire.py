@@ -71,7 +71,7 @@ def has_checksum(event: bytes | memoryview) -> bool:
 
 
 def format_has_checksums(event: bytes | memoryview) -> bool:
-    """Read from a format description, by the byte before its own checksum, if events have them."""
+    """Return whether events have checksums: a format description's byte before its own."""
     return event[-CHECKSUM_SIZE - 1] == 1
 
 
@@ -119,8 +119,7 @@ def _uuid_text(raw: bytes) -> str:
 def parse_tagged_gtid(body: bytes) -> tuple[str, int]:
     """Return identifier (``uuid:tag``) and number of a tagged GTID event.
 
-    It is a message of the server's serialization library: version, size, last required field,
-    fields.
+    A message of the server's serialization library: version, size, last required field, the fields.
     """
     at = 0
     for _ in range(_FIRST_FLAGS_TAGGED):
@@ -182,7 +181,7 @@ def name_key(schema: str, table: str) -> bytes:
 
 
 def split_payload(body: bytes) -> Iterator[bytes]:
-    """Yield the events inside TRANSACTION_PAYLOAD, without checksums; unknown: FeedFailure."""
+    """Yield a TRANSACTION_PAYLOAD's events, not checksums; FeedFailure: unknown compression."""
     at, compression = 0, _ZSTD
     while (field := packed_integer(body, at))[0] != _PAYLOAD_END:
         size, start = packed_integer(body, field[1])

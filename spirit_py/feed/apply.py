@@ -218,7 +218,7 @@ class Weigher:
         self._handed_on.notify_all()
 
     def finish(self, subscriptions: Sequence[TableSubscription], seconds: float = math.inf) -> bool:
-        """Wait until every change received before the call is in a partition; False if it fails."""
+        """Wait until all that was received before is in partitions; False after ``seconds``."""
         deadline = self._clock() + seconds
         with self._handed_on:
             goals = [(each.buffer, each.buffer.entered) for each in subscriptions]

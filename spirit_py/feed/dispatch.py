@@ -191,7 +191,6 @@ class Dispatcher:
             subscription.receive(changes, epoch or self._ledger.current, event.doubt)
 
     def _hidden(self, hidden: HiddenChange, place: Place) -> None:
-        """Pass over rows that cannot be read, if the tables will be compared as a whole."""
         if not self._passes(place):
             where = f"before {place.file}:{place.offset} {place.gtid}".strip()
             hidden.details = (*hidden.details, where)

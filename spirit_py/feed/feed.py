@@ -193,7 +193,6 @@ class ChangeFeed:
         points.reach("feed.started")
 
     def _read(self, heard: Callable[[], None]) -> None:
-        """Read the stream; a fault of it is delivered after the events that came before it."""
         try:
             self._stream.run(self._store.put, heard)
         except Exception as error:
@@ -288,7 +287,7 @@ class ChangeFeed:
         return _started(self._flusher).often()
 
     def applies_paused(self) -> AbstractContextManager[None]:
-        """Hold back all applying once what was applied is visible (R3). Not to be nested."""
+        """Hold back all applying, not nested; what was applied is visible meanwhile (R3)."""
         return _started(self._flusher).paused()
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:

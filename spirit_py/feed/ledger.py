@@ -27,7 +27,7 @@ EPOCH_TRANSACTIONS: Final = 64
 
 @dataclass(slots=True, eq=False)
 class Epoch:
-    """Consecutive transactions; ``pending`` changes and XA ones are counted by the buffers too."""
+    """Consecutive transactions; the buffers count ``pending`` changes here directly."""
 
     gained: Frontier
     pending: int = 0

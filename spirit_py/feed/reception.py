@@ -124,7 +124,7 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
 
 
 def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
-    """Return when all committed now is received; fails :data:`PATIENCE` s without progress."""
+    """Return when all committed is received; fails after :data:`PATIENCE` s without progress."""
 
     def moved() -> object:
         seen = source.statistics()

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class EventStore(Generic[T]):
-    """A ring of events, a power of two; one thread puts, one gets and acknowledges."""
+    """A ring of events for one putting and one getting thread; capacity: a power of two."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class EventStore(Generic[T]):
         self._reader_waits = False
 
     def get(self, limit: int, timeout: float | None = None) -> list[T]:
-        """Return up to ``limit`` events, of whole transactions where they fit; waits for them."""
+        """Return up to ``limit`` events, whole transactions if they fit; none after ``timeout``."""
         with self._changed:
             ready = self._changed.wait_for(
                 lambda: self._closed or self._until() > self._get, timeout

@@ -132,7 +132,7 @@ class TableSubscription:
         return not self._held and (self.room is None or self.room > 0)
 
     def hold_applies(self, *, held: bool) -> None:
-        """Let no change be applied, or again: a batch would wait behind a request for a lock."""
+        """Hold back applying, or go on; otherwise batches would wait behind a lock's request."""
         with self._lock:
             changed, self._held = self._held != held, held
         if changed and not held:

@@ -164,7 +164,6 @@ class _Watch:
         return self._arrived
 
     def _end(self, position: str, *, whole: bool) -> int:
-        """Print the last line; ``whole``: the thread has ended, so that no line is incomplete."""
         reason = self.stop.reason
         error = self._raised
         if isinstance(error, OutputClosed) or (reason is None and self.lines.closed()):

@@ -71,7 +71,7 @@ _WHAT: Final = "a name"
 
 
 def leaves_rows_as_described(sql: str, *, plain_backslash: bool = False, keyed: bool) -> bool:
-    """Return whether rows before DDL fit the definition after it; ``keyed``: by primary key."""
+    """Return whether the definition after DDL fits earlier rows; ``keyed``: has a primary key."""
     try:
         verdict = _statement(Cursor(sql, _tokens(sql, plain_backslash=plain_backslash)))
     except Refusal:
@@ -215,7 +215,6 @@ class Definitions:
         return codec
 
     def _by_itself(self, table: Table, table_map: TableMap) -> RowCodec | None:
-        """Make the codec from FULL metadata, or from the server's definition where it agrees."""
         schema = described(table_map, self._collations)
         if schema is None:
             return None
@@ -251,7 +250,7 @@ class Definitions:
         )
 
     def altered(self, statement: Statement, seen: StatementSeen) -> bool:
-        """Return whether DDL changed a definition; SchemaChanged if it described earlier rows."""
+        """Return whether DDL changed a definition; SchemaChanged if earlier rows used it."""
         touched = [
             table
             for table in self._known

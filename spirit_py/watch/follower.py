@@ -186,7 +186,6 @@ class Follower:
         self._statements.clear()
 
     def _restarted(self) -> None:
-        """Print that events since the last complete transaction are sent again, or never."""
         self._xa.end()
         self._statements.clear()
         if self._open:

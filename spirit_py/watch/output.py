@@ -40,6 +40,7 @@ class Lines:
     """Gathers lines and writes them; for one thread at a time, not through ``sys.stdout``.
 
     A thread that waits in a full pipe would hold its lock, which the interpreter needs at its exit.
+    A run from ``position`` misses nothing.
     """
 
     def __init__(self, descriptor: int, ending: Callable[[], bool]) -> None:
