@@ -50,11 +50,8 @@ _log = logging.getLogger(__name__)
 class Checker:
     """Compares source and new table, and repairs; :meth:`run` once.
 
-    Args:
-        applier: repairs; None only reports: one pass, and :meth:`run` returns what it found.
-        on_progress: called now and then with how far the checksum is; must not block.
-        resume_above: the :attr:`low_watermark` of an earlier run of the same migration, whose
-            feed this one's goes on from; the first pass begins above it.
+    Without an ``applier`` it only reports: one pass. ``resume_above`` is an earlier run's
+    :attr:`low_watermark`, whose feed this one goes on from. ``on_progress`` must not block.
     """
 
     def __init__(
@@ -86,7 +83,7 @@ class Checker:
 
     @property
     def progress(self) -> ChecksumProgress:
-        """How far the checksum is; may be asked from any thread."""
+        """How far the checksum is; for any thread."""
         return self._progress
 
     @property
@@ -98,19 +95,13 @@ class Checker:
     def low_watermark(self) -> KeyBound | None:
         """The key up to which the current pass is done and clean; for any thread.
 
-        It advances when a snapshot is closed (``yield_seconds``), because only then its part of
-        the pass is proven. None at the beginning, from the first difference of a pass on, after
-        the last pass, and where the new table orders the key differently.
-
-        A later run may begin above it (``resume_above``), with a feed that resumes at a position
-        at or before the snapshot; docs/verification.md has the proof.
+        It advances when a snapshot is closed; None after a difference, after the last pass, and
+        where the new table orders the key differently (docs/verification.md has the proof).
         """
         return None if self._current is None else self._current.clean_up_to
 
     def run(self) -> ChecksumResult:
-        """Compare, repair and compare again, until a pass over the whole table is clean.
-
-        Without an applier: one pass, clean or not.
+        """Compare and repair until a whole pass is clean; without an applier do one pass.
 
         Raises:
             DuplicateForUnique: rows differ because a new UNIQUE key cannot hold them.
@@ -174,7 +165,6 @@ class Checker:
         return 0 if feed is None or not self._mapping.merging else feed.overwrites(self._mapping)
 
     def _pass(self, number: int) -> tuple[PassCoverage, list[RowDifference]]:
-        """Compare the whole table once; the first pass may begin where an earlier run ended."""
         above = self._above if number == 1 else None
         self._progress = ChecksumProgress(
             passes=number, whole=above is None, waiting_for=self._progress.waiting_for
@@ -200,7 +190,6 @@ class Checker:
     def _confirmed(
         self, coverage: PassCoverage, found: Sequence[RowDifference]
     ) -> list[RowDifference]:
-        """Read differing rows again; rows in motion are not differences."""
         if not self._options.recheck_pauses or not found:
             return list(found)
         look = Recheck(

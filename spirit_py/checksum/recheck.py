@@ -1,7 +1,7 @@
-"""Rows that differ: compared again one by one, and made equal (R5, decision of R11).
+"""Rows that differ: compared again one by one, and made equal (R5, R11).
 
-A table that is kept current from outside (a replica, a job that copies) lags, and two servers have
-no common snapshot. So rows that differ are read again, after a pause, in new snapshots.
+Two servers have no common snapshot, and a table that is kept current from outside lags: so
+differing rows are read again, after a pause, in new snapshots.
 """
 
 from __future__ import annotations
@@ -39,11 +39,10 @@ def rows_that_differ(
     *,
     between: Callable[[], object],
 ) -> list[RowDifference]:
-    """Return the rows that differ now, of those with these keys; no lock is taken.
+    """Return the rows with these keys that differ now; take no lock.
 
-    Args:
-        keys: each as ``(literal, ...)``, of a mapping that is :func:`comparable_by_key`.
-        between: called before each batch of 500; an error that it raises ends the comparison.
+    The mapping is :func:`comparable_by_key`. ``between`` is called before each batch of 500 keys;
+    its error ends the comparison.
     """
     join = JoinChecksum(source=source, target=None, mapping=mapping, most_differences=0, examples=0)
     reader = join(0)
@@ -66,15 +65,10 @@ def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
 
 
 class Recheck:
-    """Separates rows that differ from rows that are in motion.
+    """Separates rows that differ from rows in motion.
 
-    A row is in motion when it is equal now, or when the new table's row has become what the
-    source's was at an earlier reading: then it lags, and will be equal.
-
-    Args:
-        join: opens the sessions; a new pair for each reading.
-        pauses: seconds to wait before each reading.
-        on_wait: called with what is waited for, and an empty text at the end.
+    A row is in motion when it is equal now, or when the new table's row is what the source's was at
+    an earlier reading. ``pauses`` are the seconds before each reading, ``join`` opens its sessions.
     """
 
     def __init__(
@@ -90,7 +84,7 @@ class Recheck:
         self._stop = stop
         self._on_wait = on_wait
         self._plan = ComparisonPlan(mapping=join.mapping)
-        #: For each key the source's hashes at each reading in which the row differed.
+        #: For each key the source's hashes at each reading in which it differed.
         self._seen: dict[tuple[Any, ...], list[_Held]] = {}
 
     def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:
@@ -146,7 +140,6 @@ class Recheck:
         return follows
 
 
-#: The hashes of the rows of one key.
 _Held = tuple[str, ...]
 
 
@@ -172,8 +165,7 @@ def repair(
 ) -> int:
     """Copy the differing rows again; return the number of keys treated.
 
-    Applying is paused meanwhile: an older row image applied between reading and writing a row would
-    be lost. Images applied later bring the row to its latest state again.
+    Applying is paused: an older row image applied between reading and writing a row would be lost.
     """
     _refuse_unknown_values(mapping, differences)
     keys = list(dict.fromkeys(difference.key for difference in differences))
@@ -193,7 +185,6 @@ def repair(
 
 
 def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDifference]) -> None:
-    """Refuse to insert a missing row that had values of its own: the copy would have defaults."""
     missing = [difference for difference in differences if difference.kind == "missing"]
     if not mapping.kept or not missing:
         return

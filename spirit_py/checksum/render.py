@@ -1,20 +1,10 @@
-"""The text of one column's values in the hash: equal for equal values, and only for these (pure).
+"""The text of one column's values in the hash: equal for equal values only (pure).
 
-Every value becomes text from which it can be read back exactly (:func:`field`); for each type
-docs/verification.md has its form, and why. Numbers and temporal values print digits and ``-+.: e``
-only, so that a comma ends them. FLOAT itself prints six digits, the DOUBLE that it is widened to
-the shortest text that reads back as the same double.
-
-CONVERT replaces a character that the new character set does not have by ``?`` without a warning; an
-ALTER refuses such a value (R10). It is recognised by its question marks: the text has more of them
-after the conversion than before. Measured on 9.7 for every pair of character sets, with all codes
-of the old one: it is so exactly where INSERT ... SELECT warns.
-
-Sessions are in time zone '+00:00' (design section 8), so a TIMESTAMP's text is its instant.
-One binary argument that no column outranks (COLLATE binary; a mere _binary literal gives way
-to a column's collation) makes CONCAT take the bytes of all as they are, whatever their character
-sets; a CAST of each would cost a tenth of the whole comparison, as the length does.
-All of it was measured on 9.7; ``tests/integration/test_checksum_types.py`` flips each type.
+docs/verification.md has the form of each type. FLOAT itself prints six digits; the DOUBLE that it
+is widened to prints the shortest text that reads back. A number or time has
+no comma in it, which ends it. One binary argument that no column outranks (COLLATE binary;
+not a _binary literal) makes CONCAT take all bytes as they are; a CAST of each would cost a tenth of
+the comparison. Measured on 9.7.
 """
 
 from __future__ import annotations
@@ -27,7 +17,6 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 Place: TypeAlias = Literal["alone", "row", "end"]
-"""The place of a field: alone, among the arguments of the row's CONCAT, or last of them."""
 
 _COLON: Final = "_binary':' COLLATE `binary`"
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
@@ -39,7 +28,7 @@ TEXTS: Final = _SHORT_TEXT | {"text", "mediumtext", "longtext"}
 _SHORT_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob"})
 _BYTES: Final = _SHORT_BYTES | {"blob", "mediumblob", "longblob"}
 
-#: Character sets in which every code is a character of Unicode, and those of all Unicode.
+#: Character sets in which every code is in Unicode, and those of all Unicode.
 _IN_UNICODE: Final = frozenset(
     {
         *("ascii", "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866"),
@@ -54,9 +43,8 @@ _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 def alike(old: Column, new: Column) -> bool:
     """Return whether :func:`field` renders a value of ``old`` as the new column would hold it.
 
-    A whitelist: for any other change of type the server must convert the value first, in a
-    temporary table with the new type (:mod:`spirit_py.checksum.staging_sql`). A value that does not
-    fit the new column is rendered as it is, which no value that fits looks like.
+    For any type change not listed here the server converts first
+    (:mod:`spirit_py.checksum.staging_sql`).
     """
     if old.type_identity == new.type_identity:
         return True
@@ -88,16 +76,13 @@ def field(
     hashed: bool | None = None,
     place: Place = "alone",
 ) -> str:
-    """Render the expression that gives a column's part of the row text; never NULL.
+    """Render the expression for a column's part of the row text; never NULL.
 
     Args:
-        column: the column that is read.
         name: its quoted, qualified name.
-        stored_as: the column of the new table whose form the value takes; ``column`` itself
-            when the new table is read.
-        hashed: take the SHA-256 of text or binary; None: where either column is a LOB.
-        place: ``row`` and ``end`` may give several arguments of the row's CONCAT, which is
-            faster than a CONCAT within it; at the ``end`` text needs no length.
+        stored_as: the new table's column, whose form the value takes.
+        hashed: take the SHA-256; None: where either column is a LOB.
+        place: ``row`` and ``end`` may give several arguments of the row's CONCAT, which is faster.
     """
     if hashed is None:
         hashed = is_lob(column) or is_lob(stored_as)
@@ -135,7 +120,6 @@ def unfit(name: str) -> str:
 
 
 def _question_marks(text: str, column: Column) -> str:
-    """Count the question marks in a text of a column's character set, by their bytes."""
     if column.charset in _WIDE:
         text = f"CONVERT({text} USING utf8mb4)"
     octets = f"CAST({text} AS BINARY)"
@@ -149,7 +133,7 @@ def is_lob(column: Column) -> bool:
 
 
 def is_short(column: Column) -> bool:
-    """Return whether a column's values are text or binary that is put into the row text."""
+    """Return whether a column's values are text or binary within the row text."""
     return column.data_type in _SHORT_TEXT or column.data_type in _SHORT_BYTES
 
 
@@ -187,7 +171,6 @@ def _value(column: Column, name: str, stored_as: Column) -> str:
 
 
 def _decimal(column: Column, name: str, stored_as: Column) -> str:
-    """Render a DECIMAL with the new column's number of fractional digits, unpadded."""
     scale = stored_as.scale or 0
     if (column.scale or 0) == scale and "zerofill" not in column.column_type:
         return name
@@ -203,13 +186,9 @@ def _fractional(column: Column, name: str, stored_as: Column) -> str:
 
 
 def node_types(name: str, form: str = "{}") -> str:
-    """Render the types of all nodes of a JSON document, as a JSON array in a fixed order.
+    """Render the types of all nodes of a JSON document, as an array for ``form``.
 
-    The order (measured on 9.7): the document; the members of each object; the elements of each
-    array; objects and arrays each before what is in them.
-
-    Args:
-        form: what to make of that array.
+    The order is fixed (measured on 9.7): the document, members of objects, elements of arrays.
     """
     types = form.format("JSON_ARRAYAGG(JSON_TYPE(`n`.`v`))")
     return (

@@ -1,12 +1,7 @@
 """What a checksum finds, and the proof that a pass has compared the whole table (pure).
 
-A pass is cut into segments, each read in one snapshot; a segment counts only as a whole. Its
-chunks must follow each other without a gap, each must be answered once, and their rows must
-add up to what an independent count of the segment's range found in the same snapshot.
-
-The count is independent because it is not divided as the chunks are: a row that no chunk holds,
-because a bound is written or compared wrongly, is missing on both sides alike, so that the hashes
-agree. It is divided all the same, for as many tasks as there are, but at few of the chunks' bounds.
+A pass is cut into segments, each read in one snapshot and counted only as a whole;
+docs/verification.md says what must hold, and why the rows are counted again at other bounds.
 """
 
 from __future__ import annotations
@@ -34,12 +29,9 @@ DifferenceKind = Literal["missing", "extra", "changed"]
 
 @dataclass(frozen=True, kw_only=True)
 class RowDifference:
-    """One row that is not the same on both sides.
+    """One row that is not the same on both sides; ``key`` is ``(literal, ...)``.
 
-    Attributes:
-        key: ``(literal, ...)`` of the key's columns, as the applier takes it.
-        kind: ``missing`` in the new table, ``extra`` in it, or ``changed``.
-        columns: names of the source's columns that differ; empty when not looked at.
+    ``kind`` is ``missing``, ``extra`` or ``changed``; ``columns`` is empty when not looked at.
     """
 
     key: str
@@ -47,7 +39,6 @@ class RowDifference:
     columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return what differs, in a line for the operator."""
         where = f" in {', '.join(self.columns)}" if self.columns else ""
         return f"row {shown_key(self.key)} is {self.kind}{where}"
 
@@ -98,25 +89,16 @@ def count(found: Iterable[RowDifference]) -> Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksumOptions:
-    """Limits of a checksum.
+    """Limits of a checksum; times in seconds.
 
     Attributes:
         tasks: sessions that read at the same time; 0 for as many as Spark has slots.
-        target_seconds: how long one chunk should take, both sides together.
-        first_rows: rows of the first chunks, until one is measured.
-        locking: when the table lock is requested, and for how long.
-        lock_hold: seconds after which a lock that is still held is given up, and asked for again.
-        yield_seconds: age at which a snapshot is closed and a new one taken.
-        max_passes: passes over the table, the last of which must be clean.
-        max_repairs: differing rows that one pass repairs at most; more is a systematic fault.
-        examples: rows shown.
-        lock: take the table lock for the moment of the snapshots. Without it, and with more
-            than one task, the tasks' snapshots may be of slightly different moments: each
-            chunk is still compared within one, but the rows cannot be counted again. Only
-            where no feed applies changes.
-        recheck_pauses: seconds to wait before each further look at the rows that differ; rows
-            that are equal then are in motion and no difference. Empty where the snapshot is
-            known to be of one moment, as with a feed.
+        lock_hold: after which a lock that is still held is given up and requested again.
+        yield_seconds: age at which a snapshot is replaced.
+        max_repairs: differing rows that one pass repairs; more is a systematic fault.
+        lock: take the table lock for the snapshots. Without it the tasks' snapshots may be of
+            different moments, and rows cannot be counted again; only where no feed applies changes.
+        recheck_pauses: before each further look at differing rows; empty for no look.
     """
 
     tasks: int = 0
@@ -137,14 +119,11 @@ class ChecksumProgress:
     """The progress of a checksum.
 
     Attributes:
-        passes: the pass that runs, from 1; 0 before the first.
-        rows: rows of the source compared in this pass.
-        handed_out: rows in chunks that are handed out and not compared.
-        left: what of this pass is not handed out.
-        whole: the pass began at the beginning of the table, not where an earlier run's ended.
+        passes: the current pass, from 1; 0 before the first.
+        handed_out: rows in chunks that are not compared yet.
+        whole: the pass began at the beginning of the table.
         ended: every row of the pass is compared and counted.
-        differences: differing rows found in this pass.
-        waiting_for: what it waits for, for display; empty while it compares.
+        waiting_for: for display; empty while it compares.
     """
 
     passes: int = 0
@@ -157,11 +136,7 @@ class ChecksumProgress:
     waiting_for: str = ""
 
     def total(self, estimate: int | None) -> int | None:
-        """Return the rows of this pass, as far as that is known by now.
-
-        Args:
-            estimate: rows of the table, counted or estimated.
-        """
+        """Return the rows of this pass, as far as known; ``estimate``: rows of the table."""
         if self.ended:
             return self.rows
         return probable_total(
@@ -182,23 +157,14 @@ class ChecksumResult:
     """The figures of a checksum, for the report.
 
     Attributes:
-        passes: passes over the whole table; the last one was clean unless repair is off.
-        chunks: chunks compared in all passes.
-        rows: rows of the source in the last pass.
-        differences: differing rows found in all passes.
-        counts: the same by kind.
-        remaining: differing rows of the last pass; 0 after a clean one.
+        passes: over the whole table; the last one was clean unless repair is off.
+        rows: of the source in the last pass.
+        differences: differing rows found in all passes; ``counts`` has them by kind.
+        remaining: differing rows of the last pass.
         in_motion: rows that differed in a snapshot and were equal at a recheck.
-        rows_counted: whether the rows compared were proven to be all rows, by a count of their
-            own in the same snapshot; only without a lock may it be false.
-        one_moment: whether every snapshot showed both tables at the same moment.
-        repaired_chunks: chunks with a difference that was repaired.
-        examples: the first differing rows.
-        snapshots: snapshots taken; each took the table lock once.
-        lock_wait_ms: longest wait for the table lock.
-        lock_held_ms: longest time that the table lock was held.
-        gather_seconds: time until the tasks of each snapshot had come together.
-        seconds: wall time.
+        rows_counted: a count in the same snapshots proved that all rows were compared.
+        one_moment: every snapshot showed both tables at the same moment.
+        gather_seconds: until the tasks of each snapshot were ready.
     """
 
     passes: int = 0
@@ -227,15 +193,9 @@ _MOST_BOUNDS: Final = 256
 
 @dataclass
 class PassCoverage:
-    """What one pass has compared so far.
+    """What one pass has compared so far: everything up to ``lower``, or nothing (None).
 
-    Attributes:
-        lower: everything up to this bound is compared; None before the first segment's end.
-        complete: the last segment reached the end of the table.
-        rows: rows of the source.
-        chunks: chunks compared.
-        differing_chunks: chunks with a difference.
-        counts: differing rows, by kind.
+    ``complete``: the last segment reached the end of the table.
     """
 
     lower: KeyBound | None = None
@@ -264,17 +224,15 @@ class PassCoverage:
         counted: bool = True,
         below: int = 0,
     ) -> int:
-        """Take over the segment; return the new table's rows beyond those compared.
+        """Add the segment; return the new table's rows beyond those compared.
 
         Args:
             source_rows: an independent count of the source in the segment's range.
-            target_rows: the same of the new table; when not ``aligned``, of all of it at the end
-                of the pass, and 0 before.
-            aligned: whether ranges of the key hold the same rows on both sides; otherwise the
-                new table may have rows that no chunk saw.
-            counted: whether the two counts were taken in the snapshot of every chunk.
-            below: the source's rows below the last segment, in its snapshot; when not
-                ``aligned``. The new table has as many, but for those that were missing.
+            target_rows: the same of the new table; when not ``aligned`` of all of it at the end of
+                the pass, and 0 before.
+            aligned: ranges of the key hold the same rows on both sides.
+            counted: both counts were taken in the snapshot of every chunk.
+            below: the source's rows below the last segment, in its snapshot; when not ``aligned``.
 
         Raises:
             ChecksumFailure: when the segment did not read every row.
@@ -305,16 +263,11 @@ class Segment:
     differing_chunks: int = 0
     counts: Counts = field(default_factory=Counts)
     _open: set[int] = field(default_factory=set)
-    #: Bounds between chunks, every so many.
     _bounds: list[KeyBound] = field(default_factory=list)
     _every: int = BOUNDS_FOR_EACH
 
     def spans(self, parts: int) -> list[Chunk]:
-        """Divide the range that the segment has dispatched for a count.
-
-        Returns:
-            At most so many ranges without a gap; fewer when there are few chunks.
-        """
+        """Divide the dispatched range into at most ``parts`` ranges without a gap, for a count."""
         parts = max(1, min(parts, len(self._bounds) + 1))
         inner = [self._bounds[place * len(self._bounds) // parts] for place in range(1, parts)]
         lowers, uppers = [self.lower, *inner], [*inner, self.upper]
@@ -335,7 +288,6 @@ class Segment:
         self._remember(chunk.lower)
 
     def _remember(self, bound: KeyBound | None) -> None:
-        """Remember some of the bounds between chunks; of many, fewer."""
         behind = self.dispatched - 1
         if bound is None or not behind or behind % self._every:
             return

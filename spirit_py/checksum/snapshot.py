@@ -1,22 +1,9 @@
 """The table lock under which the snapshots of all readers open at the same moment.
 
-Writers of the source wait while the lock is held, so this is short: the changes are flushed
-before the lock is asked for, the last of them under it, then every reader opens its snapshot
-(which takes no table lock itself; measured: it sees all that the lock's session wrote) and the
-lock is released.
-
-While a lock request waits, new writers queue behind it. So it is made when nobody old is in front,
-and is short, as :mod:`spirit_py.locks.turns` says (docs/verification.md). Blockers are named
-while they are waited for, and again when the last request failed. The looks include the tables
-that the server locks by itself with one that is locked WRITE, for its keys and triggers
-(:mod:`spirit_py.attached.implied_locks`); with one that is locked READ it locks no other.
-
-There is no snapshot over two servers. But while the table of the server that is replicated from is
-locked, nothing new for it can come into its binlog; a replica that has executed what that server
-had executed by then holds the same rows, until the lock is released. GTIDs show when that is so.
-
-The lock is that of :mod:`spirit_py.locks.table`: the server ends it when this process is
-frozen or cut off, the watch when it is held too long. Then another request is made.
+docs/verification.md says how it is requested and held. The last changes are flushed under it. A
+snapshot takes no table lock itself, and sees all that the lock's session wrote (measured). A table
+locked WRITE brings further locks (:mod:`spirit_py.attached.implied_locks`), one locked READ does
+not. Over two servers a replica must have executed by GTID what its source had under the lock.
 """
 
 from __future__ import annotations
@@ -57,17 +44,13 @@ _WHAT: Final = "the table lock of its snapshot"
 _FLUSH_SECONDS: Final = 10.0
 #: Seconds that a replica gets to catch up before the lock is asked for.
 _CATCH_UP_SECONDS: Final = 30
-#: Requests before which a replica gets time to catch up; later ones do not wait for it.
+#: Requests before which a replica gets time to catch up.
 _CATCH_UP_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockFigures:
-    """What one snapshot cost the application. Milliseconds.
-
-    Attributes:
-        one_moment: whether all readers, on both servers, see the tables at the same moment.
-    """
+    """What one snapshot cost the application, in milliseconds; ``one_moment``: on both servers."""
 
     waited_ms: float = 0.0
     held_ms: float = 0.0
@@ -78,15 +61,13 @@ class LockFigures:
 class SnapshotLock:
     """Takes the table lock for the moment in which the snapshots open.
 
-    Args:
-        on_wait: called with what is waited for before each request, and an empty text at the end.
+    ``on_wait`` is called with what is waited for, and with an empty text at the end.
     """
 
     def __init__(self, what: Comparison, *, on_wait: Callable[[str], None]) -> None:
         self._what = what
         self._on_wait = on_wait
         self._policy = what.options.locking
-        #: What is asked for on each server; a look may be at more.
         self._requests = [request for _, request in _requests(what)]
         fronts = [
             (options, Front(request, self._policy.kills)) for options, request in _requests(what)
@@ -99,7 +80,7 @@ class SnapshotLock:
             show=on_wait,
             tell=what.tell,
         )
-        #: Seconds for which the last try's requests have waited.
+        #: Of the last try's requests.
         self._requested_for = 0.0
 
     def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
@@ -152,7 +133,7 @@ class SnapshotLock:
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
         # LOCK TABLES may hold the new table while it waits for the source: nothing of ours may
-        # write there meanwhile.
+        # write there.
         with contextlib.ExitStack() as stack:
             if self._what.feed is not None:
                 stack.enter_context(self._what.feed.applies_paused())
@@ -176,7 +157,6 @@ class SnapshotLock:
         )
 
     def _look_further(self) -> None:
-        """Have the looks include what the server locks by itself with the tables of a request."""
         for (options, front), request in zip(self._turns.fronts, self._requests, strict=True):
             if written := [table for table in request.tables if table not in request.read_only]:
                 with connect(options, role="lock-look", read_timeout=10) as session:
@@ -184,7 +164,6 @@ class SnapshotLock:
                 front.request = request.including(written=implied.written, read=implied.read)
 
     def _catch_up_before(self, locks: list[_Side], attempt: int) -> bool:
-        """Let a replica catch up before writers have to wait; False where it is not waited for."""
         if not self._what.follower or attempt > _CATCH_UP_ATTEMPTS:
             return False
         self._on_wait("the replica to catch up")
@@ -249,7 +228,6 @@ class SnapshotLock:
 
     @contextlib.contextmanager
     def _sessions(self) -> Iterator[list[_Side]]:
-        """Open the locking sessions, one for each server; the one that is followed first."""
         hold = self._what.options.lock_hold
         with contextlib.ExitStack() as stack:
             locks: list[_Side] = []
@@ -264,11 +242,10 @@ class SnapshotLock:
 
 
 def _requests(what: Comparison) -> list[tuple[ConnectionOptions, LockRequest]]:
-    """Return what is locked on each server; the one that is followed first."""
     source = (what.mapping.source.schema, what.mapping.source.name)
     target = (what.mapping.target.schema, what.mapping.target.name)
     if what.target is None:
-        # Only with a feed is the new table written, and that through the locking session.
+        # Only with a feed is the new table written, through the locking session.
         readable = [source] if what.feed is not None else [source, target]
         return [(what.source, LockRequest(tables=[source, target], read_only=readable))]
     wanted = [
@@ -280,7 +257,6 @@ def _requests(what: Comparison) -> list[tuple[ConnectionOptions, LockRequest]]:
 
 @contextlib.contextmanager
 def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
-    """Keep sessions that hold their locks from idling while something else is waited for."""
     with contextlib.ExitStack() as stack:
         for each in locks:
             stack.enter_context(each.session.kept_alive(longest))
@@ -288,10 +264,7 @@ def _kept_alive(locks: list[_Side], longest: float) -> Iterator[None]:
 
 
 def _request(side: _Side, watch: LockWatch) -> None:
-    """Wait for the lock; 1205 when it was not granted in time.
-
-    That is so whether the server ended the request or the watch, which has the same limit.
-    """
+    """Wait for the lock; raise 1205 when the server or the watch ended the request."""
     try:
         side.lock.acquire()
     except ServerFault as fault:
@@ -302,7 +275,6 @@ def _request(side: _Side, watch: LockWatch) -> None:
 
 
 def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
-    """Wait until the follower has executed what the leader has executed by now."""
     executed = str(leader.query("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
     late = follower.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, seconds))[0][0]
     if int(late):
@@ -314,7 +286,6 @@ def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
 
 def _reason(error: MigrationFailure, found: list[Blocker]) -> str:
     if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
-        # Nobody blocks it: a server that takes no more connections, for instance.
         return error.text
     return f"blocked at the request by: {named(found)}" if found else ""
 

@@ -1,12 +1,8 @@
 """Stage a chunk's values for the server to convert, also where some do not fit the new type.
 
-An ALTER stops at the first value that does not fit, and so does a migration: strict mode makes it
-an error. But one of two compared tables may have such values. They equal no value, and all other
-rows must still be compared. So where the strict conversion of a chunk fails, its rows are converted
-by INSERT IGNORE, which turns strict mode's errors into warnings, and rows with warnings are marked.
-If INSERT IGNORE fails too (JSON, geometry), or a warning is ambiguous, the chunk is halved until
-one row is left, whose columns are tried one by one. A note about text in a DECIMAL is ambiguous:
-other characters after a number would be an error in strict mode, more digits would not.
+docs/verification.md has the steps. If INSERT IGNORE fails too (JSON, geometry), or a warning is
+ambiguous, the chunk is halved until one row is left, whose columns are tried one by one. A note
+about text in a DECIMAL is ambiguous: strict mode refuses other characters, not more digits.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.query import ComparisonPlan, Selection
     from spirit_py.contracts import SqlSession
 
-#: A character set or collation is deprecated; the value is converted exactly.
+#: A deprecated character set or collation: the value is converted exactly.
 HARMLESS_WARNINGS: Final = frozenset({1287, 3719, 3778})
 _STAGED: Final = re.compile(r"_spirit_py_c(\d+)")
 _NUMBERS: Final = INTEGERS | {"decimal", "float", "double"}
@@ -36,11 +32,7 @@ _ROWS: Final = 1000
 
 
 def stage(session: SqlSession, plan: ComparisonPlan, wanted: Selection) -> ComparisonPlan:
-    """Fill the staging tables with some rows; return the plan by which to read them.
-
-    Raises:
-        ServerFault: for an error that no value causes.
-    """
+    """Fill the staging tables with some rows; return the plan by which to read them."""
     if not plan.staged:
         return plan
     plan = replace(plan, unfit=False)
@@ -102,10 +94,7 @@ def _stage_what_fits(
 
 
 def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] | None:
-    """Convert values that fit; return, for each row's number, the places of those that do not.
-
-    None when the warnings are ambiguous; then nothing is converted.
-    """
+    """Convert values that fit; return each row's places of the others; None if ambiguous."""
     try:
         with evaluating(session, plan.mapping, notes=True):
             session.execute(staging_sql.convert_stage(plan, verb="INSERT IGNORE"))
@@ -115,7 +104,6 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
         if not _about_a_value(fault):
             raise
         return None
-    # There a note may be an error in strict mode.
     texts_to_decimal = {
         place
         for place, pair in enumerate(plan.staged)
@@ -130,10 +118,7 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
 def places_of(
     said: Sequence[tuple[str, int, str]], *, doubtful: Collection[int] = ()
 ) -> dict[int, set[int]] | None:
-    """Read warnings: for each row's number the places of the columns; None if one is unclear.
-
-    ``doubtful`` are places of which a note is unclear.
-    """
+    """Read warnings: each row's places of columns; None if one is unclear, as at ``doubtful``."""
     if len(said) >= MOST_WARNINGS:
         return None
     found: dict[int, set[int]] = defaultdict(set)

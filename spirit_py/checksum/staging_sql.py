@@ -1,14 +1,9 @@
 """Source values converted by the server, as a native ALTER converts them (pure).
 
-For pairs whose types are not alike the values of one chunk go, under the worker's snapshot,
-through two TEMPORARY tables: ``..._old`` with the old types, filled with literals, and
-``..._new`` with the new types, filled by ``INSERT ... SELECT`` from the first under the strict
-mode and the mapping's time zone. That conversion is Field to Field, as in ALTER TABLE.
-
-Why literals and not ``INSERT ... SELECT`` from the source: at REPEATABLE READ that statement
-takes shared next-key locks on the source (measured; R1 forbids it) and does not read the
-snapshot, and at READ COMMITTED there is no snapshot. Only SELECT reads it. Only the key and
-the staged columns travel.
+Values of one chunk go as literals into the TEMPORARY table ``..._old``, and by ``INSERT ...
+SELECT`` in strict mode and the mapping's time zone into ``..._new``: Field to Field, as in ALTER
+TABLE. ``INSERT ... SELECT`` from the source at REPEATABLE READ would take shared next-key locks
+(measured; R1 forbids it) and not read the snapshot.
 """
 
 from __future__ import annotations
@@ -42,8 +37,8 @@ _QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
 def create_stage(plan: ComparisonPlan, side: str) -> str:
     """Render the staging table with the ``old`` or ``new`` types of the staged columns.
 
-    Where values may be unfit, the old one has the rows in the order of their number, from 1, and
-    the new one a column for the places of the staged columns that are unfit.
+    Where values may be unfit, the old one numbers its rows from 1, and the new one has
+    :data:`~spirit_py.checksum.query.UNFIT`.
     """
     keys = [
         f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
@@ -70,19 +65,14 @@ def drop_stage(plan: ComparisonPlan, side: str) -> str:
 
 
 def _old_type(column: Column) -> str:
-    """Render the type in which a source value is staged.
-
-    A JSON document is staged as its text: from text the server could not build it again (a
-    DECIMAL in it would become a DOUBLE), and every conversion of JSON goes by its text.
-    """
+    """Render the type in which a source value is staged: of JSON its text, which alone is exact."""
     return "longtext CHARACTER SET utf8mb4" if column.data_type == "json" else _type(column)
 
 
 def _type(column: Column) -> str:
-    """Render a column's type with its character set.
+    """Render a column's type with its character set; of ENUM and SET from the members.
 
-    The catalogue shows letters beyond U+FFFF in ENUM and SET as question marks, so that their
-    types are made from the members.
+    The catalogue shows letters beyond U+FFFF in them as question marks.
     """
     text = column.column_type
     if column.members:
@@ -95,7 +85,6 @@ def _type(column: Column) -> str:
 
 
 def _member(text: str) -> str:
-    """Quote a member for a definition, which takes no hexadecimal text."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
@@ -128,7 +117,6 @@ def _text(value: Any) -> str:
 
 
 def _selected(column: Column, name: str) -> str:
-    """Render a column so that the text that arrives is lossless."""
     kind = column.data_type
     if kind in INTEGERS:
         return f"CAST({name} AS {'UNSIGNED' if column.unsigned else 'SIGNED'})"
@@ -179,10 +167,7 @@ def _literal(column: Column, value: Any) -> str:
 def convert_stage(
     plan: ComparisonPlan, places: Collection[int] | None = None, verb: str = "INSERT"
 ) -> str:
-    """Render the statement in which the server converts.
-
-    ``places`` are the staged columns to convert, None for all; the others stay NULL.
-    """
+    """Render the statement in which the server converts ``places``, or all; others stay NULL."""
     mapping = plan.mapping
     names = [quote_identifier(stage_column("k", n)) for n in range(len(mapping.key_columns))]
     values = list(names)
@@ -196,20 +181,19 @@ def convert_stage(
 
 
 def empty_old(plan: ComparisonPlan) -> str:
-    """Take all rows out of the old-typed table. Unlike TRUNCATE this ends no transaction."""
+    """Take all rows out of the old-typed table, without ending a transaction as TRUNCATE would."""
     return f"DELETE FROM {stage_table(plan.mapping, 'old')}"
 
 
 def take_back(plan: ComparisonPlan) -> str:
     """Take the rows that are in the old-typed table out of the new-typed one."""
-    # Without aliases: a DELETE of an alias wants a default schema.
     return f"DELETE {stage_table(plan.mapping, 'new')} FROM {_both(plan)}"
 
 
 def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
-    """Note the places of staged columns whose values do not fit; ``numbers`` are the rows'.
+    """Record the places of staged columns whose values do not fit, in the rows of these numbers.
 
-    Values that INSERT IGNORE has made of them are replaced by NULL: such a key must find no row.
+    INSERT IGNORE's substitutes become NULL: such a key must find no row.
     """
     old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
     gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)

@@ -1,14 +1,8 @@
 """One pass over the table, cut into segments, one for each snapshot.
 
-In a segment a gang of tasks reads both tables at one moment (:mod:`spirit_py.checksum.snapshot`).
-The driver cuts the chunks while the gang works, and hands them out through the gang's mailbox,
-two outstanding for each task: cutting the whole table beforehand would read it once more in one
-thread, and a fixed split of the keys would leave slots idle behind a gap of 10^9 or a wide row.
-Behind the last chunk follow the counts that prove that no row was missed.
-Only figures come back through the mailbox; differing rows are the tasks' results.
-
-When tasks are lost, or the server restarts, the segment is read again in a new snapshot, above the
-low watermark.
+The driver cuts chunks while the gang reads, two outstanding for each task: cutting beforehand would
+read the table once more, a fixed split would leave slots idle. When tasks are lost or the server
+restarts, the segment is read again in a new snapshot, above the low watermark.
 """
 
 from __future__ import annotations
@@ -47,33 +41,29 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunker import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer
 
-    #: What a task is to do, and what takes its answer.
+    #: A task's order, and what takes its answer.
     _Order: TypeAlias = tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], None]]
 
 _log = logging.getLogger(__name__)
 
 _OUTSTANDING: Final = 2
-#: Times that a segment is begun.
 _GANG_ATTEMPTS: Final = 3
 _ASSEMBLE_SECONDS: Final = 120.0
 _SNAPSHOT_SECONDS: Final = 10.0
-#: Of smaller chunks the conversation with the tasks takes more time than the comparison.
+#: Of smaller chunks the messages take more time than the comparison.
 _LEAST_PIECE: Final = 1 / 8
 #: A snapshot is kept for so long while nothing may be compared.
 _HOLD_SECONDS: Final = 10.0
-#: Answers that take longer are lost: of a query for the end of a chunk, and of one for letters.
+#: Answers that take longer are lost.
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
 
 
 class TablePass:
-    """One pass; :meth:`run` once.
+    """One pass above ``above``, the end of an earlier run's pass or None; :meth:`run` once.
 
-    Args:
-        sizer: sets the size of the chunks, from those of earlier passes too.
-        above: the end of an earlier run's pass; None for the beginning.
-        show: publishes changed fields of a :class:`ChecksumProgress`, given by name.
-        on_snapshot: called with what each snapshot cost, and the seconds until the tasks had come.
+    ``show`` takes changed fields of :class:`ChecksumProgress`; ``on_snapshot`` the lock's figures
+    and the seconds until the tasks were ready.
     """
 
     def __init__(
@@ -92,16 +82,13 @@ class TablePass:
         self._show = show
         self._on_snapshot = on_snapshot
         self._coverage = PassCoverage(lower=above if self._plan.aligned else None)
-        #: The key up to which complete segments had no difference; for any thread to read.
-        #: None at the beginning, when a difference was found, and when the pass is over.
+        #: The key up to which complete segments had no difference; for any thread.
         self.clean_up_to = self._coverage.lower
-        #: What the pass waits for, since when, and whether it has given its snapshot back for that.
         self._held_by = ""
         self._held_since = 0.0
-        #: Rows of chunks that are not answered.
         self._handed_out = 0
         self._given_back = False
-        #: Rows of the source below the last segment, where ranges of the key are no ranges there.
+        #: The source's rows below the last segment, when not aligned.
         self._below = 0
 
     @property
@@ -132,7 +119,6 @@ class TablePass:
         return coverage, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
-        """Read segment after segment, above the proven range; yield the differing rows of each."""
         coverage = self._coverage
         with connect(self._what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
             chunker = make_chunker(self._what.mapping, session.query)
@@ -155,7 +141,7 @@ class TablePass:
         )
 
     def _await_servers(self) -> None:
-        """Wait until the servers answer: one that restarts takes the whole gang with it."""
+        """Wait until the servers answer: one that restarts ends the whole gang."""
         for options in (self._what.source, self._what.target):
             if options is not None:
                 await_server(
@@ -167,7 +153,7 @@ class TablePass:
         coverage.begin_segment()
         self._handed_out = 0
         lock = SnapshotLock(what, on_wait=lambda waiting: self._show(waiting_for=waiting))
-        # Before the tasks come: they would wait as long, and their sessions would idle.
+        # Before the tasks start, or their sessions would idle.
         lock.await_free()
         self._show(waiting_for="the tasks to come together")
         with (
@@ -201,10 +187,7 @@ class TablePass:
     def _compare(
         self, gang: Gang[list[RowDifference]], chunker: CompositeChunker
     ) -> Mapping[Side, int]:
-        """Hand out chunks, then counts; return the rows counted on each side.
-
-        The counts follow at once, so that no task waits for the last chunk of another one.
-        """
+        """Hand out chunks, then at once the counts; return the rows counted on each side."""
         counted: dict[Side, int] = {SOURCE: 0, TARGET: 0}
         orders = itertools.chain(self._chunks(chunker), self._counts(gang.size, counted))
         asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
@@ -223,11 +206,7 @@ class TablePass:
         return counted
 
     def _held(self) -> bool:
-        """Return whether no chunk may be handed out now.
-
-        A snapshot keeps the history of all rows that change. So it is given back after a while:
-        the segment ends where it is, its counts included.
-        """
+        """Return whether no chunk may be handed out now; after a while that ends the segment."""
         reason = self._what.pace.reason(Work.CHECKSUM)
         if reason != self._held_by:
             self._show(waiting_for=reason)
@@ -240,7 +219,6 @@ class TablePass:
         return bool(reason) and not self._given_back
 
     def _chunks(self, chunker: CompositeChunker) -> Iterator[_Order]:
-        """Cut chunks until the table, or the snapshot's time, is at its end."""
         segment = self._coverage.segment
         give_back = time.monotonic() + self._options.yield_seconds
         while not segment.at_end and (
@@ -256,15 +234,13 @@ class TablePass:
             yield order, partial(self._answered, chunker, chunk)
 
     def _counts(self, tasks: int, counted: dict[Side, int]) -> Iterator[_Order]:
-        """Count the segment's rows on both sides, in as many parts as there are tasks."""
-
         def take(side: Side, said: Mapping[str, Any]) -> None:
             counted[side] += int(said["rows"])
 
         segment = self._coverage.segment
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         if not self._plan.aligned:
-            # The whole of the new table is counted, at the end of the pass.
+            # The whole new table is counted at the end of the pass.
             sides = (SOURCE,)
             if segment.at_end:
                 whole = Chunk(number=0, lower=None, upper=None, target_rows=0)
@@ -272,7 +248,6 @@ class TablePass:
             if segment.at_end and segment.lower is not None:
                 below = Chunk(number=0, lower=None, upper=segment.lower, target_rows=0)
                 yield self._count(SOURCE, below), self._counted_below
-        # As small as the chunks, where these are small.
         finer = math.ceil(1 / self._piece)
         parts = (tasks + 1) // 2 if self._plan.aligned else tasks - segment.at_end
         for side in sides:
@@ -288,14 +263,10 @@ class TablePass:
 
     @property
     def _piece(self) -> float:
-        """The size of a chunk, as a part of the size where nobody is spared.
-
-        A SELECT takes a CPU for as long as it runs, as a transaction of the copy takes the binlog.
-        """
+        """The part of the full size that a chunk has, so that others get the CPU."""
         return max(_LEAST_PIECE, self._what.pace.part_bytes() / PART_BYTES)
 
     def _idlest(self, gang: Gang[list[RowDifference]]) -> int | None:
-        """Return the task with the fewest orders outstanding; None when all have enough."""
         rank = min(range(self._what.pace.tasks(gang.size)), key=gang.outstanding)
         return rank if gang.outstanding(rank) < _OUTSTANDING else None
 
@@ -318,7 +289,6 @@ class TablePass:
         )
 
     def _verify(self, gang: Gang[list[RowDifference]], counted: Mapping[Side, int]) -> None:
-        """Prove that every row was read; find rows of the new table that no chunk has."""
         coverage, aligned = self._coverage, self._plan.aligned
         extra = coverage.end_segment(
             counted[SOURCE],
@@ -327,8 +297,7 @@ class TablePass:
             counted=self.counted,
             below=self._below,
         )
-        # Where nothing has kept equal what earlier snapshots had, a row that is missing by now
-        # makes up in the counts for one that no chunk has.
+        # Where no feed kept earlier rows equal, a missing row and an unseen one may cancel out.
         doubtful = self._below and self._what.feed is None
         if aligned or not (extra or doubtful):
             return

@@ -1,6 +1,6 @@
 """What a checksum compares, and a task of it: reads both tables in one snapshot.
 
-Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spark.gang`:
+Orders and answers are JSON, for the mailbox of :mod:`spirit_py.spark.gang`:
 
 ============================================  ===================================================
 ``{"do": "snapshot"}``                        ``{}``
@@ -9,10 +9,8 @@ Orders and answers are JSON, small enough for the mailbox of :mod:`spirit_py.spa
 ``{"do": "extra"}``                           ``{"counts"}``
 ============================================  ===================================================
 
-An order that reads rows may have a ``rest``: seconds for each second of its statements for which
-the task rests before the next order.
-
-The differing rows themselves come back as the task's result.
+``rest`` in an order: seconds to rest for each second of its statements. Differing rows are the
+task's result.
 """
 
 from __future__ import annotations
@@ -55,12 +53,9 @@ _SESSION_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class JoinChecksum:
-    """Opens the sessions of one task. Picklable; goes to the executors.
+    """Opens the sessions of one task; picklable. ``target`` is None on the source's server.
 
-    Attributes:
-        target: None when the new table is on the source's server.
-        most_differences: differing rows that one task keeps.
-        examples: differing rows of which the columns are looked up.
+    A task keeps ``most_differences`` rows, and looks up the columns of ``examples``.
     """
 
     source: ConnectionOptions
@@ -165,7 +160,6 @@ class SnapshotReader:
         }
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return count and hash of both sides; two servers work at the same time."""
         source = query.aggregate(self._plan, SOURCE, chunk)
         target = query.aggregate(self._plan, TARGET, chunk)
         if self._target is self.session:
@@ -183,7 +177,7 @@ class SnapshotReader:
         return int(count), int(digest, 16)
 
     def _no_warnings(self, session: SqlSession, chunk: Chunk) -> None:
-        """Refuse warnings: a value above max_allowed_packet would drop out as NULL."""
+        """Refuse warnings: a value above max_allowed_packet would become NULL."""
         if not session.warning_count:
             return
         serious = [text for _, code, text in session.warnings() if code not in HARMLESS_WARNINGS]
@@ -203,7 +197,6 @@ class SnapshotReader:
         return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.new_key)
 
     def _keep(self, found: Sequence[RowDifference]) -> Counts:
-        """Keep differing rows as far as there is room; count all."""
         room = max(0, self._spec.most_differences - len(self._found))
         for difference in found[:room]:
             shown = len(self._found) < self._spec.examples
@@ -242,7 +235,7 @@ class SnapshotReader:
         return RowDifference(key=difference.key, kind="changed", columns=names)
 
 
-#: For each key as the new table renders it: its SQL text and the hashes of its rows.
+#: For each key of the new table: its SQL text and the hashes of its rows.
 Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
 
 
@@ -250,7 +243,6 @@ def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
     found: Rows = {}
     width = len(columns)
     for row in rows:
-        # A number becomes text on the side that may be NULL.
         same = tuple(_bytes(item) for item in row[width + 1 :])
         if same not in found:
             found[same] = (_key_text(columns, row[:width]), [])
@@ -265,7 +257,6 @@ def _bytes(item: Any) -> bytes:
 
 
 def _key_text(columns: Sequence[Column], row: Sequence[Any]) -> str:
-    """Render a key; one with NULL finds no row, and is for messages."""
     if None not in row:
         return row_key_sql(columns, row)
     parts = [
@@ -302,13 +293,10 @@ class Comparison:
     """The tables, servers and helpers of a comparison; the same for every pass.
 
     Attributes:
-        engine: runs the tasks.
         target: the new table's server; None when that is the source's.
-        feed: applies changes to the new table; None compares two tables that nothing keeps
-            equal, as they are at the moment of the snapshot.
-        follower: of two servers, the side that replicates from the other with GTIDs.
+        feed: applies changes to the new table; None for tables that nothing keeps equal.
+        follower: the side that replicates from the other with GTIDs.
         pace: asked before each chunk, and before rows are repaired.
-        tell: reports what happens.
     """
 
     mapping: TableMapping

@@ -1,14 +1,9 @@
 """A chunk, the order in which its key is walked, and its text in SQL and JSON (pure).
 
-An index with descending parts is walked in its own order, or in the exact reverse of it when
-its first part descends, so that every walk begins ascending and a single-column key always does.
-MySQL reads an index in both directions, but only these two orders need no sort.
-
-A row comparison is written out as ``a > x OR (a = x AND b > y)``: the range optimizer of
-MySQL reads it as ranges of the index, while for the row constructor ``(a, b) > (x, y)`` it
-scans from the beginning (measured on 9.7 in ``tests/integration/test_chunker.py``: 116 index
-reads against 8001). It does not read ``>`` on ENUM and SET either, so for these the values
-that come after or before are listed by number.
+An index with descending parts is walked as it is, or reversed when its first part descends: only
+these orders need no sort. A row comparison is written as ``a > x OR (a = x AND b > y)``, which the
+optimizer reads as ranges; for ``(a, b) > (x, y)`` it scans from the beginning (measured on 9.7: 116
+index reads against 8001). It reads no ``>`` on ENUM and SET: their values are listed by number.
 """
 
 from __future__ import annotations
@@ -42,12 +37,7 @@ Directions: TypeAlias = tuple[bool, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class KeyRange:
-    """All rows with ``lower < key <= upper`` in the order of the walk; None is an open end.
-
-    Attributes:
-        lower: exclusive lower bound; None for the beginning of the table.
-        upper: inclusive upper bound; None for the end of the table.
-    """
+    """All rows with ``lower < key <= upper`` in the order of the walk; None is an open end."""
 
     lower: KeyBound | None = None
     upper: KeyBound | None = None
@@ -63,17 +53,12 @@ class KeyRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk(KeyRange):
-    """A range of the chunk key that is read at once.
-
-    It is what is scheduled, registered with the change feed (R3, R4) and checkpointed, and it is
-    written in one transaction for each of its :attr:`parts`.
+    """A range of the chunk key that is read at once; what feed and checkpoint record (R3, R4).
 
     Attributes:
         number: dispatch order from 0; never reused in a run.
-        target_rows: rows that the chunker aimed at.
-        cuts: bounds between its parts, ascending in the walk, without the two ends.
-        lane_end: upper end of the lane that it was cut from (:mod:`spirit_py.chunk.lanes`), as it
-            was then; None for the end of the table.
+        cuts: bounds between its :attr:`parts`, each written in one transaction.
+        lane_end: upper end of its lane (:mod:`spirit_py.chunk.lanes`); None for the table's end.
     """
 
     number: int
@@ -111,7 +96,7 @@ def precedes(left: ComparableKey, right: ComparableKey, directions: Directions) 
 
 
 def same_bound(one: KeyBound | None, other: KeyBound | None) -> bool:
-    """Return whether two bounds are the same; None is an open end, the same on both sides."""
+    """Return whether two bounds, of which None is an open end, are the same."""
     return _literals(one) == _literals(other)
 
 
@@ -145,7 +130,7 @@ def _bound(literals: list[str] | None) -> KeyBound | None:
     return None if literals is None else KeyBound(literals=tuple(literals))
 
 
-#: A SET of more members has too many values to list; its chunks are right, but not fast.
+#: Larger SETs have too many values to list: right, but slow.
 _LISTED_SET_MEMBERS = 10
 
 
@@ -177,9 +162,8 @@ def chunk_predicate(
 ) -> str:
     """Render "is in the range": lower bound exclusive, upper bound inclusive.
 
-    Args:
-        within: its bounds hold one SQL literal for each column; for ENUM and SET a number.
-        names: the columns' names where they differ, as in the new table.
+    The bounds hold one SQL literal for each column; for ENUM and SET a number. ``names`` replace
+    the columns' names.
     """
     sides = []
     if within.lower is not None:
@@ -205,7 +189,6 @@ def _side(
     *,
     before: bool,
 ) -> str:
-    """Render "after the bound" or "up to the bound": an OR term for each part of the key."""
     quoted = [quote_identifier(n) for n in names or [column.name for column in columns]]
     terms = []
     for place, column in enumerate(columns):
@@ -229,7 +212,6 @@ def _beyond(quoted: str, column: Column, literal: str, *, less: bool, equal: boo
 
 
 def _largest_number(column: Column) -> int | None:
-    """Return the largest number of an ENUM or small SET; None where ``>`` uses the index."""
     if column.data_type == "enum":
         return len(column.members)
     if column.data_type == "set" and len(column.members) <= _LISTED_SET_MEMBERS:

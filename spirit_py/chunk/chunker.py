@@ -1,12 +1,8 @@
 """Cut a table into chunks: by arithmetic, or by the key found so many rows further on (pure).
 
-The server compares and orders the keys, so every type and collation is supported.
-
-A single AUTO_INCREMENT key is cut by arithmetic, without counting rows. Each cut asks for the
-smallest and largest key that are not cut, which MySQL answers from the two ends of the index. So a
-gap of any width is jumped, and the last chunk is recognised. Where the keys are sparse, arithmetic
-would make tiny chunks; there the bound is looked up. Every other key is cut by composite bounds
-(:mod:`spirit_py.chunk.chunker`).
+The server compares and orders the keys. A single AUTO_INCREMENT key is cut by arithmetic within the
+smallest and largest key that are not cut, so gaps are jumped. Where keys are sparse, and for all
+other keys, the bound is looked up.
 """
 
 from __future__ import annotations
@@ -46,16 +42,8 @@ INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on')
 class CompositeChunker:
     """Cuts a table, or a range of it, by ``LIMIT 1 OFFSET n`` along its chunk key.
 
-    The chunks cover the range to its ends. Those of the whole table are open, so rows that are
-    inserted beyond them while the copy runs are in exactly one chunk as well.
-
-    Args:
-        part_rows: rows of a part of a chunk: each costs a query, and together the queries of a
-            chunk read the index once. None for chunks without parts.
-        numbers: yields the numbers of the chunks.
-
-    Attributes:
-        part_rows: as the argument; may be changed between two chunks.
+    The chunks cover the range to its ends; those of the whole table are open for later rows.
+    ``part_rows``: each part of a chunk costs a query; None for none; may change between chunks.
     """
 
     def __init__(
@@ -70,7 +58,6 @@ class CompositeChunker:
         self._query = query
         self.part_rows = part_rows
         self._numbers = count() if numbers is None else numbers
-        #: What is not cut yet.
         self._rest = KeyRange()
         self._cut_rows = 0
         self._finished = False
@@ -130,10 +117,7 @@ class CompositeChunker:
         return None
 
     def density(self) -> float | None:
-        """Return the rows for each value of the key that is not cut; None where keys are not dense.
-
-        Asks the server.
-        """
+        """Return the rows per key value not cut, None where not dense; ask the server."""
         return None
 
     def rows_left(self) -> int | None:
@@ -141,7 +125,6 @@ class CompositeChunker:
         return None
 
     def _bounds(self, rows: int) -> Bounds:
-        """Find the cuts and the upper bound of the next chunk; None for that of the last one."""
         found: list[KeyBound] = []
         rest = self._rest
         for step in divided(rows, self.part_rows):
@@ -156,7 +139,7 @@ class CompositeChunker:
 def boundary_sql(mapping: TableMapping, within: KeyRange, rows: int) -> str:
     """Render the query for the key of the n-th row of a range."""
     columns, directions = mapping.key_columns, walk_directions(mapping.key)
-    # A row with NULL in the key stops the run (NullInKey), and is no bound.
+    # A row with NULL in the key stops the run (NullInKey).
     present = [f"{quote_identifier(c.name)} IS NOT NULL" for c in columns if c.nullable]
     where = " AND ".join([chunk_predicate(columns, within, directions), *present])
     return (
@@ -197,18 +180,16 @@ class OptimisticChunker(CompositeChunker):
         numbers: Iterator[int] | None = None,
     ) -> None:
         super().__init__(mapping, query, part_rows=part_rows, numbers=numbers)
-        #: Rows a key value, in the last chunk that is known; None before the first cut.
+        #: Rows per key value in the last known chunk; None before the first cut.
         self._density: float | None = None
-        #: The same of everything, by the server's estimate.
+        #: The same by the server's estimate.
         self._mean = 0.0
-        #: Whether the last chunk was cut by arithmetic.
         self._arithmetic = False
-        #: Numbers of the chunks cut so whose rows are not known yet.
+        #: Chunks cut by arithmetic whose rows are not known yet.
         self._computed: set[int] = set()
-        #: The first key that was not cut when it was looked for, and the last one.
+        #: The first and the last key that were not cut at the last look.
         self._first: int | None = None
         self._last: int | None = None
-        #: Key values that were not cut when they were first looked at.
         self._whole: int | None = None
 
     def next_chunk(self, rows: int) -> Chunk | None:
@@ -266,11 +247,7 @@ class OptimisticChunker(CompositeChunker):
         return max(0, self._last - before)
 
     def density(self) -> float | None:
-        """Return the rows for each value of the key that is not cut, counted at some places.
-
-        None where one of them has few rows: then what lies between them is not known either. Asks
-        the server.
-        """
+        """Return the rows per key value not cut, None where some are sparse; ask the server."""
         ends = self._ends()
         if ends is None:
             return None
@@ -340,10 +317,7 @@ def samples_sql(mapping: TableMapping, places: Sequence[int], values: int) -> st
 
 
 def ends_sql(mapping: TableMapping, within: KeyRange) -> str:
-    """Render the query for the smallest and the largest key of a range.
-
-    MySQL answers it from the two ends of the range in the index, whether they are open or not.
-    """
+    """Render the query for the smallest and largest key of a range, read from the index's ends."""
     columns = mapping.key_columns
     name = quote_identifier(columns[0].name)
     return (
@@ -361,8 +335,8 @@ def make_chunker(
 ) -> CompositeChunker:
     """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
-    ``query`` runs the boundary queries in a session of the driver, in '+00:00' like all sessions of
-    the program, at READ COMMITTED. For the rest see :class:`CompositeChunker`.
+    ``query`` runs in a session of the driver, in '+00:00', at READ COMMITTED. See
+    :class:`CompositeChunker`.
     """
     columns = mapping.key_columns
     if len(columns) == 1 and columns[0].auto_increment and columns[0].data_type in INTEGER_TYPES:

@@ -1,23 +1,9 @@
 """Lanes: every worker (a task's rank) has a part of the key of its own to copy (pure).
 
-InnoDB fills the pages of an index densely where one session inserts in the order of the key. Two
-sessions that write neighbouring ranges meet at every chunk, and each meeting point leaves pages
-half filled and most of an extent unused. So each worker writes in a *lane*, a range that is large
-against what a meeting point costs (docs/decisions.md has the figures).
-
-The lanes are disjoint and cover what is to be copied. At first there is one, or after a resume one
-for each range that is not copied. A worker without a lane takes
-
-1. one without a worker: it was left over, or its worker has not asked for a long time;
-2. otherwise the upper part of the lane with the most rows left. The rows of the table are not
-   counted beforehand, so the last lane has no end at first. It gets one where it is as long as a
-   lane should be, or in the middle of what is probably left; any other lane is halved;
-3. otherwise, where fewer rows than two chunks are left, the next chunk of that lane.
-
-So a lane is divided only when another worker needs a part of it, and one worker alone has one lane.
-A wrong estimate of the table's size costs some lanes more or less. Where a lane should end is
-looked up in the same way as the end of a chunk. That takes a tenth of a second for a few hundred
-thousand rows, during which the other workers have orders.
+docs/decisions.md has the reasons and figures. The lanes are disjoint and cover what is to be
+copied. A worker without a lane takes a lane without a worker; otherwise the upper part of the lane
+with the most rows left; or its next chunk, where less than two chunks are left. The last lane has
+no end at first. Finding an end takes a tenth of a second for a few hundred thousand rows.
 """
 
 from __future__ import annotations
@@ -39,9 +25,9 @@ if TYPE_CHECKING:
 
 LANE_BYTES: Final = 128 << 20
 """Data in a lane of a large table."""
-#: Where an earlier run left more ranges, their density is not measured.
+#: Of more ranges of an earlier run the density is not measured.
 _MOST_MEASURED: Final = 16
-#: A rest of fewer chunks is not parted any more.
+#: A rest of fewer chunks is not divided.
 _WORTH_CHUNKS: Final = 2
 #: A worker that asked for none of the last chunks, this number for each lane, is gone.
 _MISSED_CHUNKS: Final = 8
@@ -50,15 +36,11 @@ _UNKNOWN_ROW_BYTES: Final = 200.0
 
 @dataclass(eq=False)
 class _Lane:
-    """A lane that is not cut to its end.
+    """A lane that is not cut to its end, and its worker or None.
 
-    Attributes:
-        chunks: cuts it.
-        worker: the one that works in it; None without one.
-        cut: rows that it was cut for so far.
-        left: rows that are left in it at most; None as long as that is not known.
-        short: fewer rows were left than seemed probable.
-        asked: chunks that had been cut from all lanes when its worker asked last.
+    ``cut`` are the rows it was cut for, ``left`` those left at most (None: unknown); ``asked``:
+    chunks cut from all lanes when its worker asked last; ``short``: fewer rows were left than
+    seemed probable.
     """
 
     chunks: CompositeChunker
@@ -70,14 +52,10 @@ class _Lane:
 
 
 class LaneChunker:
-    """Cuts what is to be copied for several workers. Only the driver calls it, from one thread.
+    """Cuts ``ranges``, in the order of the walk, for several workers; one thread of the driver.
 
-    Args:
-        query: runs the boundary queries, see :func:`spirit_py.chunk.chunker.make_chunker`.
-        ranges: what is to be copied, in the order of the walk.
-        workers: how many there will probably be; a small table has a lane for each.
-        part_rows: rows of a part of a chunk; None for chunks without parts.
-        copied_rows: rows of the table that are not in the ranges, for the estimate.
+    ``workers`` is their probable number, ``copied_rows`` are those not in the ranges; see
+    :func:`spirit_py.chunk.chunker.make_chunker`.
     """
 
     def __init__(
@@ -103,7 +81,6 @@ class LaneChunker:
         self._cut = 0
         self._cut_rows = 0
         self._widest = 0
-        #: Rows for each value of the key; None where it was not measured, or is not even.
         self._density: float | None = None
 
     def measure(self) -> None:
@@ -116,7 +93,7 @@ class LaneChunker:
                 self._density = sum(one * width for one, width in known) / values
 
     def rows_left(self) -> RowsLeft:
-        """Return how many rows are not cut. Asks nothing."""
+        """Return how many rows are not cut; no I/O."""
         widths = [lane.chunks.width() for lane in self._lanes]
         values = [width for width in widths if width is not None]
         bounds = [
@@ -133,9 +110,9 @@ class LaneChunker:
     def next_chunk(
         self, rows: int, worker: int = 0, *, part_rows: int | None = None
     ) -> Chunk | None:
-        """Return the next chunk of about ``rows`` rows for a worker; None when everything is cut.
+        """Return a worker's next chunk of about ``rows`` rows; None when everything is cut.
 
-        ``part_rows`` are the rows of a part of this chunk, where they are fewer than otherwise.
+        ``part_rows`` replaces the usual rows of a part, where they are fewer.
         """
         lane = self._lane_for(worker, rows)
         if lane is not None and part_rows is not None:
@@ -181,7 +158,6 @@ class LaneChunker:
         return lane.worker is None or self._cut - lane.asked > _MISSED_CHUNKS * len(self._lanes)
 
     def _part_of_another(self, worker: int, rows: int) -> _Lane | None:
-        """Return the upper part of the longest lane; that lane itself when little of it is left."""
         while self._lanes:
             lane = max(self._lanes, key=_left)
             if _left(lane) < _WORTH_CHUNKS * rows:
@@ -203,7 +179,7 @@ class LaneChunker:
         stays = max(size - lane.cut, size / 2)
         left = _left(lane)
         if left == float("inf"):
-            # The estimate is off by some percent of the table, which may be all that is left.
+            # The estimate may be off by all that is left.
             elsewhere = sum(other.left for other in self._lanes if other.left is not None)
             left = max(self._estimated_rows - self._cut_rows - elsewhere, size / 4)
         return int(min(stays, left / 2))

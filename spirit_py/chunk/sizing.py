@@ -1,12 +1,8 @@
 """How many rows a chunk should have, and how many of them one transaction (pure).
 
-The size follows the target time by the p90 of the last ten chunks. It grows quickly while the time
-is far below the target, and then slowly, because the next rows may be wider. A chunk that took five
-times the target shrinks the next one at once.
-
-A chunk is written in several transactions. A commit writes its whole binlog cache under the lock
-for which every other commit waits, so one of 50 000 rows makes the commits of applications wait
-(docs/decisions.md has the figures).
+The size follows the target time by the p90 of the last ten chunks. A chunk of five times the target
+shrinks the next one at once. A commit writes its binlog cache under a lock that others wait for, so
+a chunk is written in several transactions (docs/decisions.md has the figures).
 """
 
 from __future__ import annotations
@@ -30,9 +26,8 @@ PANIC_SHRINK = 10
 WINDOW = 10
 FEWEST_PART_ROWS = 200
 MOST_PART_ROWS = 10_000
-#: Where the server has no estimate.
 _UNKNOWN_PART_ROWS = 1_000
-#: Transactions in the first chunk, at most: its rows may be wide.
+#: At most, in the first chunk: its rows may be wide.
 _FIRST_PARTS = 4
 
 
@@ -52,10 +47,7 @@ def divided(rows: int, part: int | None) -> list[int]:
 class ChunkSizer:
     """Computes the rows of the next chunk from every finished chunk.
 
-    Args:
-        target_seconds: How long one chunk should take.
-        first_rows: Size of the first chunks, until one has been measured.
-        part_rows: rows of a transaction; the first chunks have a few of these at most.
+    ``first_rows`` holds until a chunk was measured; ``part_rows`` are those of a transaction.
     """
 
     def __init__(
@@ -67,7 +59,7 @@ class ChunkSizer:
     ) -> None:
         self._target = target_seconds
         self._rows = _clamp(min(first_rows, _FIRST_PARTS * part_rows))
-        #: (seconds a row, seconds) of the last chunks that were large enough to measure the speed.
+        #: (seconds a row, seconds) of the last chunks large enough to measure.
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
 
     @property
@@ -95,10 +87,9 @@ class ChunkSizer:
         return _p90([seconds for _, seconds in self._recent]) if self._recent else None
 
     def finished(self, *, target_rows: int, rows: int, seconds: float) -> None:
-        """Learn from a chunk that was cut for ``target_rows``, held ``rows`` and took ``seconds``.
+        """Learn from a chunk cut for ``target_rows``, which held ``rows`` and took ``seconds``.
 
-        A chunk of far fewer rows than asked for (a gap in the keys, the end of the table) does not
-        count, unless it was slow as well.
+        One of far fewer rows than asked for counts only if it was slow.
         """
         if seconds > self._target * PANIC_FACTOR:
             self._recent.clear()
@@ -110,8 +101,7 @@ class ChunkSizer:
         self._recent.append((seconds / max(rows, 1), seconds))
         wanted = self._target / self._slow_row_seconds()
         growth = FAST_GROWTH if wanted > self._rows * FAST_GROWTH else GROWTH
-        # Every chunk may grow by one factor, but several are in flight at once: at most two factors
-        # above the size that was measured, one for those that run already and one for the next.
+        # Several chunks are in flight: at most two growth factors above the measured size.
         self._rows = _clamp(int(min(wanted, self._rows * growth, target_rows * growth**2)))
 
 

@@ -1,24 +1,9 @@
 """The watermarks of a copy: what of the key is dispatched and committed (pure; R3, R4, R17).
 
-The key space is divided into *lanes* (:mod:`spirit_py.chunk.lanes`). In each lane chunks are
-dispatched in the order of the walk. The lanes advance side by side, and chunks commit in any
-order::
-
-    | lane                                   | lane                            | lane
-    | committed | in flight | committed | rest | committed | in flight | rest  | rest
-                                        ^ high watermark               ^ high  ^ high
-
-The *rest* of a lane is the part in which no chunk was dispatched; it begins at the lane's high
-watermark. What is neither rest nor in flight has committed, and a later run need not copy it. So
-the tracker keeps a list of only what has not committed, in the order of the walk: the rest of each
-lane, and the chunks in flight. The list is short, as there are few lanes and chunks in flight.
-
-Every dispatch is also counted, for keys that Python cannot order as the server does: a change that
-came when ``n`` chunks had been dispatched may be applied once these ``n`` have committed. Even for
-such keys the order of the list is known: a chunk begins where a rest begins, or it begins a lane
-that is the upper part of another one, and ends where that one ended.
-
-Not thread-safe: the owner calls everything under its own lock, or in one thread.
+In each lane (:mod:`spirit_py.chunk.lanes`) chunks are dispatched in the order of the walk, up to
+its *high watermark*; above it is the lane's *rest*. The tracker keeps only the rests and the chunks
+in flight. Dispatches are also counted, for keys that Python cannot order as the server does: a
+change that came after ``n`` may be applied once these have committed. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -52,10 +37,8 @@ class OpenEnd(enum.Enum):
 class Rest(KeyRange):
     """The part of a lane in which no chunk was dispatched.
 
-    Attributes:
-        keep_up_to: an earlier run may have copied the keys up to this one, so their changes are
-            never left to the copy (R17). ``OpenEnd.END`` for all keys, ``OpenEnd.BEGINNING`` for
-            none.
+    An earlier run may have copied keys up to ``keep_up_to``: their changes are never left to the
+    copy (R17).
     """
 
     keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING
@@ -65,10 +48,8 @@ class Rest(KeyRange):
 class CopiedSoFar:
     """How much of a table is copied, over all runs.
 
-    Attributes:
-        uncopied: the ranges that are not, in the order of the walk; none touches the next one.
-        rows: rows of the others, as they were when they were copied.
-        chunks: chunks that they were copied in.
+    ``uncopied`` ranges are in the order of the walk, and do not touch; ``rows`` as they were when
+    copied.
     """
 
     uncopied: tuple[KeyRange, ...] = (KeyRange(),)
@@ -82,25 +63,18 @@ class CopiedSoFar:
 
 
 class WatermarkTracker:
-    """The watermarks of one table's copy, and which keys they let be dropped or hold.
+    """The watermarks of one table's copy; they decide which keys may be dropped or are held.
 
-    Args:
-        directions: the walk, of :func:`spirit_py.chunk.chunk.walk_directions`.
-        rests: what is to be copied, in the order of the walk; everything else is copied already.
-
-    Attributes:
-        dispatched: chunks dispatched so far; the stamp of a change that arrives now.
-        chunks: chunks committed.
-        rows: rows in them.
+    ``rests`` is what is to be copied; ``dispatched`` is the stamp of a change that arrives now;
+    ``chunks`` and ``rows`` have committed.
     """
 
     def __init__(self, directions: Directions, rests: Sequence[Rest] = (Rest(),)) -> None:
         self._before = (
             operator.lt if not any(directions) else partial(precedes, directions=directions)
         )
-        #: What has not committed, in the order of the walk.
         self._uncommitted: list[Rest | Chunk] = list(rests)
-        #: The place in the order of dispatch of each chunk in flight, by its number.
+        #: Place in the order of dispatch by chunk number.
         self._in_flight: dict[int, int] = {}
         self._index()
         self.dispatched = 0
@@ -109,16 +83,14 @@ class WatermarkTracker:
 
     @property
     def settled(self) -> int:
-        """Chunks of the longest prefix, by dispatch, that has committed: stamps that may go."""
+        """Number of first dispatches that have all committed: stamps that may go."""
         return next(iter(self._in_flight.values()), self.dispatched)
 
     def dispatch(self, chunk: Chunk) -> None:
         """Raise the high watermark of the chunk's lane to its upper bound.
 
-        The chunk may be the first of a lane that is cut off from another one, whose upper part that
-        lane is; and its lane may end before the one that it was known as, the rest of which then
-        is a lane of its own. Raises ValueError for a chunk that was dispatched before, or is in no
-        rest.
+        The chunk may begin a lane cut off from another one. Raises ValueError for one that was
+        dispatched before, or is in no rest.
         """
         place = self._rest_of(chunk)
         rest = self._uncommitted[place]
@@ -156,11 +128,7 @@ class WatermarkTracker:
         return CopiedSoFar(uncopied=tuple(ranges), rows=self.rows, chunks=self.chunks)
 
     def above_high(self, key: ComparableKey) -> bool:
-        """Return whether a later chunk will read this key, so that its change may be dropped.
-
-        That is so above the high watermark of the key's lane, and above what an earlier run may
-        have copied of it.
-        """
+        """Return whether a later chunk reads this key, so its change may be dropped."""
         rest = self._rests.around(key)
         if rest is None:
             return False
@@ -191,7 +159,6 @@ class WatermarkTracker:
         return place
 
     def _in(self, rest: Rest, chunk: Chunk) -> bool:
-        """Return whether a chunk and its lane are in a rest, as far as Python can compare them."""
         uppers = ((chunk.upper, chunk.lane_end), (chunk.lane_end, rest.upper))
         return (
             rest.lower is None
