@@ -41,17 +41,10 @@ def follow_answer(
     pause: Callable[[bool], None],
     within: float,
 ) -> bool:
-    """Show what the process answers, until it is done.
+    """Show what the process answers, until it is done; False where it ended without an answer.
 
-    Args:
-        process_lock: the named lock that the process holds while it runs.
-        said: called with each line of the answer.
-        pause: waits for :data:`LOOK_SECONDS`, and raises where the command is to end; called with
-            whether the process has begun to answer.
-        within: seconds in which it must begin to answer.
-
-    Returns:
-        False where the process has ended without an answer.
+    ``pause`` waits for :data:`LOOK_SECONDS`, and raises where the command is to end; its argument
+    is whether the answer has begun, which must be ``within`` seconds.
 
     Raises:
         MigrationFailure: the process does not answer.
@@ -111,10 +104,9 @@ def control(
     """Ask for one thing, and wait until it is done.
 
     Raises:
-        Refusal: nobody can be asked, or the process refused.
+        Refusal: no process can be asked, or it refused.
         MigrationFailure: the process does not answer.
-        ServerFault: the server stopped answering; whether the request was carried out is shown by
-            ``spirit-py ctl status``.
+        ServerFault: ``spirit-py ctl status`` shows whether the request was carried out.
         Interrupted: by a signal; a request that no process had claimed is withdrawn.
     """
     stop = StopSwitch()
@@ -177,10 +169,7 @@ class Asking:
         self.stop.wait(LOOK_SECONDS)
         self.stop.check()
 
-    # -- before it asks
-
     def _require_rights(self, schema: str, table: str) -> None:
-        """Refuse an account that could not ask."""
         names, grants = AuxiliaryNames.of(table), read_grants(self.session)
         why = "a request to the process is a row of this table"
         grants.require(NEEDED, schema, why, [names.requests], alone=True)
@@ -188,7 +177,6 @@ class Asking:
         grants.require(("SELECT",), schema, why, [names.checkpoint], alone=True)
 
     def _require_process(self) -> None:
-        """Refuse at once where no process could answer."""
         if named_lock_holder(self.session, self._process_lock) is not None:
             return
         if CheckpointTable(self.database, self.table).is_ours(self.session):
@@ -205,7 +193,6 @@ class Asking:
         )
 
     def _queue(self) -> RequestQueue:
-        """Return the requests of the migration."""
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
             raise Refusal(
@@ -248,16 +235,12 @@ class Asking:
         return queue
 
     def _where(self) -> str:
-        """Return where the process can be found, for messages; empty where it has just ended."""
         holder = named_lock_holder(self.session, self._process_lock)
         if holder is None:
             return ""
         return f" ({whose(self.session, holder)})"
 
-    # -- afterwards
-
     def _await_end(self) -> None:
-        """Wait until the process has ended, and report what is left."""
         left = _END_SECONDS
         while named_lock_holder(self.session, self._process_lock) is not None:
             if left <= 0:

@@ -30,13 +30,9 @@ _WARN_PART: Final = 0.5
 class PositionReach:
     """For how long the server keeps what a resumed run would read first (R19).
 
-    The position of the change feed moves on while the run is paused, because changes are applied
-    all the same. It stands still under backpressure, or behind an XA transaction that stays
-    prepared. So its age is the time since it last moved; on a server that writes nothing else, the
-    figures of this run move it.
-
-    Attributes:
-        left: seconds; None for ever, or where it is not known yet.
+    The position moves on in a pause, and stands still under backpressure or behind a prepared XA
+    transaction: its age is the time since it last moved. On an idle server this run's figures
+    move it. ``left`` is in seconds; None for ever, or where it is not known yet.
     """
 
     def __init__(self, run: Run, *, clock: Clock = time.monotonic) -> None:
@@ -50,11 +46,7 @@ class PositionReach:
         self.left: float | None = None
 
     def look(self, session: SqlSession) -> None:
-        """Look at the position; warn once when half of its time is over.
-
-        Raises:
-            ServerFault: the server could not be asked how long it keeps its binlog.
-        """
+        """Look at the position; warn once when half of its time is over. May raise ServerFault."""
         feed, now = self._run.figures.source, self._clock()
         position = feed.position() if feed is not None else ""
         if not position or self._run.state.phase in AFTER_SWAP:
@@ -87,10 +79,9 @@ class RunFigures:
         return self._run.state.phase, self._run.settings.current
 
     def now(self, session: SqlSession) -> LiveFigures:
-        """Return the figures of now; warn where the binlog position will soon be lost.
+        """Return the current figures; warn where the binlog position will soon be lost.
 
-        Raises:
-            ServerFault: as :meth:`PositionReach.look`.
+        Raises ServerFault as :meth:`PositionReach.look`.
         """
         self._reach.look(session)
         self._run.note(BinlogReaches(self._reach.left))
@@ -112,11 +103,7 @@ def live_figures(
     paused: str,
     settings: dict[str, str] | None = None,
 ) -> LiveFigures:
-    """Return figures as the checkpoint table holds them. No I/O.
-
-    Args:
-        label: of the process's sessions.
-    """
+    """Return figures as the checkpoint table holds them. No I/O."""
     progress = {one.name: getattr(seen, one.name) for one in fields(MigrationProgress)}
     for name, value in progress.items():
         if isinstance(value, float):

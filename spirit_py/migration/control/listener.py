@@ -45,10 +45,9 @@ _SETTLING_SECONDS: Final = 0.05
 
 
 def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
-    """Listen to operators until the end of the run; keep to what they set in an earlier one.
+    """Listen to operators until the end of the run; apply what they set in an earlier one.
 
-    Raises:
-        ServerFault: the checkpoint table could not be read.
+    Raises ServerFault where the checkpoint table could not be read.
     """
     orders = Orders(run, CheckpointTable(*record.home))
     orders.load(session)
@@ -66,12 +65,7 @@ def listen(listener: ControlListener, job: Job) -> None:
 
 @dataclass
 class _Pending:
-    """A request that was claimed.
-
-    Attributes:
-        by: what another thread answers; None where this one has answered.
-        written: of that.
-    """
+    """A request that was claimed; ``by`` answers it in another thread."""
 
     asked: Asked
     by: Conversation | None = None
@@ -79,24 +73,18 @@ class _Pending:
 
     @property
     def to_be_read(self) -> bool:
-        """Whether there is an answer, or is about to be: nobody waits for what may take hours."""
         return self.by is None or self.by.ended
 
     @property
     def answered(self) -> bool:
-        """Whether its last answer is written."""
         return self.by is None or (self.by.ended and self.written is self.by.answer)
 
 
 class ControlListener:
     """Answers requests in the order in which they came, one after the other.
 
-    A fault of the server costs its session only: the next look has a new one.
-
-    Args:
-        home: the table whose checkpoint table has the record.
-        key: returns what is shown at once where it has changed. No I/O.
-        figures: returns the figures of now; raises ServerFault where one cannot be read.
+    A fault of the server costs its session only: the next look has a new one. ``key`` returns what
+    is shown at once where it has changed, without I/O; ``figures`` may raise ServerFault.
     """
 
     def __init__(
@@ -118,7 +106,6 @@ class ControlListener:
         self._session = RenewedSession(partial(job.session, "control", read_timeout=_ANSWER_WITHIN))
         self._written_at = float("-inf")
         self._shown: object = None
-        #: Requests whose answers were not read yet, or that are carried out.
         self._pending: list[_Pending] = []
         self._settled = threading.Condition()
         self._settling = False
@@ -134,7 +121,6 @@ class ControlListener:
         self._thread.start()
 
     def _create(self, session: Session) -> None:
-        """Create the table of the requests, once."""
         if not self._created:
             self._queue.create(session)
             self._created = True
@@ -145,10 +131,7 @@ class ControlListener:
         self._thread.join()
 
     def settle(self) -> None:
-        """Wait until those who asked have their answers, for seconds at most.
-
-        The work that they asked for may have been the last: then the table with the answers goes.
-        """
+        """Wait some seconds at most until those who asked have their answers."""
         self._settling = True
         if not self._thread.running:
             return
@@ -183,7 +166,6 @@ class ControlListener:
         self._show(session)
 
     def _write_answers(self, session: Session) -> None:
-        """Write what other threads have answered since."""
         for one in self._pending:
             if one.by is not None and one.by.answer is not one.written:
                 answer = one.by.answer
@@ -194,7 +176,6 @@ class ControlListener:
                 one.written = answer
 
     def _forget_read(self, session: Session) -> None:
-        """Forget the answers for which nobody waits any more."""
         if not self._pending:
             return
         left = [
@@ -207,7 +188,6 @@ class ControlListener:
             self._settled.notify_all()
 
     def _answer(self, session: Session, asked: Asked | Malformed) -> None:
-        """Carry one request out, if it is for this thread and somebody waits for the answer."""
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
                 self._job.tell(
@@ -260,7 +240,6 @@ class ControlListener:
                 self._job.stop.request(then)
 
     def _show(self, session: Session) -> None:
-        """Write the figures every second or two, and at once where something was changed."""
         shown, now = self._key(), time.monotonic()
         if shown == self._shown and now - self._written_at < _WRITE_SECONDS:
             return
@@ -275,7 +254,6 @@ class ControlListener:
 
 
 def _described(asked: Asked) -> dict[str, Any]:
-    """Return the fields of an event about a request."""
     request = asked.request
     return {
         "verb": request.verb,

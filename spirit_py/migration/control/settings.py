@@ -23,14 +23,7 @@ OFF: Final = "off"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One setting.
-
-    Attributes:
-        field: of :class:`spirit_py.throttle.settings.PaceSettings`.
-        form: how a value is written, for messages.
-        read: returns the value of a text; raises ValueError for a text that is none.
-        show: returns the text of a value.
-    """
+    """One setting; ``read`` raises ValueError for a text that is no value."""
 
     field: str
     form: str
@@ -39,7 +32,6 @@ class Setting:
 
 
 def _seconds(value: float) -> str:
-    """Return a duration as it may be given again."""
     return f"{value:g}s" if value >= 1 else f"{1000 * value:g}ms"
 
 
@@ -60,7 +52,6 @@ def _shown_load(limits: tuple[tuple[str, float], ...]) -> str:
 
 
 def _setting(one: Option) -> Setting:
-    """Return the setting of an option."""
     if one.type is bool:
         return Setting(
             field=one.name,
@@ -102,11 +93,7 @@ LOAD_FIELDS: Final = tuple(one.name for one in _LIVE if one.form is Form.LIMITS)
 
 
 def read_changes(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that are to change, with their values.
-
-    Raises:
-        UsageFault: a name or a value cannot be; with what can.
-    """
+    """Return the fields that are to change; UsageFault where a name or a value cannot be."""
     if not given:
         raise UsageFault("nothing is set", hint=f"give one of {', '.join(SETTINGS)} with its value")
     changes = {}

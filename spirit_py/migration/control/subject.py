@@ -36,10 +36,7 @@ _LOOK_SECONDS: Final = 0.02
 
 
 class Conversation:
-    """What another thread answers to a request that takes longer; the listener writes it.
-
-    Any thread may use it.
-    """
+    """The answer of another thread to a longer request; the listener writes it. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -72,10 +69,7 @@ class Conversation:
 class Effect:
     """What was done.
 
-    Attributes:
-        said: the answer.
-        then: the reason to stop the run with, once the answer is written; None to let it run.
-        by: another thread does it, and answers.
+    ``then`` stops the run once the answer is written; ``by`` answers in another thread.
     """
 
     said: str = ""
@@ -84,11 +78,7 @@ class Effect:
 
 
 class Carrier:
-    """Carries out what operators ask of one command; used by one thread.
-
-    Args:
-        verbs: what is done for each verb.
-    """
+    """Carries out what operators ask of one command; used by one thread."""
 
     def __init__(self, verbs: Mapping[str, Callable[[Session, Asked], Effect]]) -> None:
         self._verbs = verbs
@@ -98,12 +88,7 @@ class Carrier:
         return True
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
-        """Do what is asked.
-
-        Raises:
-            Refusal: it cannot be done now, or there is no such verb.
-            ServerFault: the server did not do it.
-        """
+        """Do what is asked; Refusal where it cannot be done now, ServerFault where it failed."""
         name = asked.request.verb
         if (verb := self._verbs.get(name)) is None:
             raise refused(f"there is no verb {name!r}", f"use {', '.join(self._verbs)}")
@@ -116,11 +101,7 @@ def refused(cause: str, hint: str = "") -> Refusal:
 
 
 def require_running(stop: StopSwitch, hint: str) -> None:
-    """Refuse to end a run that ends already, because the first reason decides what is kept.
-
-    Raises:
-        Refusal: it does.
-    """
+    """Refuse to end a run that ends already, because the first reason decides what is kept."""
     if (reason := stop.reason) is not None:
         raise refused(f"it stops already: {reason.message}", hint)
 

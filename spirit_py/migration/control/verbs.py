@@ -47,12 +47,7 @@ if TYPE_CHECKING:
 
 
 class Verbs(Carrier):
-    """What operators can ask of a migration.
-
-    Args:
-        tables: schema and name of each table of the migration; the sentinel that is created is the
-            first one's.
-    """
+    """What operators can ask of a migration; the first table's sentinel is the one created."""
 
     def __init__(self, run: Run, orders: Orders, tables: Sequence[Name]) -> None:
         self._run = run
@@ -163,14 +158,12 @@ class Verbs(Carrier):
         return Effect(said=f"{said}: the swap is made {when}; now: {now}")
 
     def _drop(self, session: Session, sentinel: Name) -> bool:
-        """Drop a sentinel of ours; return whether it was there."""
         if not is_own_sentinel(session, *sentinel):
             return False
         drop_sentinel(session, *sentinel)
         return True
 
     def _now(self, *, asked_for: bool) -> str:
-        """Return the phase, and what it waits for, unless that has just ended."""
         seen = self._run.snapshots.take()
         if paused := self._run.settings.current.paused:
             return f"{seen.phase.value}, {paused}"
@@ -197,7 +190,7 @@ class Verbs(Carrier):
             self._run.stop, "see spirit-py status; spirit-py cleanup drops what is left"
         )
         cleanup = CLEANUP in asked.request.arguments
-        # From now on no RENAME is sent; of one that was, the outcome is told.
+        # From now on no RENAME is sent; the outcome of one that was sent is reported.
         self._run.give_up(f"aborted by {asked.who}")
         unknown = self._renaming()
         if cleanup:
@@ -230,9 +223,9 @@ class Verbs(Carrier):
             raise refused("this is a dry run, which swaps nothing")
 
     def _too_late(self) -> str:
-        """Return why nothing is held back any more; waits for the statement that is under way.
+        """Return why it is too late to hold back; waits for a statement that is under way.
 
-        What has not come to its statement yet sees what was noted before this is asked.
+        What has not sent its statement yet sees what was noted before this call.
         """
         if self._renaming():
             return NOT_KNOWN
@@ -242,14 +235,12 @@ class Verbs(Carrier):
         return "too late: the swap is made" if swapped else ""
 
     def _renaming(self) -> bool:
-        """Wait for the statement that changes the tables; return whether its outcome is unknown."""
         run = self._run
         await_outcome(lambda: run.renaming or run.state.altering, run.stop)
         return run.renaming or run.state.altering
 
     @property
     def _swapped(self) -> bool:
-        """Whether the tables are swapped, or may be."""
         run = self._run
         swapped = run.may_be_swapped or run.state.swapped_before or run.state.altered
         return swapped or run.state.phase in AFTER_SWAP
@@ -262,7 +253,7 @@ class Verbs(Carrier):
 
 
 class Orders:
-    """Changes the settings of a run, and notes them first: what is not noted does not take effect.
+    """Changes the settings of a run, after they are written: what is not written has no effect.
 
     One thread changes them; the others read ``run.settings``.
     """
@@ -270,18 +261,13 @@ class Orders:
     def __init__(self, run: Run, checkpoint: CheckpointTable) -> None:
         self._run = run
         self._checkpoint = checkpoint
-        #: What the command line asks for.
         self._given = shown(run.settings.current)
         self._standing = StandingOrders()
 
     def load(self, session: SqlSession) -> None:
-        """Keep to what was set in an earlier run.
+        """Apply what was set in an earlier run; a command line changed since then is newer.
 
-        A setting that the command line has changed since counts as newer. Nothing is kept of a row
-        that cannot be read.
-
-        Raises:
-            ServerFault: the row could not be looked at.
+        An unreadable row is ignored; ServerFault where it could not be looked at.
         """
         try:
             found = self._checkpoint.read(session, StandingOrders) or StandingOrders()
@@ -310,11 +296,7 @@ class Orders:
         self._run.settings.change(paused=why)
 
     def change(self, session: SqlSession, given: Mapping[str, str]) -> None:
-        """Change settings.
-
-        Raises:
-            UsageFault: a name or a value cannot be; nothing is changed then.
-        """
+        """Change settings; UsageFault, and no change, where a name or a value cannot be."""
         changes = read_changes(given)
         replace(self._run.settings.current, **changes)
         self._note(

@@ -1,18 +1,11 @@
 """The build of a new table's deferred indexes: one ``ADD INDEX`` while changes are applied.
 
-The server logs what is written to the table during a build, up to
-``innodb_online_alter_log_max_size`` for each index, and applies it in the end; a build that exceeds
-the log fails with error 1799. So about half of it is applied meanwhile, and further changes wait in
-the buffers, under the backpressure that holds always. After error 1799 no change at all is applied
-during the next try.
-
-A build begins when there is no reason to wait. Once it runs it cannot be paused: ending it would
-lose all of it. So where others use the server it gets fewer of the server's threads.
-
-The server takes the table's metadata lock exclusively for a moment at the beginning and at the end
-of a build. A build begins when nobody else uses the new table. Then its requests may last, because
-one that gave up at the end would lose the whole build, and only the feed waits behind them. As long
-as another session, such as a dump's, uses the new table, changes wait in the buffers.
+The server logs writes during a build, up to ``innodb_online_alter_log_max_size`` for each index; a
+build that exceeds the log fails with error 1799. So about half of it is applied, and further
+changes wait in the buffers; after error 1799 no change is applied during the next try. A build
+cannot be paused: ending it would lose all of it. It takes the metadata lock exclusively at its
+beginning and end, so it begins when no other session uses the new table, and changes wait while one
+does.
 """
 
 from __future__ import annotations
@@ -85,11 +78,7 @@ _NO_ROOM: Final = frozenset({3, 1021, 1026, 1030, 1114, 1878})
 
 
 def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
-    """Build the deferred indexes of every table, one after the other.
-
-    Raises:
-        SpiritError: as :meth:`IndexBuild.run`.
-    """
+    """Build the deferred indexes of every table, one by one. Raises as :meth:`IndexBuild.run`."""
     for pair in pairs:
         if not pair.deferred:
             continue
@@ -112,12 +101,7 @@ def build_indexes(run: Run, pairs: Iterable[CopiedPair]) -> None:
 
 
 class IndexBuild:
-    """Builds the deferred indexes of one table; :meth:`run` once.
-
-    Attributes:
-        tries: statements that were sent.
-        seconds: time of the build, with all tries.
-    """
+    """Builds the deferred indexes of one table; :meth:`run` once."""
 
     def __init__(
         self, run: Run, deferred: DeferredIndexes, subscription: TableSubscription
@@ -128,7 +112,7 @@ class IndexBuild:
         self._held = False
         self._session = CuttableSession()
         self._sorts_in = ""
-        # Whoever else uses the new table is waited for, however young.
+        # Every other session on the new table is waited for, however young.
         policy = replace(LockPolicy.of(run.config), old=0.0)
         self._front = Front(LockRequest(tables=[deferred.target], defines=True), policy.kills)
         self._turns = LockTurns(
@@ -147,7 +131,7 @@ class IndexBuild:
 
         Raises:
             SchemaChanged: another session changed the new table (R14).
-            MigrationFailure: they could not be built; the same command carries on.
+            MigrationFailure: they could not be built; the same command resumes.
             SpiritError: the reason of the stop switch.
         """
         began = time.monotonic()
@@ -189,7 +173,6 @@ class IndexBuild:
         return True
 
     def _try(self) -> None:
-        """Build in a session of its own, once no earlier one can still build."""
         deferred = self._deferred
         connection = self._run.config.connection
         if not self._turns.await_free():
@@ -229,7 +212,6 @@ class IndexBuild:
                 self._subscription.hold_applies(held=False)
 
     def _watch(self, ended: threading.Event, builder: int) -> None:
-        """Show how far the build is, and end it after a stop request; runs in a thread."""
         began = looked = time.monotonic()
         points.reach("index.building")
         self._show_stage(builder, 0.0)
@@ -243,7 +225,6 @@ class IndexBuild:
                 self._show_stage(builder, now - began)
 
     def _show_stage(self, builder: int, seconds: float) -> None:
-        """Show the server's own progress, or else the time, and who uses the new table."""
         text = f"the server to build {self._deferred} of {self._deferred.table}"
         stage, others = None, []
         try:
@@ -259,10 +240,7 @@ class IndexBuild:
         self._run.show(f"{text} ({how}{human_seconds(seconds)}{held}){who}")
 
     def _others(self, session: SqlSession) -> list[Blocker]:
-        """Return the sessions of others that use the new table; hold changes while there are any.
-
-        Those that the operator gave up are killed.
-        """
+        """Return other sessions on the new table, killed where allowed; hold changes meanwhile."""
         self._front.look(session)
         others = [each for each in self._front.now if not each.own]
         self._subscription.hold_applies(held=any(each.certain for each in others))
@@ -280,7 +258,6 @@ class IndexBuild:
             self._session.cut()
 
     def _failure(self, fault: ServerFault) -> MigrationFailure:
-        """Return why the indexes could not be built, and what to do."""
         text = f"{self._deferred} of {self._deferred.table} could not be built: {fault.text}"
         if fault.code in _NO_ROOM:
             hint = (

@@ -23,11 +23,7 @@ _SHOWN: Final = 6
 
 
 def build_lock(run: str, target: Name) -> str:
-    """Return the name of the lock that the session holds which builds the indexes of a new table.
-
-    Args:
-        run: the run's label or its token.
-    """
+    """Return the name of the build session's lock; ``run`` is the run's label or token."""
     return lock_name("index", token_of(run), *target)
 
 
@@ -35,12 +31,7 @@ def build_lock(run: str, target: Name) -> str:
 class DeferredIndexes:
     """The indexes of a new table that are, or may be, built after the copy; falsy for none.
 
-    Attributes:
-        source: schema and name of the source.
-        target: schema and name of the new table.
-        whole_shape: digest of the new table's definition with all of its indexes.
-        bare_shape: the same without the deferred ones.
-        indexes: name and definition of each, in the table's order.
+    ``whole_shape`` and ``bare_shape`` are digests of its definition with and without them.
     """
 
     source: Name
@@ -73,11 +64,7 @@ class DeferredIndexes:
         return ".".join(self.target)
 
     def are_built(self, session: SqlSession) -> bool:
-        """Return whether the new table has all of its indexes.
-
-        Raises:
-            SchemaChanged: it has neither of the two definitions (R14).
-        """
+        """Return whether all indexes are there; SchemaChanged for a third definition (R14)."""
         found = shape_here(session, *self.target)
         if found == self.whole_shape:
             return True
@@ -86,12 +73,9 @@ class DeferredIndexes:
         raise self._changed()
 
     def require_whole(self, session: SqlSession) -> None:
-        """Refuse to swap in a new table that has not its definition with all indexes.
+        """Raise SchemaChanged unless the new table has all indexes (R14).
 
         One query of a table that exists: fast enough to be asked under the table lock.
-
-        Raises:
-            SchemaChanged: it has another one (R14).
         """
         if digest_of(read_shape(session, *self.target), self.target[1]) != self.whole_shape:
             raise self._changed()
@@ -106,7 +90,7 @@ class DeferredIndexes:
     def drop(self, session: SqlSession) -> None:
         """Drop the indexes, if they are there, from the new table.
 
-        Where it holds rows already, the record must name both definitions before.
+        Where it holds rows already, the record must have both definitions before.
         """
         if not self.are_built(session):
             return
@@ -116,11 +100,7 @@ class DeferredIndexes:
         points.reach("index.dropped")
 
     def note_altered(self, session: SqlSession) -> None:
-        """Note the new table's proof again: it was altered by us, and has another CREATE TIME.
-
-        Raises:
-            SchemaChanged: as :meth:`are_built`.
-        """
+        """Store the new table's proof again: our ALTER gave it another CREATE TIME."""
         renew_proofs(session, *self.source)
         self.are_built(session)
 

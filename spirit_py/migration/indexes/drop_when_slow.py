@@ -1,8 +1,4 @@
-"""Drop indexes in the middle of the copy when it has become slow because of them.
-
-Rows are inserted fast as long as the indexes fit into the buffer pool, and then ever more slowly.
-From then on it costs less to copy without the indexes and to build them afterwards.
-"""
+"""Drop indexes in the middle of the copy when it has become slow because of them."""
 
 from __future__ import annotations
 
@@ -40,12 +36,7 @@ _ATTEMPTS: Final = 4
 
 @dataclass
 class FallingRate:
-    """Whether rows are inserted much more slowly than they were (no I/O).
-
-    Attributes:
-        best: rows a second in the best window.
-        slow: windows in a row that were slow.
-    """
+    """Whether rows are inserted much more slowly than in the best window (no I/O)."""
 
     best: float = 0.0
     slow: int = 0
@@ -53,11 +44,7 @@ class FallingRate:
     _rows: int = field(default=0, init=False)
 
     def observe(self, now: float, rows: int, *, waits: bool) -> bool:
-        """Note how many rows are copied; return whether the rate has fallen for good.
-
-        Args:
-            waits: the copy waits for something else now: then the window does not count.
-        """
+        """Note the rows copied; return whether the rate fell for good. Waits do not count."""
         if self._since is None or waits:
             self._since, self._rows = now, rows
             return False
@@ -76,7 +63,7 @@ def dropping_when_slow(
 ) -> Iterator[None]:
     """Watch the copy of a table in the context; drop its indexes if it becomes slow.
 
-    At once where a run that carries on defers them, and the earlier one did not.
+    At once where a resumed run defers them, and the earlier one did not.
     """
     if pair.plan.at_once and not pair.plan.left_out:
         leave_out(run, pair, checkpoints)
@@ -107,10 +94,7 @@ def dropping_when_slow(
 
 
 def leave_out(run: Run, pair: CopiedPair, checkpoints: Checkpoints | None) -> None:
-    """Drop the indexes of a new table that holds rows; they stay where that is not possible.
-
-    The record names both definitions before one of them is left.
-    """
+    """Drop the indexes of a table with rows, if possible; the record has both definitions first."""
     deferred = pair.plan.deferred
 
     def drop() -> None:

@@ -1,7 +1,6 @@
 """Which indexes of a new table are built after the copy, and why (``--defer-indexes``).
 
-:mod:`spirit_py.preflight.index_deferral` has the rule of ``auto``. Indexes that it leaves in place
-may still be dropped in the middle of the copy (:mod:`spirit_py.migration.indexes.drop_when_slow`).
+:mod:`spirit_py.preflight.index_deferral` has the rule of ``auto``.
 """
 
 from __future__ import annotations
@@ -42,12 +41,8 @@ if TYPE_CHECKING:
 class IndexPlan:
     """What is done with the secondary indexes of one table.
 
-    Attributes:
-        deferred: the indexes that may be deferred, with both definitions; none where none may.
-        at_once: they are dropped before the copy.
-        may_fall: they are dropped in the middle of the copy if rows are inserted more slowly.
-        left_out: they are dropped, and the record has both definitions.
-        why: for the operator: why they are deferred, or are not.
+    ``deferred`` may be dropped ``at_once``, before the copy, or in its middle (``may_fall``); once
+    ``left_out``, they are dropped and the record has both definitions.
     """
 
     deferred: DeferredIndexes
@@ -77,11 +72,7 @@ def begin_without_indexes(
 ) -> tuple[IndexPlan, ...]:
     """Decide for every table of a new migration, and drop what is deferred; before the copy.
 
-    A run that ends before its first record with a position is not carried on, so that no record is
-    needed before the drop.
-
-    Raises:
-        ServerFault: the server could not be asked.
+    The drop needs no record: a run that ends before its first position is not resumed.
     """
     plans = []
     for context, mapping in zip(contexts, mappings, strict=True):
@@ -103,9 +94,6 @@ def carry_on_with_indexes(
     """Return what an earlier run has decided for every table; decide where it deferred nothing.
 
     An empty table that a killed run has tried the statements on is dropped before.
-
-    Raises:
-        ServerFault: the server could not be asked.
     """
     plans = []
     for context, mapping in zip(contexts, mappings, strict=True):
@@ -123,11 +111,7 @@ def carry_on_with_indexes(
 def plan_indexes(
     run: Run, session: SqlSession, context: PreflightContext, mapping: TableMapping
 ) -> IndexPlan:
-    """Decide for one table, and report it; the new table has all of its indexes, and no rows yet.
-
-    Raises:
-        ServerFault: the server could not be asked.
-    """
+    """Decide for one table, and report it; the new table is whole and has no rows yet."""
     plan = _plan(run, session, context, mapping)
     what = f"indexes of {mapping.source.schema}.{mapping.source.name}"
     if plan.at_once:
@@ -159,8 +143,8 @@ def _deferred_clauses(
 ) -> tuple[tuple[str, str], ...]:
     """Return name and definition of the indexes that an earlier run has left out, in their order.
 
-    The record has their names. The server says what they are: of the new table, where they are
-    built, else of an empty one that the same statement is tried on (R26).
+    The record has the names, the server the definitions: of the new table, or of an empty one
+    (R26).
     """
     if not progress.deferred:
         return ()
@@ -187,7 +171,6 @@ def _deferred_clauses(
 def _plan_of_earlier_run(
     progress: TableProgress, mapping: TableMapping, clauses: tuple[tuple[str, str], ...]
 ) -> IndexPlan:
-    """Return what an earlier run has done with the indexes of one table."""
     deferred = DeferredIndexes(
         source=(mapping.source.schema, mapping.source.name),
         target=(mapping.target.schema, mapping.target.name),

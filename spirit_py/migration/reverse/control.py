@@ -1,7 +1,6 @@
 """Control of a ``spirit-py revert`` that works in the place of a process that has ended.
 
-It is controlled as a migration is, as far as it has what a verb is about: it can be paused, and
-aborted. A pause ends with the process, because nobody starts a revert again but on purpose.
+It can be paused and aborted; a pause ends with the process.
 """
 
 from __future__ import annotations
@@ -61,11 +60,7 @@ _NOTHING_TO_HOLD: Final = "the old definition is in place again: nothing is left
 
 
 class RevertPace(Unhindered):
-    """The pace of a revert: nothing holds it back but a pause.
-
-    Attributes:
-        paused: who has paused it; empty when nobody has.
-    """
+    """The pace of a revert: nothing holds it back but a pause."""
 
     paused = ""
 
@@ -93,7 +88,7 @@ class RevertVerbs(Carrier):
         if earlier := self._pace.paused:
             return Effect(said=f"it is paused already: {earlier}")
         keeper = self._keeper
-        # From now on no RENAME is sent; of one that was, the outcome is told.
+        # From now on no RENAME is sent; the outcome of one that was sent is reported.
         self._pace.paused = f"paused by {asked.who}"
         await_outcome(lambda: keeper.renaming, self._job.stop)
         if keeper.may_be_back():
@@ -113,7 +108,6 @@ class RevertVerbs(Carrier):
     def _abort(self, _session: Session, asked: Asked) -> Effect:
         require_running(self._job.stop, "see spirit-py status")
         keeper = self._keeper
-        # From now on no RENAME is sent; of one that was, the outcome is told.
         self._job.give_up(f"aborted by {asked.who}")
         await_outcome(lambda: keeper.renaming, self._job.stop)
         said = "the old table stays, and spirit-py revert still swaps back"
@@ -134,12 +128,7 @@ class RevertVerbs(Carrier):
 def begin_revert_control(
     job: Job, keeper: Keeper, home: Name, progress: Callable[[], MigrationProgress]
 ) -> None:
-    """Listen to operators until the end of the revert.
-
-    Args:
-        home: the table whose checkpoint table has the record.
-        progress: returns the figures, without I/O.
-    """
+    """Listen to operators until the end of the revert; ``progress`` does no I/O."""
     pace = RevertPace()
     job.work_at(pace)
     verbs = RevertVerbs(job, keeper, pace)

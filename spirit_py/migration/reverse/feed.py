@@ -33,15 +33,7 @@ if TYPE_CHECKING:
 def plan_reverse(
     migration: TableMapping, changes: ColumnChanges, server_time_zone: str
 ) -> ReverseTable:
-    """Return, before anything is copied, how the old table would follow.
-
-    Args:
-        migration: the migration's mapping, from the source to the new table.
-        changes: what the statement does to columns.
-
-    Raises:
-        Refusal: it could not, with the reason.
-    """
+    """Return, before the copy, how the old table would follow; Refusal where it could not."""
     source, target = migration.source, migration.target
     reverse = ReverseChanges.of(source, target, changes)
     # Messages about the mapping name the tables as they are named after the swap.
@@ -74,10 +66,7 @@ def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:
 def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> None:
     """Compare the definitions with those right after the swap; quick enough under a lock.
 
-    The feed sees DDL of the new tables; DDL of the old ones is seen only here.
-
-    Raises:
-        SchemaChanged: one is not the same, or its table is gone.
+    The feed sees DDL of the new tables; DDL of the old ones raises SchemaChanged only here.
     """
     for table in tables:
         for name, noted in ((table.table, table.now_shape), (table.old, table.old_shape)):
@@ -90,7 +79,6 @@ def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> 
 
 
 def _shape(session: SqlSession, schema: str, name: str) -> str:
-    """Return the digest of a table's definition; empty when there is no such table."""
     try:
         return digest_of(read_shape(session, schema, name), name)
     except ServerFault as fault:
@@ -107,8 +95,7 @@ def open_reverse_feed(
 ) -> list[Pair]:
     """Let the old tables follow from the record's position on, until ``stack`` is closed.
 
-    Args:
-        stop: gets the fault that ends the feed; never the process's own switch.
+    ``stop`` gets the fault that ends the feed; never the process's own switch.
 
     Raises:
         SchemaChanged: a definition is not the one that was noted.
@@ -145,7 +132,6 @@ def open_reverse_feed(
 
 
 def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableMapping:
-    """Build the reversed mapping from the tables as they are."""
     drop_guard_columns(session, table.schema, table.old)
     now, old = (read_table(session, table.schema, name) for name in (table.table, table.old))
     if now is None or old is None:

@@ -1,14 +1,8 @@
 """Let the old tables follow until the time is over, a revert is made, or the feed breaks.
 
-========================  =====================================================================
-the time is over          ``_t_old`` is dropped, as after every migration
-a revert                  the old tables are in place again, and nothing is left
-a fault of the feed       DDL by others, a value that does not fit: the reason is written into
-                          the checkpoint table; ``_t_old`` stays, because it may hold the only
-                          copy of dropped columns
-a signal, a lost process  position and tables stay, and ``spirit-py revert`` goes on from there,
-                          as long as the server keeps its binlog; so does the same ``migrate``
-========================  =====================================================================
+After the time ``_t_old`` is dropped. After a fault of the feed, such as foreign DDL or a value that
+does not fit, it stays: it may hold the only copy of dropped columns. After a signal position and
+tables stay, and ``spirit-py revert`` or the same ``migrate`` resumes while the binlog reaches back.
 """
 
 from __future__ import annotations
@@ -104,9 +98,7 @@ def begin(
 ) -> ReverseRecord:
     """Write the first record, right after the swap; its checkpoint table exists.
 
-    Args:
-        position: the place right after the RENAME.
-        seconds: how long the old tables are to follow.
+    ``position`` is the place right after the RENAME, ``seconds`` how long the old tables follow.
     """
     now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")
     record = ReverseRecord(
@@ -123,11 +115,8 @@ def begin(
 class Keeper:
     """Runs reverse replication of one migration's tables: :meth:`run` or :meth:`revert`, once.
 
-    The caller holds the named locks of the tables' migration. A signal to the process ends it, and
-    the position is written.
-
-    Args:
-        back: a process before has swapped the tables back already.
+    The caller holds the named locks of the tables. A signal ends it, and the position is written.
+    ``back``: an earlier process has swapped the tables back already.
     """
 
     def __init__(self, job: Job, record: ReverseRecord, *, back: bool = False) -> None:
@@ -159,11 +148,7 @@ class Keeper:
         return self._back or (swap is not None and (swap.renaming or swap.swapped))
 
     def ask(self, *, skip_drop: bool) -> Conversation:
-        """Have the tables swapped back; any thread may ask. Who asks meanwhile is answered alike.
-
-        Raises:
-            Refusal: reverse replication is over.
-        """
+        """Have the tables swapped back; any thread. All requests get one answer; Refusal when over."""
         with self._asking:
             if self._over:
                 raise Refusal(
@@ -176,17 +161,14 @@ class Keeper:
             return self._asked
 
     def _is_over(self, left: float) -> bool:
-        """Return whether the time is over, and no request came before that."""
         with self._asking:
             self._over = left <= 0 and (self._asked is None or self._asked.ended)
             return self._over
 
     def run(self) -> bool:
-        """Let the old tables follow until the end.
+        """Let the old tables follow; True after a revert, False when the time is over.
 
-        Returns:
-            Whether a revert was made, of which nothing is left. Otherwise the time is over: the
-            old tables and the checkpoint tables are the caller's to drop.
+        After the time the old tables and the checkpoint tables are the caller's to drop.
 
         Raises:
             ReverseReplicationLost: the old tables can follow no more.
@@ -199,9 +181,7 @@ class Keeper:
     def revert(self, *, skip_drop: bool) -> None:
         """Swap back at once, for the caller alone.
 
-        Raises:
-            ReverseReplicationLost: it cannot be tried again.
-            SpiritError: the swap back was not made; it may be tried again.
+        Raises ReverseReplicationLost where it cannot be tried again, SpiritError where it may.
         """
         with contextlib.closing(self._record), self._following():
             try:
@@ -225,7 +205,6 @@ class Keeper:
 
     @contextlib.contextmanager
     def _following(self) -> Iterator[None]:
-        """Follow from where the record says, while the context is open."""
         with contextlib.ExitStack() as stack:
             try:
                 self._pairs = open_reverse_feed(self._job, self._record.record, self._stop, stack)
@@ -236,7 +215,6 @@ class Keeper:
             yield
 
     def _keep(self) -> bool:
-        """Look each second for a request, a stop, and the end of the time."""
         kept, job = self._record, self._job
         names = kept.record.names
         until = time.monotonic() + kept.seconds_left()
@@ -274,7 +252,6 @@ class Keeper:
         return position
 
     def _check(self) -> None:
-        """End where a signal or a fault asks for it."""
         asked = self._job.stop.reason
         fault = asked or self._stop.reason
         if fault is None:
@@ -323,13 +300,11 @@ class Keeper:
         return True
 
     def _answer_failure(self, asked: Conversation, error: SpiritError) -> None:
-        """Answer that the revert failed; return where the old tables still follow."""
         cause = error
         if not isinstance(error, OutcomeUnknown):
             # What the parts report after a stop request only follows from it.
             cause = self._job.stop.reason or self._stop.reason or error
         if isinstance(cause, Interrupted):
-            # The revert that asked sees this process end, and takes its place.
             why = "the process that runs reverse replication was told to end"
             self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
@@ -352,7 +327,6 @@ class Keeper:
         self._swap.run(skip_drop=skip_drop)
 
     def _drop_undone(self, *, skip_drop: bool) -> bool:
-        """Drop the tables that were swapped out, unless kept; return whether one of them stays."""
         record, stays = self._record.record, skip_drop
         text = f"{record.names} has its old definition again"
         if skip_drop:
@@ -365,7 +339,6 @@ class Keeper:
         return stays
 
     def _lost(self, error: SpiritError) -> ReverseReplicationLost:
-        """Note that the old tables can follow no more, and why."""
         self._record.note_end(error.message)
         return ReverseReplicationLost.of(self._record.record, error.message, error.details)
 
@@ -373,7 +346,6 @@ class Keeper:
 def _is_final(error: SpiritError) -> bool:
     """Return whether the old table cannot follow any more after a fault of its feed.
 
-    A migration stays resumable after some of these, because its source can be put right. Here the
-    table in use keeps what does not fit back, and no copy is made that would bring hidden rows.
+    A migration may resume after some of these; here no copy is made that would bring hidden rows.
     """
     return not error.resumable or isinstance(error, (ValueLost, HiddenChange))

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 def plan_tables(
     run: Run, contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping]
 ) -> tuple[ReverseTable, ...]:
-    """Plan how the old tables would follow, where asked for, and report what a revert would lose.
-
-    Raises:
-        Refusal: an old table could not follow.
-    """
+    """Plan how the old tables would follow, if asked for; Refusal where one could not."""
     if not run.config.keep_old_current:
         return ()
     tables = tuple(
@@ -51,11 +47,7 @@ def plan_tables(
 def begin_reverse(
     run: Run, tables: Sequence[ReverseTable], swapped: CutoverResult
 ) -> ReverseRecord:
-    """Write the first record of reverse replication, which begins at the swap.
-
-    Raises:
-        ReverseReplicationLost: the place of the swap is not known; the change is done.
-    """
+    """Write the first record; ReverseReplicationLost where the place of the swap is not known."""
     if not swapped.after_rename:
         old = ", ".join(f"{table.schema}.{table.old}" for table in tables)
         lost = "the answer to the RENAME was lost"
@@ -95,13 +87,9 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
 
 
 def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> bool:
-    """Go on where an earlier run was stopped; True when nothing is left to clean up.
+    """Resume what an earlier run kept; True when nothing is left to clean up.
 
-    Args:
-        table: one of the migration's.
-
-    Raises:
-        ReverseReplicationLost: the earlier run found that the old tables can follow no more.
+    Raises ReverseReplicationLost where that run found that the old tables can follow no more.
     """
     wanted = run.config.keep_old_current > 0
     record = find_reverse(session, *table)

@@ -71,12 +71,7 @@ def revert(
 ) -> None:
     """Bring the old definition of a table back, without losing a write.
 
-    Args:
-        engine_factory: makes the Spark engine, where this process has to compare the rows.
-        stop: a switch of the caller's own, to stop from outside.
-
-    Raises:
-        SpiritError: with the exit code of the process (R16).
+    ``stop`` is a switch of the caller's own. Raises SpiritError with the exit code (R16).
     """
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
@@ -166,7 +161,6 @@ class Revert(Job):
             self._take_over(found, known)
 
     def _find(self, session: Session) -> ReverseRecord:
-        """Find the reverse replication, which must not have ended for good."""
         record = find_reverse(session, self.config.database, self.config.table)
         if record is None:
             names = astuple(AuxiliaryNames.of(self.config.table))
@@ -192,8 +186,6 @@ class Revert(Job):
             self.tell(RevertTablesFound(tables=record.names))
         return record
 
-    # -- asking
-
     def _ask(self, session: Session, queue: RequestQueue) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
         arguments = {SKIP_DROP: "yes"} if self.config.skip_drop else {}
@@ -217,7 +209,6 @@ class Revert(Job):
             )
 
     def _pause(self, begun: bool) -> None:
-        """Wait for a moment; raise the reason of a stop request."""
         self.stop.wait(LOOK_SECONDS)
         reason = self.stop.reason
         if begun and isinstance(reason, Interrupted):
@@ -233,14 +224,8 @@ class Revert(Job):
             if disposition(fault) is not Disposition.FATAL:
                 self.warn(f"the request could not be taken back: {fault.message}")
 
-    # -- in its place
-
     def _take_over(self, found: ReverseRecord, known: Mapping[Name, Identity]) -> None:
-        """Go on where the process that ran reverse replication has ended.
-
-        Args:
-            known: what proved the old tables when it was found.
-        """
+        """Take over from a process that has ended; ``known`` proves the old tables."""
         names = [table.source for table in found.tables]
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
             facts = under_modes(session, read_facts(session), found.modes)

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from spirit_py.table.build import ReverseChanges
     from spirit_py.table.names import Name
 
-#: What to do about rows that stand against a revert.
 _HINTS: Final[dict[type[SpiritError], str]] = {
     DuplicateForUnique: "remove the duplicates, then run spirit-py revert again",
     StillDifferent: "run spirit-py revert again; it compares everything once more",
@@ -57,7 +56,7 @@ _HINTS: Final[dict[type[SpiritError], str]] = {
 
 
 class _PauseGate(SwapGate):
-    """A pause holds the swap back of a revert back, and so does the end of its process."""
+    """Holds the swap back of a revert back in a pause, and when its process is to end."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -70,11 +69,7 @@ class _PauseGate(SwapGate):
 
 
 class SwapBack:
-    """One try of a revert; after one that failed, reverse replication may go on.
-
-    Args:
-        kept: holds the record, by which a later process knows that the swap may be under way.
-    """
+    """One try of a revert; after one that failed, reverse replication may go on."""
 
     def __init__(self, job: Job, pairs: Sequence[Pair], kept: KeptRecord) -> None:
         self._job = job
@@ -94,11 +89,9 @@ class SwapBack:
         return self._cutover is not None and self._cutover.renaming
 
     def run(self, *, skip_drop: bool) -> None:
-        """Compare and swap.
+        """Compare and swap; after OutcomeUnknown the RENAME's answer was lost.
 
-        Raises:
-            OutcomeUnknown: the answer to the RENAME was lost.
-            SpiritError: the tables are as before; the hint has what to do before the next try.
+        After another SpiritError the tables are as before; the hint has what to do.
         """
         try:
             self.prove()
@@ -114,11 +107,7 @@ class SwapBack:
             raise
 
     def prove(self) -> None:
-        """Bring the old tables up to date, and compare every row.
-
-        Raises:
-            SpiritError: what makes the swap back impossible now; nothing was changed.
-        """
+        """Drain the feed and compare every row; on SpiritError nothing was changed."""
         job, record = self._job, self._kept.record
         for line in record.losses:
             job.tell(RevertLoses(said=line))
@@ -137,7 +126,6 @@ class SwapBack:
                 pair.check()
 
     def _tell_comparison(self) -> None:
-        """Report how much is compared, and about how long that takes: nothing holds it back."""
         sizes = [pair.mapping.source for pair in self._pairs]
         self._job.tell(
             RevertStepBegun(
@@ -150,7 +138,6 @@ class SwapBack:
         )
 
     def _time(self) -> str:
-        """Return the comparison's time in words, from a sample of half a second for each table."""
         job, seconds = self._job, 0.0
         for pair in self._pairs:
             try:
@@ -204,11 +191,7 @@ class SwapBack:
 
 
 def _carried_back(key: ForeignKey, changes: Mapping[Name, ReverseChanges]) -> ForeignKey:
-    """Return a key as the swap back leaves it: those that there are now go along.
-
-    Args:
-        changes: what happens to the columns of each table that is swapped.
-    """
+    """Return a key as the swap back leaves it: those that there are now go along."""
 
     def renamed(table: Name, columns: tuple[str, ...]) -> tuple[str, ...]:
         names = changes[table].renames if table in changes else {}
@@ -235,9 +218,6 @@ class KeptRecord:
     """Writes the record, and what is left to do when reverse replication ends; for one thread.
 
     Its session is opened again when it was lost: only what must be written raises.
-
-    Attributes:
-        record: what stands in the table, but for the position.
     """
 
     def __init__(self, job: Job, record: ReverseRecord) -> None:
@@ -253,11 +233,7 @@ class KeptRecord:
         return self.record.until - float(now)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
-        """Write the record with changes; an empty position stays what it was.
-
-        Raises:
-            ServerFault: it could not be written.
-        """
+        """Write the record with changes; an empty position keeps the old one. May raise ServerFault."""
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
@@ -281,11 +257,7 @@ class KeptRecord:
         )
 
     def forget(self, *, keep: bool) -> None:
-        """Drop the checkpoint tables, or leave the tables that they prove to ``cleanup``.
-
-        Raises:
-            SpiritError: a stop, between two tries.
-        """
+        """Drop the checkpoint tables, or leave the tables that they prove to ``cleanup``."""
         if keep:
             self._keep_proofs()
         else:
@@ -302,10 +274,7 @@ class KeptRecord:
             )
 
     def _keep_proofs(self) -> None:
-        """Note that the tables are left to ``cleanup``; the checkpoints prove which they are.
-
-        The record goes last: until then the revert is ended by whoever runs it again.
-        """
+        """Leave the tables to ``cleanup``; the record goes last: until then a revert resumes."""
 
         def note(session: Session) -> None:
             kept = OldTableRecord(swapped_at=0.0, finished=True, undone=True)
@@ -323,10 +292,7 @@ class KeptRecord:
     def keep_up(self, position: Callable[[], str]) -> None:
         """Write the position when it is time, and look at the definitions.
 
-        A server that is away for a while is waited for by the feed, which gives up in its time.
-
-        Raises:
-            SchemaChanged: another session changed a definition.
+        Raises SchemaChanged; the feed waits for a server that is away, and gives up in its time.
         """
         if time.monotonic() - self._written_at < WRITE_SECONDS:
             return
@@ -347,11 +313,7 @@ class KeptRecord:
         *,
         tries: int = 1,
     ) -> T | None:
-        """Do what may fail because of the server; then report it, and return None.
-
-        Args:
-            tries: how often, where it waits for a server that is away or read-only.
-        """
+        """Do what may fail because of the server; then report it, and return None."""
         try:
             if tries == 1:
                 return self._session.ask(work)

@@ -1,7 +1,7 @@
 """What is attached to the tables of one swap: read, noted, sent with it, and settled after it.
 
-The row is in the checkpoint table of each swapped table, from before the first statement until
-everything is in place, or undone. A run that finds one settles it before it does anything else.
+The note is in the checkpoint table of each swapped table before the first statement, until
+everything is in place, or undone. A run that finds one settles it first.
 """
 
 from __future__ import annotations
@@ -62,14 +62,9 @@ _AT_ONCE_SECONDS: Final = 10.0
 class SwapAttachments(AttachedObjects):
     """What is attached to the tables of one swap, over all its tries.
 
-    Args:
-        carried: returns a foreign key as the change leaves it; None for one that it drops.
-        changed: returns the columns of a table, by schema and name, that their names no longer
-            stand for after the swap, with what happens to them.
-        along: what else is exchanged in the RENAME, to which nothing is attached.
-
-    Attributes:
-        implied: what LOCK TABLES locks by itself besides.
+    ``carried`` returns a foreign key as the change leaves it, None for one that it drops;
+    ``changed`` the columns whose names mean something else after the swap; nothing is attached to
+    ``along``. ``implied`` is what LOCK TABLES locks by itself.
     """
 
     job: Job
@@ -108,9 +103,6 @@ class SwapAttachments(AttachedObjects):
         """Settle what an earlier try has left; then read what is attached, and note it.
 
         That the account may see it is proven after the look: a privilege may have been revoked.
-
-        Raises:
-            SpiritError: it cannot be read, or not be settled.
         """
         with self._session() as session:
             settle_left(self.job, session, self._names)
@@ -142,7 +134,6 @@ class SwapAttachments(AttachedObjects):
         keepable(self._noted.triggers, self.changed)
 
     def _lock(self, session: SqlSession) -> None:
-        """Find what is locked with the tables, and tell the operator when it has changed."""
         tables = there(session, self._noted.note.others) if self._noted else []
         swapped = [(s.schema, name) for s in self.swaps for name in (s.table, s.new)]
         implied = implied_locks(session, [*swapped, *tables])
@@ -157,11 +148,10 @@ class SwapAttachments(AttachedObjects):
         self._tables, self.implied = tables, implied
 
     def prove(self, session: SqlSession) -> None:
-        """Prove under the lock that there are the keys and triggers of the survey, and no others.
+        """Prove under the lock that the keys and triggers are those of the survey.
 
-        Raises:
-            TryFailed: others are there by now.
-            MigrationFailure: the account may no longer see them.
+        Raises TryFailed where they are not, MigrationFailure where the account may no longer see
+        them.
         """
         noted = {key for key in self._keys if key.visible}
         changed = noted.symmetric_difference(concerned_now(session, self._names))
@@ -192,9 +182,7 @@ class SwapAttachments(AttachedObjects):
     def finish(self) -> None:
         """Settle what is left after the swap, and forget what was noted.
 
-        Raises:
-            Interrupted: by a stop request; the same command settles it.
-            MigrationFailure: likewise, for any other reason.
+        Raises Interrupted or MigrationFailure; then the same command settles it.
         """
         if not self._noted:
             return
@@ -234,14 +222,7 @@ def _listed(tables: Iterable[Name]) -> str:
 
 
 def try_triggers(job: Job, swap: Swap) -> None:
-    """Create the triggers of a table on its empty new table, and drop them again (R24).
-
-    So whatever the server refuses, for its version, settings and this account, is known before any
-    row is copied.
-
-    Raises:
-        Refusal: naming the trigger.
-    """
+    """Create a table's triggers on its empty new table, and drop them (R24); may raise Refusal."""
     with connect(job.config.connection, role="attached", read_timeout=60) as session:
         moves = trigger_moves(session, (swap,), f"{secrets.token_hex(_TOKEN_BYTES)}_t")
         if not moves:
@@ -262,14 +243,10 @@ def try_triggers(job: Job, swap: Swap) -> None:
 def settle_left(
     job: Settler, session: SqlSession, tables: Iterable[Name], *, seconds: float = 0.0
 ) -> None:
-    """Settle what is noted beside some tables, if anything is, and forget it.
+    """Settle what is noted of some tables, if anything is, and forget it.
 
-    Args:
-        session: without locks.
-        seconds: for which the locks are requested; 0 for as long as those of a swap.
-
-    Raises:
-        SpiritError: it is not settled, and stays noted.
+    The session has no locks; locks are requested for ``seconds``, 0 for as long as those of a swap.
+    Raises SpiritError where it is not settled, and stays noted.
     """
     policy = LockPolicy.of(job.config)
     for table in tables:
@@ -288,20 +265,15 @@ def settle_left(
 
 
 def is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
-    """Return whether a swap of some tables was stopped between two statements, and not settled.
-
-    Raises:
-        SpiritError: it is not known.
-    """
+    """Return whether a swap was stopped between two statements; SpiritError if that is unknown."""
     noted = (_read(session, table) for table in tables)
     return any(one is not None and bool(outstanding(session, one)) for one in noted)
 
 
 def _read(session: SqlSession, table: Name) -> AttachmentsNote | None:
-    """Return what is noted beside a table, and beside all that are swapped with it.
+    """Return what is noted of a table and of all swapped with it; None where they disagree.
 
-    None for nothing: also where the tables do not agree, because no statement is sent before it is
-    noted beside all of them.
+    No statement is sent before it is noted for all of them.
     """
     noted = _noted_beside(session, table)
     if noted is None or table not in {swap.name for swap in noted.swaps}:
@@ -311,7 +283,7 @@ def _read(session: SqlSession, table: Name) -> AttachmentsNote | None:
 
 
 def _forget_unsent(session: SqlSession, table: Name) -> None:
-    """Forget what is noted beside one table and not beside those that are swapped with it."""
+    """Forget what is noted of one table and not of those that are swapped with it."""
     noted = _noted_beside(session, table)
     if noted is None:
         return
@@ -327,7 +299,6 @@ def _forget_unsent(session: SqlSession, table: Name) -> None:
 
 
 def _noted_beside(session: SqlSession, table: Name) -> AttachmentsNote | None:
-    """Return what is noted in one checkpoint table; None for nothing."""
     checkpoint = CheckpointTable(*table)
     if not checkpoint.is_ours(session):
         return None

@@ -1,9 +1,8 @@
 """The wait for the operator: the swap is made when no sentinel, pause or hook holds it back.
 
-While a sentinel exists, or a hook has not agreed (:mod:`spirit_py.migration.swap.veto`), the feed
-applies changes, and the tables are compared repeatedly. A comparison that runs when that is over is
-ended, because the passes before it were clean. Only if it had found a difference is it repeated
-from the start before the swap.
+Meanwhile changes are applied, and the tables compared repeatedly. A comparison that runs when the
+wait is over is ended, because earlier passes were clean; it is repeated only if it had found a
+difference.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ class SentinelDropped(MigrationFailure):
 
 
 class Deferral(SwapGate):
-    """The sentinels of a migration's tables: any of them defers the cutover of all.
-
-    Args:
-        pairs: the tables; the first one's sentinel is the one that is created.
-    """
+    """The sentinels of a migration's tables: any of them defers the cutover of all."""
 
     def __init__(self, run: Run, pairs: Sequence[CopiedPair]) -> None:
         self._run = run
@@ -58,9 +53,7 @@ class Deferral(SwapGate):
             (pair.mapping.source.schema, AuxiliaryNames.of(pair.mapping.source.name).sentinel)
             for pair in pairs
         ]
-        #: The postponements that the last look has seen the sentinels of.
         self._seen = 0
-        #: The sentinel that the last look has found, and the last one that was reported.
         self._found: Name | None = None
         self._told: Name | None = None
 
@@ -75,10 +68,7 @@ class Deferral(SwapGate):
         self._tell((schema, name))
 
     def present(self) -> str:
-        """Return the name of a sentinel that exists, or an empty string.
-
-        Waits for a server that does not answer.
-        """
+        """Return the name of a sentinel that exists, or an empty string; waits for the server."""
         self._run.stop.check()
         # Those that are counted after this may have their sentinel after the look.
         counted = self._run.state.postponements
@@ -102,13 +92,11 @@ class Deferral(SwapGate):
         return f"the hook ({why})" if (why := self._run.veto.held_back()) else ""
 
     def _deferred(self) -> str:
-        """Return what has to happen before the swap, for the display; empty for nothing."""
         if name := self.present():
             return f"table {name} to be dropped (spirit-py ctl cutover)"
         return self._disagreement()
 
     def _disagreement(self) -> str:
-        """Return why the hook does not agree; in a pause nobody is asked."""
         paused, veto = self._run.settings.current.paused, self._run.veto
         if veto.asks and paused:
             return f"the end of the pause ({paused})"
@@ -123,20 +111,13 @@ class Deferral(SwapGate):
         return self._run.veto.too_old()
 
     def last_word(self) -> str:
-        """Return what an operator has asked for since the last look; no I/O.
-
-        A load is no reason any more: by now the lock is held, and makes it.
-        """
+        """Return what an operator asked for since the last look; no I/O. Load counts no more."""
         if self._run.state.postponements != self._seen:
             return "an operator's postponement"
         return self._run.giving_up or self._run.settings.current.paused
 
     def pass_when_free(self) -> None:
-        """Wait until nothing holds the swap back.
-
-        Raises:
-            MigrationFailure: as :meth:`wait`.
-        """
+        """Wait until nothing holds the swap back. Raises as :meth:`wait`."""
         while self.held_back():
             await_turn(self._run.pace, Work.SWAP, pause=self._run.stop.pause, show=self._run.show)
             if self._deferred():
@@ -147,9 +128,7 @@ class Deferral(SwapGate):
     def wait(self) -> None:
         """Wait until no sentinel exists and the hook agrees; compare the tables periodically.
 
-        Raises:
-            MigrationFailure: when the time is over, in which a pause does not count; the same
-                command carries on.
+        Raises MigrationFailure when the time, without pauses, is over; the same command resumes.
         """
         until = self._run.settings.unpaused() + self._run.config.defer_timeout
         while why := self._deferred():
@@ -170,7 +149,6 @@ class Deferral(SwapGate):
         self._run.tell(CutoverReleased())
 
     def _tell(self, sentinel: Name | None) -> None:
-        """Report a sentinel that defers the cutover; once, however often it is found."""
         if sentinel is None or sentinel == self._told:
             return
         self._told = sentinel
@@ -185,7 +163,6 @@ class Deferral(SwapGate):
         )
 
     def _pause(self, until: float) -> None:
-        """Wait for the next comparison, the end of the wait, or the drop of the sentinel."""
         unpaused, again = self._run.settings.unpaused, self._run.config.recheck_interval
         again += time.monotonic()
         while time.monotonic() < again and (unpaused() < until or not self._found):
@@ -197,7 +174,6 @@ class Deferral(SwapGate):
             self._run.stop.pause(_LOOK_SECONDS)
 
     def _look(self) -> Name | None:
-        """Return a sentinel that exists; asks the server once."""
         with self._run.session("sentinel") as session:
             for schema, name in self._names:
                 found = session.query(
@@ -210,7 +186,6 @@ class Deferral(SwapGate):
         return None
 
     def _recheck(self) -> None:
-        """Compare all tables once, until the sentinel is dropped; Spark rests until the next."""
         try:
             self._compare()
         finally:
@@ -227,7 +202,6 @@ class Deferral(SwapGate):
                 return
 
     def _check_while_deferred(self, pair: CopiedPair) -> None:
-        """Compare one table, until the sentinel is dropped or the run stops."""
         stop = self._run.stop.linked()
 
         def watch(stopping: threading.Event) -> None:

@@ -1,13 +1,8 @@
 """The tables that a swap put out of place: kept for a while, or for good, and dropped.
 
-DROP TABLE deletes the table's files at once, and where the file system frees many blocks, every
-commit that waits for the disk waits too (docs/gentleness.md has figures). SQL cannot shrink a file,
-so a large partitioned table is emptied before, a partition at a time.
-
-``--drop-old-after`` counts from the swap, by the server's clock, and is noted in the checkpoint
-table: a run that was stopped meanwhile goes on with the same grace. As long as an old table is
-there, its checkpoint table stays, as the proof of which table it is: ``spirit-py cleanup`` drops
-both.
+DROP TABLE frees all blocks at once and slows commits (docs/gentleness.md), so a large partitioned
+table is emptied first, a partition at a time. The grace of ``--drop-old-after`` counts from the
+swap, by the server's clock, in the checkpoint table, which proves the old table and goes after it.
 """
 
 from __future__ import annotations
@@ -61,15 +56,10 @@ _REST_SECONDS: Final = 1.0
 
 
 def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> list[str]:
-    """Drop the tables that a swap put out of place; never raises for one that cannot be dropped.
+    """Drop the tables that a swap put out of place; return those that could not be dropped.
 
-    Each waits until nothing holds the drop back.
-
-    Returns:
-        The names of the tables that could not be dropped, each of which was reported.
-
-    Raises:
-        SpiritError: a stop, while it waited.
+    Each waits until nothing holds the drop back, and failures are reported. Raises SpiritError only
+    for a stop during the wait.
     """
     left = []
     for source in tables:
@@ -123,19 +113,11 @@ def drop_old_table(
     patience: float = PATIENCE,
     before_each: Callable[[], object] = lambda: None,
 ) -> str:
-    """Drop a table that no migration needs any more.
+    """Drop a table that no migration needs any more; return why one of this name still exists.
 
-    The swap is done, so a failure is returned, never raised. Each try has a session of its own, so
-    that a restart of the server is survived.
-
-    Args:
-        lock_wait: seconds for readers that still have the table open.
-        patience: seconds for which the server may be away.
-        before_each: called before a partition of a large table is emptied; may wait.
-        proof: the table's identity; another table of its name stays (R24).
-
-    Returns:
-        An empty string, or why there is still a table of this name.
+    Each try has a session of its own, to survive a restart. Another table of this name stays (R24).
+    ``lock_wait`` is in seconds for readers of the table, ``patience`` for a server that is away;
+    ``before_each`` is called before a partition is emptied, and may wait.
     """
     points.reach("cleanup.old_table")
 
@@ -170,16 +152,10 @@ def free_partitions(
     before_each: Callable[[], object],
     large: int = _LARGE,
 ) -> int:
-    """Empty all partitions of a large table but the smallest, the largest first.
+    """Empty all partitions but the smallest of a table above ``large`` bytes; return how many.
 
-    The smallest keeps its number, by which the table is still proven to be the one (R24). Those
+    The largest goes first. The smallest keeps its number, which still proves the table (R24); those
     that an earlier drop has emptied have other numbers, and are passed over.
-
-    Args:
-        large: bytes below which nothing is emptied.
-
-    Returns:
-        How many partitions were emptied.
     """
     found = session.query(_PARTITIONS, (schema, table))
     if sum(int(size or 0) for _, size in found) < large:
@@ -204,13 +180,10 @@ _SHOW_SECONDS: Final = 1.0
 
 
 def note_swap(run: Run, tables: Sequence[Name]) -> None:
-    """Note the moment of the swap, and until when the old tables are kept.
+    """Store the moment of the swap, and until when the old tables are kept.
 
-    The moment that an earlier run has noted counts. Nothing is noted where the old tables are to be
-    dropped at once.
-
-    Raises:
-        SpiritError: it could not be noted; the change is done.
+    An earlier run's moment counts. Nothing is stored where they are dropped at once. On SpiritError
+    the change is done.
     """
 
     def note(session: SqlSession) -> None:
@@ -230,7 +203,6 @@ def note_swap(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _step(run: Run, work: Callable[[Session], T]) -> T:
-    """Do one step; an error says that the change is done."""
     try:
         return run.step("cleanup", work, passing=takes_no_writes)
     except Interrupted as stopped:
@@ -251,9 +223,7 @@ def _old_table_left(error: SpiritError) -> MigrationFailure:
 def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
     """Drop the old tables when their grace is over; with each, its checkpoint table.
 
-    Raises:
-        Interrupted: in the grace; the change is done, and another run drops them.
-        SpiritError: the server was away in the grace for too long.
+    Raises Interrupted, or SpiritError where the server was away for too long; the change is done.
     """
     for_good = math.isinf(run.config.drop_old_after)
     if run.config.drop_old_after:
@@ -272,7 +242,6 @@ def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
 
 
 def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
-    """Drop the old tables once nothing holds that back; return those that are left."""
     try:
         with throttled(run, Work.DROP):
             left = drop_swapped_out(run, tables, FORWARD)
@@ -291,7 +260,6 @@ def _names(tables: Sequence[Name]) -> list[str]:
 
 
 def _end_reverse(session: SqlSession, tables: Sequence[Name]) -> None:
-    """Note that the old tables follow no more, where they did: their checkpoints stay."""
     for table in tables:
         checkpoint = CheckpointTable(*table)
         if checkpoint.read(session, ReverseRecord) is not None:
@@ -305,7 +273,7 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
 
 
 def _wait(run: Run, tables: Sequence[Name]) -> None:
-    """Wait until the grace is over; or until nobody needs it, because the old tables are gone."""
+    """Wait until the grace is over, or the old tables are gone."""
     run.go_on_to(Phase.GRACE)
     names, when, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
     due = 0.0
@@ -340,8 +308,7 @@ def _stopped(run: Run, when: str) -> None:
 def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
     """Return the seconds until the old tables may be dropped, and that time.
 
-    No seconds are left where no old table is left. Where nothing is noted of one that is, its time
-    begins now.
+    0 where no old table is left. Where nothing is stored of one, its time begins now.
     """
     ours, now = _ours(session, tables), _now(session)
     if not ours:
@@ -364,7 +331,6 @@ def leave_to_operator(session: SqlSession, tables: Sequence[Name]) -> bool:
 
 
 def _ours(session: SqlSession, tables: Sequence[Name]) -> list[Name]:
-    """Return the tables whose old one is there, and is proven to be the one from before."""
     found = []
     for schema, table in tables:
         proofs = proofs_here(session, schema, table, None)

@@ -1,19 +1,12 @@
 """Whether the tables of a pair are still those whose rows are compared (R25).
 
-The feed does not see a table that was replaced without a trace in the binlog: a dump of a server
-with GTIDs restores under ``sql_log_bin=0``, and an ALTER or TRUNCATE PARTITION may be executed so.
-Each of these changes the definition, or the number in InnoDB of the table or of a partition. So
-both are noted before the feed chooses its place, and must be the same at each comparison and under
-the lock of the swap. A later run goes on with what was noted.
-
-A column that is dropped and added again with ALGORITHM=INSTANT leaves both as they are. The source
-is not altered by this program before a swap, so the time when it was last altered must be the same,
-too. In the swap back it is not: our own guard has altered that table.
-
-A rebuild gives other numbers too (OPTIMIZE TABLE, ALTER TABLE ... FORCE). Where the feed has seen
-one, the new numbers are noted, and everything is compared after that: whatever else may have
-happened before they were read is found then. The binlog has OPTIMIZE of several tables only when
-the last one is done, so a session that still executes one is waited for.
+A table can be replaced without a trace in the binlog (``sql_log_bin=0``, ALTER or TRUNCATE
+PARTITION). That changes the definition, or InnoDB's number of the table or a partition: both are
+noted before the feed chooses its place, and must be the same at each comparison and under the lock.
+A column dropped and added again with ALGORITHM=INSTANT leaves both, so the source's time of the
+last ALTER must be the same too; not in the swap back, where our own guard altered that table. After
+a rebuild that the feed has seen the new numbers are noted, and everything is compared again. The
+binlog has OPTIMIZE of several tables only when the last one is done: it is waited for.
 """
 
 from __future__ import annotations
@@ -54,10 +47,8 @@ _POLL: Final = 0.2
 class Direction:
     """Which way a swap goes.
 
-    Attributes:
-        incoming: the noted proof of the table that the swap puts in place, by the field's name.
-        outgoing: the same of the table that it puts out of place.
-        leaves_as: the field of :class:`AuxiliaryNames` with the name that this one gets.
+    ``incoming`` and ``outgoing`` are fields of the noted proofs of the table put in and out of
+    place, ``leaves_as`` the field of :class:`AuxiliaryNames` with the latter's new name.
     """
 
     incoming: str
@@ -75,13 +66,7 @@ BACK: Final = Direction(incoming="source", outgoing="new", leaves_as="undone")
 
 @dataclass(kw_only=True)
 class SameTables:
-    """Source and target of one pair, as they were noted.
-
-    Attributes:
-        must_compare: why the whole table must be compared; empty for not.
-        noted: what each table is known by.
-        taken_over: how often rebuilds were taken over.
-    """
+    """Source and target of one pair, as noted; ``must_compare`` has a reason or is empty."""
 
     job: Job
     mapping: TableMapping
@@ -91,7 +76,6 @@ class SameTables:
     must_compare: str = ""
     taken_over: int = 0
     noted: dict[Name, Identity] = field(default_factory=dict, init=False)
-    #: How often the feed had seen a table being built again when it was noted.
     _seen: dict[Name, int] = field(default_factory=dict, init=False)
     _shape: str = field(init=False)
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -112,14 +96,10 @@ class SameTables:
         return self.mapping.target.schema, self.mapping.target.name
 
     def begin(self, *, afresh: bool) -> None:
-        """Note both tables, before the feed chooses its place.
+        """Note both tables before the feed chooses its place; ``afresh``, the source as it is now.
 
-        On another server than that of the earlier run the source's numbers prove nothing; there
-        everything is compared. The target is proven there by its own
-        (:mod:`spirit_py.checkpoint.proofs`).
-
-        Args:
-            afresh: the source counts as it is now; otherwise as an earlier run has noted it.
+        On another server the source's numbers prove nothing, so everything is compared; the target
+        is proven by its own (:mod:`spirit_py.checkpoint.proofs`).
         """
         self.job.step("tables", lambda session: self._begin(session, afresh=afresh))
 
@@ -136,7 +116,6 @@ class SameTables:
 
     @property
     def _fields(self) -> dict[Name, str]:
-        """The noted proof of each table, by the field's name."""
         return {self.source: self.direction.outgoing, self.target: self.direction.incoming}
 
     @property
@@ -149,11 +128,7 @@ class SameTables:
         note_proofs(session, *self.source, **change)
 
     def look(self) -> None:
-        """Take over what the feed saw being built again, and refuse any other table.
-
-        Raises:
-            SchemaChanged: a table or a definition is not the one that was noted.
-        """
+        """Take over what the feed saw being rebuilt; SchemaChanged for any other table."""
         deadline: float | None = None
         self.take_over()
         while changed := self.job.step("tables", self._changed, stop=self.stop):
@@ -172,15 +147,10 @@ class SameTables:
             self.stop.check()
 
     def take_over(self) -> bool:
-        """Note anew the tables that the feed saw being built again; any thread may ask.
+        """Note anew the tables that the feed saw being rebuilt; return whether there were any.
 
-        Called before a position is noted from which a later run would not see that.
-
-        Returns:
-            Whether there were any.
-
-        Raises:
-            ServerFault: they could not be noted; nothing is taken over.
+        Any thread; before a position is stored from which a later run would not see the rebuild.
+        Raises ServerFault; then nothing is taken over.
         """
         with self._mutex:
             counted = {name: self.feed.rebuilt(name) for name in self._names}
@@ -205,7 +175,6 @@ class SameTables:
                 self.must_compare = ""
 
     def _changed(self, session: SqlSession) -> set[Name]:
-        """Return the tables that are not as they were noted."""
         if not self.has_its_shape(session):
             raise SchemaChanged(
                 f"another session changed the definition of {_named([self.source])}, and the"
@@ -222,7 +191,7 @@ class SameTables:
         return set() if same else {self.source}
 
     def has_its_shape(self, session: SqlSession) -> bool:
-        """Return whether the source has its definition, or is gone, which its numbers say."""
+        """Return whether the source has its definition, or is gone, which its numbers show."""
         try:
             return digest_of(read_shape(session, *self.source), self.source[1]) == self._shape
         except ServerFault as fault:
@@ -237,12 +206,9 @@ def different(noted: dict[Name, Identity], found: dict[Name, Identity]) -> set[N
 
 
 def require_same(session: SqlSession, tables: Iterable[SameTables]) -> None:
-    """Refuse to swap other tables than the noted ones, also under their lock.
+    """Raise NotProven for other tables than the noted ones; also under their lock.
 
-    What they are is seen without the lock, by :meth:`SameTables.look`.
-
-    Raises:
-        NotProven: numbers or a definition are not those that were noted.
+    Why they differ is found without the lock, by :meth:`SameTables.look`.
     """
     pairs = list(tables)
     noted = {name: one for pair in pairs for name, one in pair.noted.items()}

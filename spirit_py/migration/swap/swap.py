@@ -1,8 +1,7 @@
 """The swap of several pairs in one RENAME, in either direction.
 
-Both tables of each pair are proven to be the noted ones, by
-:mod:`spirit_py.migration.swap.same_tables`: before the lock request, under the lock (R25), and
-again before the drop (R24), which is in :mod:`spirit_py.migration.swap.old_tables`.
+:mod:`spirit_py.migration.swap.same_tables` proves both tables of each pair before the lock request,
+under the lock (R25), and before the drop (R24).
 """
 
 from __future__ import annotations
@@ -78,17 +77,8 @@ class PairSwap:
 
     :meth:`run` may be called again when something has held the swap back: the limits of the lock
     (``--cutover-timeout``, ``--kill-after``) count over all of its calls, and not in between.
-
-    Attributes:
-        prepare: called in each try before the lock is asked for, in a session without locks.
-        final_check: called under the lock; must be fast, and an error ends the swap.
-        counters: the AUTO_INCREMENT that statements give, by schema and name of the source; the
-            other targets get the sources' counters.
-        gate: what may hold the swap back.
-        note_position: note the place after the RENAME.
-        along: what is exchanged in the same RENAME.
-        carried: returns a foreign key as the swap leaves it; None for one that it drops.
-        cutover: the swap itself.
+    ``prepare`` is called before each lock request, ``final_check`` under the lock, where it must be
+    fast. ``counters`` are AUTO_INCREMENT values set by statements; the others are the sources'.
     """
 
     job: Job
@@ -137,11 +127,9 @@ class PairSwap:
         self.cutover = Cutover(plan)
 
     def run(self) -> CutoverResult:
-        """Swap the tables under one lock (R15).
+        """Swap the tables under one lock (R15). Raises as :meth:`Cutover.run`.
 
-        Raises:
-            HeldBack: a sentinel exists, or a table must be compared once more.
-            SpiritError: as :meth:`Cutover.run`, and when what is attached is not settled yet.
+        HeldBack where a sentinel exists, or a table must be compared once more.
         """
         try:
             with self._tried:
@@ -162,11 +150,9 @@ class PairSwap:
         return result
 
     def _changed(self, table: Name) -> dict[str, str]:
-        """Return the columns that their names no longer stand for, of one table."""
         return next(changed_names(p.mapping) for p in self.pairs if p.source_name == table)
 
     def _before_lock(self, session: SqlSession) -> None:
-        """Prove the tables, set the counters, and note that the swap is begun."""
         require_same(session, (pair.tables for pair in self.pairs))
         self._align(session)
         self.prepare(session)
@@ -178,7 +164,6 @@ class PairSwap:
             self._note(session, pair)
 
     def _align(self, session: SqlSession) -> None:
-        """Raise the targets' AUTO_INCREMENT counters to the sources'."""
         for pair in self.pairs:
             if pair.source_name not in self.counters:
                 align_auto_increment(session, pair.mapping)
@@ -199,7 +184,6 @@ class PairSwap:
         note_proofs(session, *pair.source_name, **changes, swap_begun=True)
 
     def _under_lock(self, session: SqlSession) -> None:
-        """Prove that these are the noted tables, and that their last comparison is still valid."""
         self.final_check(session)
         require_same(session, (pair.tables for pair in self.pairs))
         for pair in self.pairs:
@@ -229,12 +213,7 @@ def plan_swap(
     altered: Mapping[Name, AlterStatement],
     gate: SwapGate,
 ) -> PairSwap:
-    """Return the swap of a migration's tables; nothing is done yet.
-
-    Args:
-        counters: as of :class:`PairSwap`, as is ``gate``.
-        altered: the statement of each table.
-    """
+    """Return the swap of a migration's tables; nothing is done yet."""
 
     def renew_histograms(session: SqlSession) -> None:
         for pair in pairs:
@@ -261,11 +240,7 @@ def plan_swap(
 
 
 def swap_in_new_tables(run: Run, swap: PairSwap) -> CutoverResult:
-    """Swap a migration's tables; may be called again after :class:`HeldBack`.
-
-    Raises:
-        SpiritError: as :meth:`PairSwap.run`.
-    """
+    """Swap a migration's tables; may be called again after :class:`HeldBack`."""
     try:
         result = swap.run()
     finally:

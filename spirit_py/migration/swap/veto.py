@@ -1,10 +1,8 @@
 """The hook of ``--hook-veto``: asked before the tables are swapped, or changed in place.
 
-While an operator has paused the run, nobody is asked. An answer counts for one try of the swap, and
-for half a minute at most: whoever is asked knows what is true now. After a refusal the hook is
-asked again, with pauses that double from five seconds to a minute, until it agrees, an operator
-decides (``spirit-py ctl cutover``), or ``--cutover-timeout`` is over. A hook that cannot be asked,
-or does not answer in its time, has not agreed.
+It is not asked in a pause. An answer counts for one try, half a minute at most. After a refusal, a
+failure or a timeout it is asked again, with pauses that double from 5 s to 60 s, until it agrees,
+an operator decides (``spirit-py ctl cutover``), or ``--cutover-timeout`` is over.
 """
 
 from __future__ import annotations
@@ -36,13 +34,7 @@ class _Overruled(Exception):
 
 
 class Veto:
-    """Asks the hook, and remembers its answer.
-
-    Args:
-        gate: None where nothing is asked.
-        unpaused: returns monotonic seconds that stand still while an operator pauses the run.
-        tables: returns those that are to be changed, each with its schema.
-    """
+    """Asks the hook, and remembers its answer; ``unpaused`` is a clock that stops in pauses."""
 
     def __init__(
         self,
@@ -76,9 +68,7 @@ class Veto:
     def held_back(self) -> str:
         """Return why the hook does not agree; empty where it does, or is not asked.
 
-        Raises:
-            MigrationFailure: it has not agreed for too long; the same command carries on.
-            SpiritError: the reason of a stop request.
+        Raises MigrationFailure where that lasted too long; SpiritError for a stop.
         """
         if self._gate is None:
             return ""
@@ -90,7 +80,7 @@ class Veto:
                 try:
                     self._why = self._answer_of(self._gate)
                 except _Overruled:
-                    # Nothing is noted: whatever it would have answered, it has not agreed.
+                    # An overruled answer is not kept.
                     return ""
                 self._note(self._why)
             return self._why
@@ -111,13 +101,9 @@ class Veto:
         return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
 
     def wait(self, hindered: Callable[[], object] = lambda: False) -> bool:
-        """Wait until the hook agrees; return whether it was asked, which takes time.
+        """Wait until the hook agrees, or ``hindered`` returns true; return whether it was asked.
 
-        Args:
-            hindered: whether something else holds the change back by now, which ends the wait.
-
-        Raises:
-            SpiritError: as :meth:`held_back`.
+        Raises SpiritError as :meth:`held_back`.
         """
         asked = self._asked
         while why := self.held_back():
@@ -129,7 +115,6 @@ class Veto:
         return self._asked != asked
 
     def _answer_of(self, gate: Gate) -> str:
-        """Ask the hook."""
         job, tables = self._job, self._tables()
         self._asked += 1
         ready = CutoverReady(table=job.table, tables=tables, number=self._asked)
@@ -143,13 +128,11 @@ class Veto:
             job.show("")
 
     def _check(self) -> None:
-        """Raise where the answer is not needed any more."""
         self._job.stop.check()
         if self._overruled:
             raise _Overruled
 
     def _note(self, why: str) -> None:
-        """Note the answer: until when it counts, or when to ask again."""
         now = self._clock()
         if not why:
             self._good_until, self._since, self._pause = now + _GOOD_SECONDS, None, _FIRST_PAUSE
