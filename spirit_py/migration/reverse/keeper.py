@@ -148,7 +148,7 @@ class Keeper:
         return self._back or (swap is not None and (swap.renaming or swap.swapped))
 
     def ask(self, *, skip_drop: bool) -> Conversation:
-        """Have the tables swapped back; any thread. All requests get one answer; Refusal when over."""
+        """Have the tables swapped back; all requests get one answer. Any thread; may raise Refusal."""
         with self._asking:
             if self._over:
                 raise Refusal(

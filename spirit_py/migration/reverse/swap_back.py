@@ -233,7 +233,7 @@ class KeptRecord:
         return self.record.until - float(now)
 
     def write(self, *, position: str = "", **changes: Any) -> None:
-        """Write the record with changes; an empty position keeps the old one. May raise ServerFault."""
+        """Write the record with changes; an empty position keeps the old one; or ServerFault."""
         if position:
             changes["position"] = position
         self.record = replace(self.record, **changes)
