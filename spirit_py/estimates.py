@@ -1,15 +1,9 @@
 """How much work there is, how fast it goes, and when it ends: arithmetic for the display (pure).
 
-What cannot be known is None. Three rules keep the figures honest:
-
-- Work is done when it has committed or was compared; what is handed out counts as not done.
-- The server's estimate of a table's rows holds until more rows than that have been found. Bounds
-  that the key gives (no more rows are left than values of an integer key) hold always.
-- A speed is that of the last seconds, pauses included: of a paused copy no end is known.
-
-The current phase has an end of its own (``eta``). What comes after it is the work that is left, at
-the time which a row has taken in the copy and measured shares of it, until a build shows its own
-progress, or a comparison its own speed. Waits for others are in no estimate.
+What cannot be known is None. Work is done when it has committed or was compared. The server's
+estimate of rows holds until more were found; bounds of the key always hold. A speed is that of the
+last seconds, pauses included: a paused copy has no end. What comes after the current phase is
+estimated by the copy's time of a row and measured shares of it; waits are in no estimate.
 """
 
 from __future__ import annotations
@@ -38,7 +32,6 @@ NEARLY_DONE: Final = 0.999
 _SURELY_LEFT: Final = 0.05
 #: A backlog that is applied in so many seconds delays nothing.
 _TRIVIAL_SECONDS: Final = 2.0
-#: The same in changes, where nothing was applied yet: one batch.
 _TRIVIAL_CHANGES: Final = 10_000
 #: Steps further apart than this do not count as one stretch of work, beyond twice the usual step.
 _GAP_SECONDS: Final = 1.0
@@ -46,12 +39,7 @@ _GAP_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class RowsLeft:
-    """How many rows are not handed out.
-
-    Attributes:
-        most: no more than these; None where nothing says so.
-        probable: about these, by a measure of the table itself; None without one.
-    """
+    """How many rows are not handed out: at ``most``, and probably; None where not known."""
 
     most: int | None = None
     probable: int | None = None
@@ -65,11 +53,7 @@ def probable_total(
 ) -> int | None:
     """Return how many rows there are in all; None where that is not known.
 
-    Args:
-        done: rows of which the work is done.
-        handed_out: rows for which chunks were cut that are not done.
-        left: what is not handed out.
-        estimate: the server's; None for none.
+    ``handed_out`` are rows of chunks that are not done, ``left`` those not handed out yet.
     """
     under_way = done + handed_out
     most = None if left.most is None else under_way + left.most
@@ -95,7 +79,6 @@ class Speed:
     """The speed of a counter that grows by steps. Not thread-safe."""
 
     def __init__(self) -> None:
-        #: (time, value) of the last steps.
         self._steps: deque[tuple[float, float]] = deque()
 
     def note(self, now: float, value: float) -> None:
@@ -116,8 +99,7 @@ class Speed:
     def _over(self, now: float, seconds: float) -> float | None:
         """Return the speed between the window's first step and its last.
 
-        The time since the last step counts where it is longer than steps usually take: it is a
-        pause, and not only a step that has not ended.
+        An unusually long time since the last step counts: it is a pause.
         """
         if len(self._steps) < 2:
             return None
@@ -147,7 +129,6 @@ class ChangeBacklog:
     def __init__(self) -> None:
         self._wanted, self._applied = Speed(), Speed()
         self._last: float | None = None
-        #: Changes a second, at the most.
         self._capacity: float | None = None
 
     def note(self, now: float, seen: ChangeCounts) -> None:
@@ -170,13 +151,9 @@ class ChangeBacklog:
         return self._applied.recent(now)
 
     def seconds(self, now: float, pending: int, *, ahead: float = 0.0) -> float | None:
-        """Return how long the pending changes take once other work has ended.
+        """Return how long the pending changes take once other work ends, in ``ahead`` seconds.
 
-        Args:
-            ahead: seconds until then; what comes in meanwhile is applied as it is now.
-
-        Returns:
-            None where it is not known, because they come in as fast as they are applied.
+        None where they come in as fast as they are applied.
         """
         if not self._capacity:
             return 0.0 if pending <= _TRIVIAL_CHANGES else None
@@ -211,12 +188,7 @@ _ESTIMATED: Final = (Phase.COPY, Phase.INDEX, Phase.DRAIN, Phase.ANALYZE, Phase.
 
 @dataclass(frozen=True, kw_only=True)
 class TableShares:
-    """The work on one table after its copy, by the time of that.
-
-    Attributes:
-        index: of the indexes that are left to build.
-        checksum: of the comparison.
-    """
+    """The work on one table after its copy (index build, comparison), by the time of that."""
 
     index: float = 0.0
     checksum: float = 0.0
@@ -224,15 +196,10 @@ class TableShares:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What is known of a run.
+    """What is known of a run; times in seconds, None where not known.
 
-    Attributes:
-        eta: seconds until the current phase's own work ends; None where that is not known.
-        spent: seconds of that phase; None where it waits, so that they say nothing.
-        building: the table whose indexes are built now, of which the end is.
-        row_seconds: time of copying a row; None where nothing shows it.
-        rows: of each table; None where they are not known.
-        shares: of each table.
+    ``eta`` is of the current phase's own work, ``building`` the table whose indexes it is of;
+    ``row_seconds`` is the time of copying a row.
     """
 
     phase: Phase
@@ -292,7 +259,6 @@ def _expected(seen: Measured, whole: float | None) -> float | None:
 
 
 def _of_copy(seen: Measured, shares: Mapping[Name, float]) -> float | None:
-    """Return the time of work that takes these shares of the copy of each table."""
     parts: list[float | None] = []
     for name, share in shares.items():
         rows = seen.rows.get(name)
@@ -324,9 +290,7 @@ _FIXED: Final = FIXED_BYTES | {"decimal": 6, "enum": 2, "set": 4, "bit": 4}
 def build_share(table: TableSchema, names: Iterable[str], *, row_bytes: float | None) -> float:
     """Return the time of building indexes by that of copying the rows without them.
 
-    Args:
-        table: the new definition.
-        row_bytes: average bytes of a row; None where that is not known.
+    ``row_bytes`` is the average; None where that is not known.
     """
     size = row_bytes or _USUAL_ROW
     copied = _COPIED + _COPIED_BYTE * size
@@ -335,7 +299,6 @@ def build_share(table: TableSchema, names: Iterable[str], *, row_bytes: float | 
 
 
 def _entry(table: TableSchema, index: Index) -> float:
-    """Return the time of sorting and writing an entry, in units."""
     primary = table.primary_key
     parts = (*index.parts, *(primary.parts if primary is not None else ()))
     return sum(_part(table, part) for part in parts)

@@ -1,7 +1,6 @@
 """Pace: what search, copy, index build, checksum, swap and drop ask before they begin (pure).
 
-They ask whether a piece may begin, how many of them may run at a time, and how large they should
-be. :class:`spirit_py.throttle.throttles.Throttles` answers in a migration.
+:class:`spirit_py.throttle.throttles.Throttles` answers in a migration.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ class Pace(Protocol):
     """How the work may go on now. Thread-safe, no I/O."""
 
     def reason(self, work: Work) -> str:
-        """Return what new work of this kind has to wait for; empty when it may begin.
-
-        The text goes behind "waiting for".
-        """
+        """Return what new work of this kind has to wait for, behind "waiting for"; else empty."""
 
     def tasks(self, most: int) -> int:
         """Return how many tasks may work at a time: from 1 to ``most``."""
@@ -59,11 +55,9 @@ _ASK_SECONDS: Final = 0.1
 def await_turn(
     pace: Pace, work: Work, *, pause: Callable[[float], object], show: Callable[[str], object]
 ) -> None:
-    """Wait until work of this kind may begin.
+    """Wait until work of this kind may begin; ``pause`` raises when a stop was asked for.
 
-    Args:
-        pause: waits for so many seconds; raises when a stop was asked for.
-        show: called with what is waited for, and with an empty text at the end.
+    ``show`` gets what is waited for, and an empty text at the end.
     """
     if not pace.reason(work):
         return
@@ -74,11 +68,7 @@ def await_turn(
 
 
 class Unhindered:
-    """The pace of work that nothing holds back.
-
-    Args:
-        chunk_seconds: how long a chunk should take.
-    """
+    """The pace of work that nothing holds back."""
 
     def __init__(self, chunk_seconds: float = 0.5) -> None:
         self._chunk_seconds = chunk_seconds

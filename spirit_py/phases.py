@@ -108,11 +108,7 @@ class PhaseLog:
     history: tuple[tuple[Phase, float], ...] = ()
 
     def entered(self, phase: Phase, now: float) -> PhaseLog:
-        """Return the log after the current phase was left for ``phase`` at time ``now``.
-
-        Raises:
-            IllegalTransition: when the move is not in :data:`TRANSITIONS`.
-        """
+        """Return the log after ``phase`` was entered; IllegalTransition unless in TRANSITIONS."""
         if phase not in TRANSITIONS[self.current]:
             story = " -> ".join([*(p.value for p, _ in self.history), self.current.value])
             raise IllegalTransition(

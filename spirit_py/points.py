@@ -1,9 +1,7 @@
 """Named points of a migration, for tests that must know where it is, or must hold it there.
 
-Off, which is always so outside tests, :func:`reach` looks at one module variable. On, when
-``SPIRIT_PY_POINTS`` names a Unix socket, it writes a line of JSON there and waits for one byte:
-the listener decides how long the program stays at the point. Without a listener it goes on.
-Executors on the same machine inherit the variable, or get it by ``spark.executorEnv``.
+When ``SPIRIT_PY_POINTS`` names a Unix socket, :func:`reach` writes a line of JSON there and waits
+for one byte from the listener. Executors on the same machine inherit the variable.
 """
 
 from __future__ import annotations
@@ -68,7 +66,6 @@ def reach(name: str) -> None:
 
 
 def _announce(name: str) -> None:
-    """Write to the listener, and wait for its byte, or until it closes the connection."""
     import contextlib
     import json
     import socket

@@ -1,7 +1,6 @@
 """How far a migration has come: figures that displays, records and metrics share (pure).
 
-A figure is declared once, with what it means, its metric, and its curve on the page. What shows all
-of them goes by :func:`figures_of`.
+A figure is declared once, with what it means, its metric, and its curve on the page.
 """
 
 from __future__ import annotations
@@ -25,12 +24,11 @@ class Figure:
     """What is known of a figure beside its value.
 
     Attributes:
-        help: a sentence for people.
         metric: its name for Prometheus, without prefix and without ``_total``; empty for none.
         curve: its name in the history of a run; empty for none.
         joined: how those of several tables make one; ``only`` where they make none.
-        row: of the display and the log, in which it is said; empty where other code words it.
-        said: what is said, a template of fields; where one of them is not known, ``unknown``.
+        row: of the display and the log; empty where other code words it.
+        said: a template of fields; where one of them is not known, ``unknown``.
         late: a value beyond this is worth a colour.
     """
 
@@ -66,23 +64,10 @@ def figures_of(cls: type) -> Iterator[tuple[str, Figure]]:
 class MigrationProgress:
     """The figures of now; what is not known is None. Times in seconds, sizes in bytes.
 
-    ``docs/display.md`` says how each is measured.
-
-    Attributes:
-        table: the one that is copied or compared now.
-        rows: rows of all tables that are copied or compared, committed work only.
-        run_eta_until: what ``run_eta`` ends with.
-        run_eta_parts: the same by phase, the current one first; None for what is not known.
-        throttled: what holds work back; empty where nothing does.
-        received_rate: changes a second that come in and have to be applied.
-        applied_rate: changes a second that are applied.
-        deduplicated_part: the part of the received changes that later ones of the same row
-            replaced before they were applied.
-        parked: why no change is applied now; empty where changes may be.
-        binlog_older: bytes of the binlog between the oldest file's beginning and the place of a
-            resume.
-        waiting_for: what the migration waits for, for display; empty when it does not wait.
-        waited: for how long it has waited.
+    ``docs/display.md`` says how each is measured. Rates are changes a second; ``rows`` are of all
+    tables, committed work only; ``run_eta_parts`` have the current phase first;
+    ``deduplicated_part`` is the part of received changes that later ones replaced; ``parked`` says
+    why no change is applied now; ``binlog_older`` are bytes before the place of a resume.
     """
 
     table: str
@@ -166,12 +151,8 @@ class MigrationProgress:
 class Retention:
     """How far a source's history reaches from the place that is read (R19).
 
-    Attributes:
-        kept: seconds for which the source keeps its history; None for ever.
-        age: seconds since what is read now was committed.
-        unread_bytes: bytes of the history after that place.
-        older_bytes: bytes of it before that place.
-        gone: the place is no longer in the history.
+    ``kept`` and ``age`` are in seconds, ``kept`` None for ever; ``unread_bytes`` and
+    ``older_bytes`` are those after and before that place; ``gone``: it is no longer in the history.
     """
 
     kept: float | None
@@ -190,12 +171,8 @@ class Retention:
 class FeedStatistics:
     """Counters of a change source since its start. Bytes and counts; seconds for times.
 
-    Attributes:
-        backpressure: the reader waits, because the buffers are full.
-        retention: as it was when the source was last asked; None before.
-        parked: why no change is applied now; empty where changes may be.
-        received_bytes: all that the source sent; ``skipped_bytes`` of them are of other tables, and
-            ``own_bytes`` of these are rows of the new tables, written by us.
+    ``received_bytes`` include ``skipped_bytes`` of other tables, and these ``own_bytes``, rows of
+    the new tables written by us. ``parked`` says why no change is applied now.
     """
 
     received: int = 0

@@ -17,15 +17,10 @@ LogFormat = Literal["text", "json"]
 class RecordOptions:
     """What ``spirit-py migrate``, ``revert`` and ``checksum`` are asked to record.
 
-    Attributes:
-        log_format: of the lines on standard error; ``json`` on a terminal too.
-        report_json: file that gets the final report; None for none.
-        report_html: file that gets the same as a page, with the history of the run; None for none.
-        metrics_listen: host and port at which Prometheus finds the run's figures; None for none.
-        metrics_file: file that gets them for node_exporter's textfile collector; None for none.
-        on_event: command of the shell that is called with each event; empty for none.
-        hook_veto: the command is also asked whether the tables may be swapped.
-        hook_timeout: seconds that one call may take.
+    ``log_format`` is of the lines on standard error, also on a terminal; ``metrics_listen`` is host
+    and port for Prometheus, ``metrics_file`` for node_exporter's textfile collector. ``on_event``
+    is a shell command for each event, limited by ``hook_timeout`` seconds; ``hook_veto`` lets it
+    hold the swap back.
     """
 
     log_format: LogFormat = "text"

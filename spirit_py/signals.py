@@ -1,7 +1,4 @@
-"""How a command runs in its process: signals, the display, and the true cause of its end (R16).
-
-SIGINT and SIGTERM become a stop request, so that every thread ends in order.
-"""
+"""How a command runs in its process: signals, the display, and the true cause of its end (R16)."""
 
 from __future__ import annotations
 
@@ -47,14 +44,9 @@ def run_command(
 ) -> None:
     """Do the work of a command to its end, showing its status, until a signal stops it.
 
-    Args:
-        reporter: must not raise; it has begun to show.
-        left_at_once: returns the error of a process that a second SIGINT ends while the work
-            goes on.
-        hurry: called repeatedly when the work does not end soon after a stop request.
-
-    Raises:
-        SpiritError: what ended the work; the reason of a stop request where that came first.
+    ``reporter`` must not raise. ``left_at_once`` returns the error for a second SIGINT; ``hurry``
+    is called repeatedly when the work does not end soon after a stop request. Raises SpiritError:
+    what ended the work, or the reason of a stop request where that came first.
     """
     try:
         with stop_on_signals(stop), _shown(status, reporter):
@@ -77,10 +69,7 @@ def work_goes_on() -> bool:
 def _shown(
     snapshot: Callable[[], MigrationStatus | BatchStatus], reporter: Reporter
 ) -> Iterator[None]:
-    """Show ``snapshot()`` through ``reporter`` while the context is open.
-
-    A snapshot that cannot be taken is logged and skipped: the display never stops a migration.
-    """
+    """Show ``snapshot()`` through ``reporter``; a failing one never stops a migration."""
 
     def show() -> None:
         try:
@@ -98,11 +87,10 @@ def _shown(
 
 @contextlib.contextmanager
 def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into a stop request while the context is open.
+    """Turn SIGINT and SIGTERM into a stop request while the context is open; main thread only.
 
-    SIGHUP is ignored: a closed terminal does not end a migration of days. A second SIGINT
-    raises KeyboardInterrupt where the main thread is, so that cleaning up starts at once.
-    Outside the main thread, where Python allows no handlers, this does nothing.
+    SIGHUP is ignored: a closed terminal does not end a migration. A second SIGINT raises
+    KeyboardInterrupt where the main thread is, so that cleaning up starts at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -134,13 +122,8 @@ def run_aside(
 ) -> None:
     """Run work in a thread of its own, so that a signal is handled at once; raise its error.
 
-    Python handles signals in the main thread only, between two bytecodes: a driver's call that
-    waits for the server would delay the handler until the answer arrives.
-
-    Args:
-        tell: called once after a stop request, with its reason.
-        hurry: as in :func:`run_command`.
-        clock: monotonic seconds.
+    Python handles signals in the main thread only, between two bytecodes: a driver's call would
+    delay the handler until the answer. ``tell`` gets the reason of a stop request, once.
     """
     raised: list[BaseException] = []
     thread = Background(_WORK, lambda _stopping: run(), failed=raised.append)

@@ -1,12 +1,8 @@
 """Threads: started, joined, and asked to stop, which the first reason decides.
 
-Every thread of the program is a :class:`Background`. It is a daemon thread with a name, so that a
-process can always end, and a log line or a debugger says whose thread it is. It ends when its body
-returns; :meth:`Background.stop` asks it to. What a body raises never disappears: it reaches
-``failed``, which by default logs it.
-
-A fault in any thread (a schema change seen by the feed, a failed chunk, a signal) calls
-:meth:`StopSwitch.request`; loops poll :attr:`requested` or sleep in :meth:`wait`.
+Every thread is a :class:`Background`, a daemon with a name. What its body raises goes to
+``failed``, which by default logs it. A fault in any thread calls :meth:`StopSwitch.request`; loops
+poll :attr:`requested` or sleep in :meth:`wait`.
 """
 
 from __future__ import annotations
@@ -32,12 +28,8 @@ JOIN_SECONDS: Final = 15.0
 class Background:
     """A named daemon thread; as a context it runs from the beginning to the end of it.
 
-    Args:
-        name: shown after ``spirit-py-`` in logs and debuggers.
-        body: runs once in the thread. It looks at the event, or waits on it, and returns soon
-            after it is set.
-        failed: called in the thread with what ``body`` raised.
-        join_seconds: how long leaving the context waits for the thread.
+    ``body`` runs once, and returns soon after its event is set; ``failed`` is called in the thread.
+    Leaving the context waits ``join_seconds`` at most.
     """
 
     def __init__(
@@ -77,9 +69,6 @@ class Background:
         """Ask the thread to end and wait for it; return whether it has ended in time.
 
         One that has not is named in the log and left: it is a daemon thread.
-
-        Args:
-            seconds: the time to wait; by default that of the constructor.
         """
         self.stop()
         seconds = self._join_seconds if seconds is None else seconds
@@ -173,7 +162,7 @@ class StopSwitch:
             raise self._reason
 
     def cause_of(self, error: BaseException) -> BaseException:
-        """Return the reason of the stop request where ``error`` may only have followed from it.
+        """Return the stop's reason where ``error`` may only have followed from it.
 
         Refusals, unknown outcomes and differences are found, not caused by a stop.
         """

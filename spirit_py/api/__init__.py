@@ -1,9 +1,7 @@
 """The program as a library: each command as a function with types, and no output of its own.
 
-``options`` types the arguments, ``values`` reads them, and the configuration is built as for the
-command line. Users import the names from :mod:`spirit_py` itself, which loads this package when one
-of them is first used. Nothing here writes to a terminal, configures logging or touches signals. A
-log record of ours is the application's to show.
+Users import the names from :mod:`spirit_py`, which loads this package on first use. Nothing here
+writes to a terminal, configures logging or touches signals.
 """
 
 import logging

@@ -1,8 +1,4 @@
-"""Each command as a function.
-
-Options are checked when a function is called; large modules are imported only then. A caller who
-wants to see the tables of a batch first has ``dry_run``, or stops the run at ``batch.planned``.
-"""
+"""Each command as a function. Options are checked at the call; large modules load only then."""
 
 from __future__ import annotations
 
@@ -93,11 +89,8 @@ def migration_config_of(**options: Unpack[MigrationArguments]) -> MigrationConfi
 def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
     """Return what :func:`migrate` would do with the same arguments, and why; write nothing.
 
-    A refusal of the change is part of the plan: ``plan.refused``.
-
-    Raises:
-        UsageFault: an option is wrong.
-        SpiritError: the server stopped answering.
+    A refusal of the change is part of the plan: ``plan.refused``. Raises UsageFault for a wrong
+    option, SpiritError where the server stopped answering.
     """
     from spirit_py.cli.migrate import migration_config
     from spirit_py.cli.plan import plan as command
@@ -131,8 +124,7 @@ def checksum_tables(**options: Unpack[ChecksumArguments]) -> CompareReport:
 def revert(**options: Unpack[RevertArguments]) -> None:
     """Bring back the definition that a table had before its migration, without losing a write.
 
-    Raises:
-        SpiritError: it was not brought back.
+    Raises SpiritError where it was not brought back.
     """
     from spirit_py.cli.unfinished import revert as command
     from spirit_py.cli.unfinished import revert_config
@@ -150,8 +142,7 @@ def revert(**options: Unpack[RevertArguments]) -> None:
 def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | MigrationShown]:
     """Return the migrations that were stopped or are under way, and batches of them.
 
-    Raises:
-        SpiritError: the server cannot be reached, or the account might not see what is there.
+    Raises SpiritError where the server, or all that is there, cannot be seen.
     """
     from spirit_py.cli.unfinished import status as command
     from spirit_py.cli.unfinished import unfinished
@@ -168,12 +159,8 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
 def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     """Drop what an abandoned migration of a table left, or forget an abandoned batch.
 
-    Returns:
-        What was done, a line each.
-
-    Raises:
-        Refusal: a process works on the table, or the tables are not proven to be ours.
-        SpiritError: the server stopped answering.
+    Returns what was done, a line each. Raises Refusal where a process works on the table, or the
+    tables are not proven to be ours; SpiritError where the server stopped answering.
     """
     from spirit_py.cli.unfinished import cleanup as command
     from spirit_py.cli.unfinished import give_up
@@ -197,18 +184,13 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
 
 
 def _done(running: Running[R, MigrationStatus]) -> R:
-    """Run to the end, and return the report."""
     with running:
         running.wait()
         return running.report
 
 
 class BatchFailed(MigrationFailure):
-    """Tables of a batch have failed, or were refused; the others are changed, or left.
-
-    Attributes:
-        report: what became of each table.
-    """
+    """Tables of a batch have failed, or were refused; ``report`` has what became of each table."""
 
     def __init__(self, report: BatchReport) -> None:
         self.report = report
@@ -280,7 +262,6 @@ def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
 
 
 def _listed(statements: str | PathLike[str] | Iterable[str] | None) -> str | None:
-    """Return statements that are given as a list, as a file has them; None for a file's name."""
     if statements is None or isinstance(statements, (str, PathLike)):
         return None
     return "".join(f"{one.rstrip().removesuffix(';')};\n" for one in statements)

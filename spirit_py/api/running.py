@@ -1,10 +1,7 @@
 """A run in a thread of its own: a context, an iterator of events, figures at any time.
 
-Leaving the context asks the run to stop in order, and waits for that; the same call carries on.
-
-The library refuses to work in a process that was forked during a run. A fork copies the calling
-thread alone: a lock that another thread held is never released in the child, and the MySQL sessions
-and the gateway to Spark's JVM are the parent's.
+A process that was forked during a run is refused: a lock that another thread held is never released
+in the child, and the MySQL sessions and the gateway to Spark's JVM are the parent's.
 """
 
 from __future__ import annotations
@@ -31,8 +28,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Event
 
-#: Identities of the runs under way in this process. Sets change at once under the GIL: a lock could
-#: be held in the moment of the fork.
+#: Runs under way in this process; without a lock, which a fork could find held.
 _UNDER_WAY: Final[set[int]] = set()
 #: The process whose run was under way when this one was forked; empty where none was.
 _FORKED_FROM: Final[list[int]] = []
@@ -79,12 +75,8 @@ class Running(Generic[R, S]):
                 print(event.text)
             report = running.report
 
-    Thread-safe, but each event goes to one reader alone.
-
-    Args:
-        work: does the work, and returns the report.
-        handle_signals: SIGINT and SIGTERM stop the run; only where the context is opened in the
-            main thread.
+    Thread-safe, but each event goes to one reader alone. With ``handle_signals`` SIGINT and SIGTERM
+    stop the run; only where the context is opened in the main thread.
     """
 
     def __init__(
@@ -106,11 +98,7 @@ class Running(Generic[R, S]):
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Begin to run.
-
-        Raises:
-            Refusal: this process was forked beside a run.
-        """
+        """Begin to run; Refusal where this process was forked during a run."""
         refuse_in_fork()
         _UNDER_WAY.add(id(self))
         try:
@@ -128,11 +116,7 @@ class Running(Generic[R, S]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the run if it goes on, and wait for its end.
-
-        Raises:
-            SpiritError: the run has failed, and nothing has raised that yet.
-        """
+        """Stop the run, wait for its end, and raise its failure unless that was raised before."""
         if _FORKED_FROM:
             return
         with self._open:
@@ -154,12 +138,7 @@ class Running(Generic[R, S]):
 
     @property
     def report(self) -> R:
-        """The report of the run, once it has ended.
-
-        Raises:
-            SpiritError: what ended the run.
-            RuntimeError: it has not ended.
-        """
+        """The report; raises SpiritError where the run failed, RuntimeError before its end."""
         if self._error is not None:
             self._raise()
         if not self._report:
@@ -186,11 +165,7 @@ class Running(Generic[R, S]):
         return self._told.next(seconds)
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield the events until the run has ended.
-
-        Raises:
-            SpiritError: what ended the run, unless that was :meth:`stop`.
-        """
+        """Yield the events until the run has ended; raise what ended it, but not :meth:`stop`."""
         while (event := self.next_event()) is not None:
             yield event
         self._thread.wait(None)
@@ -201,7 +176,6 @@ class Running(Generic[R, S]):
         try:
             self._report.append(self._work(self._reporter, self._stop))
         except BaseException as error:
-            # Before the last reader is woken: it may ask for the report at once.
             self._error = error
         finally:
             _UNDER_WAY.discard(id(self))
@@ -227,13 +201,11 @@ class _Told:
         """Do nothing."""
 
     def event(self, event: Event) -> None:
-        """Keep an event."""
         with self._news:
             self._events.append(event)
             self._news.notify()
 
     def progress(self, snapshot: Any) -> None:
-        """Keep a snapshot instead of the one before; as an event, too, where one is due."""
         self.status = snapshot
         for event in self._progress.due(snapshot):
             self.event(event)
@@ -242,13 +214,11 @@ class _Told:
         """Do nothing: a report that cannot be written is an event after this."""
 
     def end(self) -> None:
-        """Wake whoever waits for an event: there are no more."""
         with self._news:
             self._ended = True
             self._news.notify_all()
 
     def next(self, seconds: float | None) -> Event | None:
-        """Return the next event; None at the end, and after so many seconds."""
         with self._news:
             self._news.wait_for(lambda: self._events or self._ended, seconds)
             return self._events.popleft() if self._events else None

@@ -1,7 +1,7 @@
 """Python values as the command line would hand them over.
 
-Each option's type on the command line reads and checks the value. What is not given has the command
-line's default, except that no MySQL option file and no login path is read unasked.
+What is not given has the command line's default, except that MySQL option files and login paths
+are read only on request.
 """
 
 from __future__ import annotations
@@ -30,14 +30,9 @@ def argument_name(option: click.Option) -> str:
 def option_values(
     command: click.Command, arguments: type, given: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the values of all options of a command, by their parameters' names.
+    """Return the values of all options of a command; None in ``given`` means not given.
 
-    Args:
-        arguments: the TypedDict of those that a program may give; None means not given.
-
-    Raises:
-        TypeError: there is no such argument.
-        UsageFault: a value is wrong.
+    Raises TypeError for an unknown argument, UsageFault for a wrong value.
     """
     options = {
         argument_name(option): option
@@ -60,7 +55,6 @@ def option_values(
 def _value(
     context: click.Context, option: click.Option, name: str, asked: Mapping[str, object]
 ) -> Any:
-    """Return the value of one option: given, or by default."""
     try:
         if name in asked:
             return _cast(context, option, asked[name])
@@ -75,11 +69,7 @@ def _value(
 
 
 def _cast(context: click.Context, option: click.Option, value: Any) -> Any:
-    """Return a given value as the option's type reads it.
-
-    Raises:
-        BadParameter: it has a wrong value, or a type that stands for nothing on the command line.
-    """
+    """Return a given value as the option's type reads it; may raise BadParameter."""
     if option.hide_input:
         return option.type_cast_value(context, value() if callable(value) else value)
     try:
@@ -91,7 +81,6 @@ def _cast(context: click.Context, option: click.Option, value: Any) -> Any:
 
 
 def _plain(option: click.Option, value: Any) -> Any:
-    """Return what stands for a Python value on the command line."""
     if option.multiple:
         return [_word(option, part) for part in _parts(value)]
     return _word(option, value)
@@ -106,7 +95,6 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _word(option: click.Option, value: Any) -> Any:
-    """Return one value as the option's type reads it."""
     if value is None:
         raise TypeError("None stands for an option that is left out, not for a part of one")
     if isinstance(value, timedelta):
@@ -127,5 +115,4 @@ def _word(option: click.Option, value: Any) -> Any:
 
 
 def _number(value: float) -> str:
-    """Write a number without an exponent."""
     return str(value) if isinstance(value, int) else f"{value:.9f}"

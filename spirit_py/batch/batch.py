@@ -53,12 +53,6 @@ _TRIES: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class _Worker:
-    """A table that is under way.
-
-    Attributes:
-        share: its slots.
-    """
-
     run: TableRun
     thread: Background
     share: int
@@ -67,15 +61,9 @@ class _Worker:
 class Batch:
     """The run of a batch. One thread, but for what it starts itself.
 
-    Args:
-        store: keeps the batch on the server; None for a dry run, which leaves nothing there.
-        records: the tables that are to be changed, by name, as the store has them.
-        engine_factory: makes Spark, once for all tables.
-        gate: as of :func:`spirit_py.migration.migrate`, asked for each table.
-
-    Attributes:
-        resumable: a migration has ended whose copy is kept.
-        ended: :meth:`run` has returned.
+    ``store`` is None for a dry run; ``engine_factory`` makes Spark once for all tables; ``gate`` is
+    as of :func:`spirit_py.migration.migrate`. ``resumable``: a migration has ended whose copy is
+    kept.
     """
 
     def __init__(
@@ -114,8 +102,7 @@ class Batch:
     def run(self) -> None:
         """Run the migrations that are left, until all have ended or one says that none may begin.
 
-        Raises:
-            SpiritError: the reason of the stop switch; the migrations under way have ended.
+        Raises the reason of the stop switch, once the migrations under way have ended.
         """
         try:
             with self._session() as session:
@@ -128,13 +115,11 @@ class Batch:
         self._stop.check()
 
     def _begin_all_that_may(self) -> bool:
-        """Begin each table that may begin; return whether any is under way."""
         while self._begin_next():
             pass
         return bool(self._workers)
 
     def _begin_next(self) -> bool:
-        """Begin the next table that may begin; False where there is none."""
         if self._halted or self._stop.requested or len(self._workers) == self._config.parallel:
             return False
         name = next_table(self._waiting, self._workers, self._related)
@@ -169,7 +154,6 @@ class Batch:
         )
 
     def _work(self, change: TableChange, run: TableRun) -> None:
-        """Do what is left to do for one table; called in a thread of its own."""
         try:
             if self._goes_on(change):
                 run.execute()
@@ -179,11 +163,7 @@ class Batch:
             self._ended.put(change.name)
 
     def _goes_on(self, change: TableChange) -> bool:
-        """Note that the migration of a table begins; False where an earlier run has changed it.
-
-        Raises:
-            SpiritError: it cannot be known whether the table is changed.
-        """
+        """Note that a migration begins; False where an earlier run has changed the table."""
         if self._store is None:
             return True
         record = self._records[change.name]
@@ -208,7 +188,6 @@ class Batch:
         return True
 
     def _end(self, name: Name) -> None:
-        """Take note of a table whose thread has ended."""
         worker = self._workers.pop(name)
         worker.thread.join()
         self._slots.give_back(worker.share)
@@ -228,7 +207,6 @@ class Batch:
             self._halted = True
 
     def _tell_end(self, name: Name, report: MigrationReport) -> None:
-        """Report how a table has ended; each line names it."""
         table = _dotted(name)
         if not report.error and not report.outcome:
             return
@@ -238,7 +216,6 @@ class Batch:
             self._tell(Summary(table=table, said=f"{table}: {line.strip()}"))
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
-        """Return what is noted of a table that has ended."""
         if report.error:
             return {**self._failed(name), **_noted(report)}
         if self._store is None:
@@ -248,10 +225,7 @@ class Batch:
         return done | (_noted(report) if report.outcome else {"outcome": "done", "error": ""})
 
     def _failed(self, name: Name) -> dict[str, str]:
-        """Return the state of a table whose migration has failed.
-
-        It is as before where its definition is; what was copied is in its own checkpoint.
-        """
+        """Return the state of a failed table: as before where its definition is."""
         record = self._records[name]
         if record.state != TableState.RUNNING:
             return {}
@@ -263,11 +237,7 @@ class Batch:
         return {"state": TableState.PENDING.value} if same else {}
 
     def _note(self, name: Name, **changes: str) -> None:
-        """Change the record of a table, on the server too.
-
-        Raises:
-            SpiritError: the server was away for too long.
-        """
+        """Change the record of a table, on the server too; may raise SpiritError."""
         record = self._records[name] = replace(self._records[name], **changes)
         store = self._store
         if store is not None:
@@ -285,8 +255,6 @@ class Batch:
 
     def _session(self) -> Session:
         return connect(self._config.each.connection, role="batch")
-
-    # -- what is shown
 
     def status(self) -> BatchStatus:
         """Take a snapshot for the display."""
@@ -335,11 +303,7 @@ def _dotted(name: Name) -> str:
 
 
 def related_tables(session: SqlSession, tables: Collection[Name]) -> dict[Name, frozenset[Name]]:
-    """Return for each of these tables the others of them that it references, or that reference it.
-
-    Args:
-        tables: schema and name as the server keeps them.
-    """
+    """Return for each of these tables the others that it references, or that reference it."""
     schemas = sorted({schema for schema, _ in tables})
     found: defaultdict[Name, set[Name]] = defaultdict(set)
     for child, parent in child_and_parent_tables(session, schemas):

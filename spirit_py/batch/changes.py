@@ -1,7 +1,7 @@
 """What a batch changes: one change for each table, from patterns or from a file.
 
-In a part without quotes ``%`` stands for any text and ``_`` for any character; a backslash before
-one of them takes that away. A part in backquotes is a name, taken as it is.
+Without quotes ``%`` stands for any text and ``_`` for any character, unless a backslash precedes. A
+part in backquotes is a name, taken as it is.
 """
 
 from __future__ import annotations
@@ -35,12 +35,7 @@ _PATTERN: Final = re.compile(rf"(?:{_PART}\.)?{_PART}")
 
 @dataclass(frozen=True)
 class NamePattern:
-    """One part of a pattern.
-
-    Attributes:
-        text: a pattern of LIKE, or the name itself.
-        exact: it is the name itself.
-    """
+    """One part of a pattern: of LIKE, or an exact name."""
 
     text: str
     exact: bool = False
@@ -58,11 +53,7 @@ class NamePattern:
 
 @dataclass(frozen=True)
 class TablePattern:
-    """A pattern of schema and table.
-
-    Attributes:
-        given: as the operator wrote it.
-    """
+    """A pattern of schema and table; ``given`` is as the operator wrote it."""
 
     given: str
     schema: NamePattern
@@ -81,14 +72,7 @@ class TablePattern:
 
 
 def read_pattern(text: str, schema: str) -> TablePattern:
-    """Read a pattern.
-
-    Args:
-        schema: that of ``--database``, for a pattern without a schema; empty for none.
-
-    Raises:
-        UsageFault: it is no pattern, or has no schema.
-    """
+    """Read a pattern; ``schema`` is its default. UsageFault for no pattern, or no schema."""
     found = _PATTERN.fullmatch(text)
     if found is None:
         raise UsageFault(
@@ -127,12 +111,8 @@ _SHOWN: Final = 20
 class TableChange:
     """The change of one table.
 
-    Attributes:
-        schema: as the server keeps it where the table was found, as is ``table``.
-        clauses: what follows ``ALTER TABLE t``.
-        normalized: the statement in a normal form.
-        place: file and line of the statement; empty for a pattern.
-        alike: tables of which this is the same are expected to have the same definition.
+    Schema and table are as the server keeps them; ``place`` is file and line of the statement.
+    Tables with the same ``alike`` are expected to have the same definition.
     """
 
     schema: str
@@ -161,8 +141,7 @@ class TableChange:
 def changes_of(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
     """Return the changes in their order: that of the file, or of the tables' names.
 
-    Raises:
-        Refusal: a pattern matches no table; the file has a mistake; two changes of one table.
+    Refusal where a pattern matches no table, the file has a mistake, or a table changes twice.
     """
     if config.patterns:
         return _of_patterns(session, config, sql_mode)
@@ -204,7 +183,6 @@ def schemas_of(
 
 
 def _matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
-    """Return the tables that match and are not the program's own."""
     rows = session.query(_TABLES + pattern.condition + " ORDER BY 1, 2", pattern.parameters)
     names = [(str(schema), str(table)) for schema, table in rows]
     return without_own(names, checkpoint_tables(session), marked_tables(session))
@@ -215,7 +193,7 @@ def without_own(
 ) -> list[Name]:
     """Return the tables that are not auxiliary ones of a migration, nor records of batches.
 
-    A name of the form of an auxiliary table is one where the table's checkpoint is there.
+    A name counts as an auxiliary table's only where the checkpoint is there.
     """
     own = {*checkpoints, *batches}
     beside = [
@@ -237,7 +215,6 @@ def without_own(
 
 
 def _alike(pattern: TablePattern, table: str) -> str:
-    """Return what the tables have in common of which one definition is expected."""
     if pattern.schema.wild and pattern.table.wild:
         return f"{pattern.given} {table}"
     return pattern.given

@@ -52,20 +52,11 @@ def run_batch(
     stop: StopSwitch | None = None,
     gate: Gate | None = None,
 ) -> BatchReport:
-    """Run the migrations that a plan leaves to do.
+    """Run the migrations that a plan leaves to do; return and write the report.
 
-    Args:
-        engine_factory: makes the Spark engine, which the batch stops at its end.
-        stop: a switch of the caller's own, to stop the batch from outside.
-        gate: as of :class:`Batch`.
-
-    Returns:
-        The report, also of a batch of which tables have failed, or that was stopped; it is also
-        written to ``config.records.report_json``.
-
-    Raises:
-        Refusal: nothing was written: tables are refused, and ``--on-failure`` is ``stop``; another
-            run of the same batch goes on.
+    A batch of which tables have failed, or that was stopped, has a report too. Raises Refusal
+    before anything is written: tables are refused with ``--on-failure stop``, or another run of it
+    goes on.
     """
     _require_accepted(config, plan)
     began = time.monotonic()
@@ -130,11 +121,7 @@ def _asked(config: BatchConfig) -> str:
 
 
 def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
-    """Refuse a plan that has tables which cannot be changed, unless the others go on.
-
-    Raises:
-        Refusal: naming each.
-    """
+    """Refuse a plan with tables that cannot be changed, unless the others go on."""
     refused = plan.refused
     if refused and (config.on_failure == "stop" or not (plan.left or config.each.dry_run)):
         raise Refusal(
@@ -147,7 +134,6 @@ def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
 
 
 def _on_this_server(config: BatchConfig, plan: BatchPlan) -> BatchConfig:
-    """Have every session refuse another server than the one that was looked at (R14)."""
     connection = replace(config.each.connection, server_uuid=plan.server_uuid)
     return replace(config, each=replace(config.each, connection=connection))
 
@@ -156,11 +142,7 @@ def _on_this_server(config: BatchConfig, plan: BatchPlan) -> BatchConfig:
 def _opened(
     config: BatchConfig, plan: BatchPlan, report: BatchReport, stop: StopSwitch
 ) -> Iterator[tuple[BatchTable | None, dict[Name, TableRecord]]]:
-    """Open the record of the batch, or begin it, and keep other runs of it away.
-
-    Raises:
-        Refusal: another run of it goes on.
-    """
+    """Open the record of the batch, or begin it; Refusal while another run of it goes on."""
     connection = config.each.connection
     if config.each.dry_run:
         yield None, _records(plan, {})
@@ -235,7 +217,6 @@ def _bring_up(
     records: dict[Name, TableRecord],
     earlier: dict[Name, TableRecord],
 ) -> None:
-    """Add the rows of new tables, and delete those of tables that are left out now."""
     store.forget(session, earlier.keys() - records.keys())
     for name, record in records.items():
         if record is not earlier.get(name):
@@ -245,12 +226,10 @@ def _bring_up(
 def _require_alone(
     session: SqlSession, store: BatchTable, tables: Collection[Name], *, new: bool
 ) -> None:
-    """Refuse a batch when another one of its tables was begun since it was planned.
+    """Raise Refusal when another batch of its tables was begun since it was planned.
 
-    Each of the two looks once its own record is there, so one of them at least sees the other.
-
-    Raises:
-        Refusal: naming the other one; what this one has written is dropped where it is new.
+    Each looks after its own record is written, so at least one sees the other; a new record is
+    dropped then.
     """
     try:
         refuse_others(session, store.name[1], tables)
@@ -261,7 +240,6 @@ def _require_alone(
 
 
 def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:
-    """Return what stopped the batch before its end."""
     reporter.start()
     try:
         run_command(
@@ -278,7 +256,6 @@ def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | No
 
 
 def _left_at_once(batch: Batch) -> SpiritError:
-    """Return the error for a second SIGINT, which ends the process and its sessions at once."""
     renaming = [run.report for run in batch.runs if run.renaming]
     if not renaming:
         return Interrupted(
@@ -293,11 +270,7 @@ def _left_at_once(batch: Batch) -> SpiritError:
 
 
 def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Reporter) -> bool:
-    """Drop the record of a batch of which every table is done, or nothing is left on the server.
-
-    Returns:
-        Whether it is dropped.
-    """
+    """Drop the record of a finished batch, or of one that left nothing; return whether it did."""
     states = {one.state for one in batch.records()}
     nothing = states == {TableState.PENDING} and not batch.resumable
     # After a second SIGINT its thread may still write.

@@ -33,11 +33,8 @@ if TYPE_CHECKING:
 class BatchShown:
     """One batch.
 
-    Attributes:
-        batch: schema and name of the table that keeps it.
-        unreadable: why there is no more to show; empty otherwise.
-        worked_on_by: the server session of the process that works on it now; None without one.
-        tables: for each its name, state, outcome and error.
+    ``batch`` is schema and name of its table, ``worked_on_by`` the server session of its process;
+    ``unreadable`` says why there is no more to show.
     """
 
     batch: str
@@ -72,15 +69,10 @@ class BatchShown:
 
 
 def batches(options: ConnectionOptions, *, database: str, table: str) -> list[BatchShown]:
-    """Return the batches that are not done.
+    """Return the batches that are not done; an empty ``database`` or ``table`` stands for all.
 
-    Args:
-        database: a batch must have a table in it; empty for all.
-        table: the table; empty for all.
-
-    Raises:
-        ServerFault: the server does not answer any more.
-        Refusal: the server cannot be reached.
+    Raises ServerFault where the server does not answer any more, Refusal where it cannot be
+    reached.
     """
     with connect_first(options, role="status", read_timeout=60) as session:
         marked = marked_tables(session)
@@ -151,11 +143,9 @@ def give_up_batch(
     ask: Callable[[str], bool],
     say: Callable[[str], object],
 ) -> None:
-    """Drop the record of a batch; what the migrations of its tables left stays.
+    """Drop the record of a batch, after asking; what the migrations of its tables left stays.
 
-    Args:
-        batch: schema and name of the record, as ``spirit-py status`` shows them.
-        ask: before it is dropped.
+    ``batch`` is schema and name of the record, as ``spirit-py status`` shows them.
 
     Raises:
         UsageFault: ``batch`` is no such name.
@@ -199,7 +189,6 @@ def give_up_batch(
 
 
 def _lines(session: SqlSession, store: BatchTable) -> Iterator[str]:
-    """Yield what is forgotten with the record, and what stays."""
     try:
         record = store.read(session)
         tables = tuple(store.tables(session).values())
@@ -226,7 +215,6 @@ def _state(session: SqlSession, one: TableRecord) -> str:
 
 
 def _left(session: SqlSession, tables: Iterable[TableRecord]) -> Iterator[str]:
-    """Yield how to drop what the migrations left."""
     for one in tables:
         if CheckpointTable(*one.name).is_ours(session):
             yield (

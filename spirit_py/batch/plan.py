@@ -30,13 +30,8 @@ ACTIONS = {
 class PlannedTable:
     """One table of the plan.
 
-    Attributes:
-        action: what its migration will do, as far as that is known now.
-        done: an earlier run of the batch has changed it.
-        rows: the server's estimate.
-        data_bytes: of the rows, ``index_bytes`` of the indexes.
-        refusals: why it cannot be changed, a line each; empty where it can.
-        differs: how its definition differs from that of most others; empty where it does not.
+    ``done``: an earlier run has changed it. ``rows`` is the server's estimate; ``differs`` says how
+    its definition differs from that of most others.
     """
 
     change: TableChange
@@ -71,15 +66,7 @@ class PlannedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
-    """The plan.
-
-    Attributes:
-        name: of the table that keeps the batch.
-        server_uuid: of the server that was looked at.
-        earlier: it was begun by an earlier run, which had these tables.
-        warnings: with the tables to which each applies.
-        room: what is known of the disk.
-    """
+    """The plan; ``earlier`` are the tables of an earlier run that began this batch."""
 
     name: str
     server_uuid: str
@@ -112,8 +99,7 @@ class BatchPlan:
     def asks(self) -> bool:
         """Whether the operator should see the tables before the first one is changed.
 
-        Patterns may match others than were meant, or new ones since an earlier run. A file names
-        each.
+        Patterns may match others than were meant, or new ones since an earlier run.
         """
         known = self.earlier or {}
         return any(one.change.name not in known for one in self.left if not one.change.place)
@@ -174,10 +160,7 @@ def tell_plan(plan: BatchPlan, tell: Tell) -> None:
 
 
 class UsualDefinitions:
-    """The definitions of the tables that are expected to be alike.
-
-    A definition is kept once, however many tables have it.
-    """
+    """The definitions of the tables that are expected to be alike, each kept once."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Counter[str]] = {}
@@ -188,14 +171,10 @@ class UsualDefinitions:
         text = _without_name(shape, change.table)
         group = self._groups.setdefault(change.alike, Counter())
         group[text] += 1
-        # The text that is there already, not this one's own copy of it.
         self._of[change.name] = next(one for one in group if one == text)
 
     def differences(self, change: TableChange) -> tuple[str, ...]:
-        """Return how a definition differs from the one that most tables have, a line each.
-
-        Where no definition has the majority none of them counts as the usual one.
-        """
+        """Return how a definition differs from the majority's, a line each; empty without one."""
         own = self._of.get(change.name)
         group = self._groups.get(change.alike)
         if own is None or group is None:
@@ -220,7 +199,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _without_name(shape: str, table: str) -> str:
-    """Return the text without the table's own name, which names of constraints begin with."""
     quoted = table.replace("`", "``")
     text = shape.replace(f"CREATE TABLE `{quoted}`", "CREATE TABLE", 1)
     return text.replace(f"CONSTRAINT `{quoted}_", "CONSTRAINT `_")
@@ -230,10 +208,6 @@ class Slots:
     """The slots of all migrations together, dealt out to those that run side by side.
 
     A migration keeps what it began with. So the last one, which runs alone, has all of them.
-
-    Args:
-        total: slots that there are.
-        parallel: migrations that may run side by side; not more than slots.
     """
 
     def __init__(self, total: int, parallel: int) -> None:
@@ -243,8 +217,7 @@ class Slots:
     def take(self, waiting: int) -> int:
         """Return the slots of the next migration; 0 where it cannot begin now.
 
-        Args:
-            waiting: migrations that wait to begin, this one included.
+        ``waiting`` counts this one too.
         """
         parallel = min(self._parallel, waiting)
         share = self._free // parallel if parallel else 0
@@ -264,8 +237,8 @@ def next_table(
 ) -> Name | None:
     """Return the first table that may begin; None where each is related to one under way.
 
-    The swap of a table takes locks on the tables that reference it or that it references, and may
-    change their definitions, which would end their own migrations (R14).
+    A swap locks the tables related by foreign keys, and may change their definitions, which would
+    end their own migrations (R14).
     """
     busy = set(under_way)
     return next((one for one in waiting if busy.isdisjoint(related.get(one, ()))), None)

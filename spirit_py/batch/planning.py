@@ -1,8 +1,4 @@
-"""Read and check each table of a batch before anything is written: what it will do.
-
-With what an earlier migration has left of a table, and whether the server's disk has room for the
-batch as a whole.
-"""
+"""Read and check each table of a batch before anything is written: what it will do."""
 
 from __future__ import annotations
 
@@ -56,9 +52,8 @@ _PERHAPS = "in place if the server can, otherwise copied"
 def plan_batch(config: BatchConfig) -> BatchPlan:
     """Read and check all tables; write nothing.
 
-    Raises:
-        Refusal: the server cannot be used, or what is asked for is not clear; a table that cannot
-            be changed is in the plan instead.
+    Raises Refusal where the server cannot be used, or the request is not clear; a table that cannot
+    be changed is in the plan instead.
     """
     connection = config.each.connection
     with connect_first(connection, role="plan") as session:
@@ -115,7 +110,6 @@ class _Planner:
         self.warnings: dict[str, list[str]] = {}
 
     def tables(self, changes: list[TableChange]) -> tuple[PlannedTable, ...]:
-        """Plan all."""
         planned = [self._planned(change) for change in changes]
         return tuple(
             replace(one, differs=self._definitions.differences(one.change)) for one in planned
@@ -185,17 +179,10 @@ class _Planner:
 def room_for(
     sizes: Sequence[tuple[int, int]], config: BatchConfig, facts: ServerFacts
 ) -> tuple[str, ...]:
-    """Return what is known of the disk.
+    """Return what is known of the disk; Refusal where it is known to be too small.
 
-    Old tables are dropped one after another, so at a time there are only the largest ones of those
-    that run side by side, and all where old tables are kept. The binlog of all stays for as long as
-    the server keeps it.
-
-    Args:
-        sizes: for each table the bytes of its rows and of its indexes.
-
-    Raises:
-        Refusal: the disk is known to be too small for the new tables.
+    Old tables are dropped one after another, so only the largest ones of those side by side exist
+    at a time, or all where they are kept. ``sizes`` are bytes of rows and of indexes.
     """
     at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
     largest = sorted((sum(size) for size in sizes), reverse=True)
@@ -220,12 +207,9 @@ def room_for(
 def what_becomes_of_it(
     session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
 ) -> str:
-    """Return what is done with it, for the plan.
+    """Return what is done with an earlier run's work, for the plan.
 
-    Raises:
-        Refusal: the operator must look, or agree to drop what is copied.
-        ServerFault: what is there could not be examined.
-        FeedFailure: nor could the binlog.
+    Raises Refusal where the operator must decide; ServerFault or FeedFailure where it is unknown.
     """
     _, decision = examine_and_decide(session, config, contexts)
     if isinstance(decision, Refuse | GiveUp):
@@ -246,9 +230,7 @@ def plan_of_batch(
 ) -> Plan:
     """Return the plan of a batch; write nothing.
 
-    Raises:
-        Refusal: the server cannot be used, or what is asked for is not clear.
-        ServerFault: the connection was lost.
+    Raises Refusal where the server cannot be used, or the request is not clear; or ServerFault.
     """
     batch = plan_batch(config)
     made = [
@@ -277,7 +259,6 @@ def plan_of_batch(
 
 
 def _without_repetition(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Return notes of one cause once; with the first of its tables."""
     found: dict[tuple[str, str], Note] = {}
     for note in notes:
         found.setdefault((note.cause, note.remedy), note)
@@ -285,7 +266,6 @@ def _without_repetition(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def _of_batch(batch: BatchPlan, known: set[str]) -> Iterator[Note]:
-    """Yield the refusals that only a batch has."""
     for planned in batch.refused:
         cause = planned.refusals[0]
         if not any(cause == one or one in planned.refusals for one in known) and not (

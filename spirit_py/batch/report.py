@@ -27,15 +27,10 @@ REHEARSED: Final = "rehearsed"
 class BatchReport(OutcomeReport):
     """What became of each table.
 
-    Attributes:
-        outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or ``interrupted``.
-        asked: what was asked for.
-        tables: for each its ``schema``, ``table``, ``state``, ``outcome``, ``error`` and, where a
-            migration has ended, its own ``report``, of an earlier run too.
-        totals: sums over these reports, and the longest time for which a swap held its lock.
-        seconds: of this run.
-        runs: which run of the batch this was.
-        record: the table of the server that keeps the batch; empty where none does any more.
+    ``outcome`` is ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or ``interrupted``.
+    Each of ``tables`` has its ``schema``, ``table``, ``state``, ``outcome``, ``error`` and the
+    ``report`` of its last migration; ``totals`` are sums over these, and the longest lock of a
+    swap; ``seconds`` are of this run.
     """
 
     asked: str = ""
@@ -62,8 +57,7 @@ class BatchReport(OutcomeReport):
     def conclude(self, stopped: BaseException | None, *, seconds: float, record: str) -> None:
         """Enter outcome and exit code, the time of the run, and what keeps the batch.
 
-        Args:
-            stopped: what ended the run before its time; None where it came to its end.
+        ``stopped`` is what ended the run early.
         """
         self.seconds, self.record = round(seconds, 3), record
         if stopped is not None:
@@ -104,10 +98,8 @@ class BatchReport(OutcomeReport):
 def exit_code(failed: Sequence[int], *, stopped: int, written: bool) -> int:
     """Return the exit code of a batch (R16).
 
-    Args:
-        failed: the exit codes of the tables that failed or were refused.
-        stopped: the exit code of what ended the whole run early, such as a signal; 0 for nothing.
-        written: some table was written for, in this run or an earlier one.
+    ``failed`` are the exit codes of tables, ``stopped`` that of what ended the run early, or 0;
+    ``written``: some table was written for, in this run or an earlier one.
     """
     if OutcomeUnknown.exit_code in failed:
         return OutcomeUnknown.exit_code
@@ -150,7 +142,6 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _remedy(one: dict[str, Any]) -> list[str]:
-    """Return the lines that say what has to be done about a table that failed, if it is known."""
     report = one["report"] or {}
     if not one["failed"]:
         return []

@@ -2,20 +2,10 @@
 
 The state of a table is written before and after each step that changes it, so that the same command
 knows after any end, ``kill -9`` too, what is done. A table counts as done by what was proven while
-it was changed, never by its name or by how its definition looks now: a change such as
-``ENGINE=InnoDB`` leaves no trace in a definition.
+it was changed, never by its definition now: ``ENGINE=InnoDB`` leaves no trace in it.
 
-==========  ======================================  ============================================
-state       written                                 what the same command does
-==========  ======================================  ============================================
-pending     with the plan                           begins its migration
-running     before its migration begins, with       carries on with the migration's checkpoint;
-            the definition of then                  without one, see :mod:`spirit_py.batch.trial`
-changed     by the migration, once the table is     has the migration drop what it left, where
-            changed, and before it drops the        its checkpoint is there
-            checkpoint that proves so
-done        when the migration has ended            passes over it
-==========  ======================================  ============================================
+``running`` is written with the definition of then; the same command resumes by the checkpoint, or
+else by :mod:`spirit_py.batch.trial`. ``changed`` is written before the checkpoint is dropped.
 """
 
 from __future__ import annotations
@@ -61,13 +51,8 @@ class TableState(StrEnum):
 class BatchRecord:
     """What identifies a batch.
 
-    Attributes:
-        home: schema of its table: a copy of that table in another schema is not the batch's.
-        server_uuid: of the server on which the batch was begun.
-        asked: what was asked for, for people.
-        started_at: ISO 8601, UTC.
-        runs: how many runs it had, this one included.
-        parallel: how many migrations run side by side.
+    ``home`` is the schema of its table: a copy in another schema is not the batch's. ``asked`` is
+    the request, for people; ``started_at`` is ISO 8601, UTC; ``runs`` counts this one too.
     """
 
     home: str
@@ -84,14 +69,9 @@ class BatchRecord:
 class TableRecord:
     """One table of a batch.
 
-    Attributes:
-        statement: its normal form.
-        state: a :class:`TableState`.
-        outcome: that of its last migration, as in its report; empty before the first has ended.
-        error: why that failed.
-        before: :func:`form_of` the definition when its migration began.
-        after: the same of what the statement makes of it; empty where that is unknown.
-        report: of its last migration, as JSON; empty before the first has ended.
+    ``outcome``, ``error`` and ``report`` (JSON) are of its last migration, empty before the first.
+    ``before`` and ``after`` are :func:`form_of` its definition at the start, and of what the
+    statement makes of it.
     """
 
     schema: str
@@ -126,8 +106,7 @@ class TableRecord:
 def form_of(shape: str, foreign_keys: str = "") -> str:
     """Return a digest of a definition without the counter.
 
-    Args:
-        foreign_keys: the definition whose foreign keys count, where ``shape`` has lost its own.
+    ``foreign_keys`` is the definition whose foreign keys count, where ``shape`` has lost its own.
     """
     keys = FOREIGN_KEY.findall(foreign_keys or shape)
     return hashlib.sha256(repr((FOREIGN_KEY.sub("", shape), keys)).encode()).hexdigest()[:32]
@@ -155,12 +134,8 @@ def marked_tables(session: SqlSession, name: str = "") -> list[Name]:
 def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> BatchTable | None:
     """Return the table of a batch that is not done yet; None where there is none.
 
-    Args:
-        schemas: those in which the batch changes tables, or that its patterns name. The record's
-            name can be guessed: whoever may create tables elsewhere is not believed (R26).
-
-    Raises:
-        Refusal: its record cannot be read, or there are two of it.
+    The record's name can be guessed, so only those in ``schemas`` of the batch count (R26). Refusal
+    where it cannot be read, or there are two of it.
     """
     named = marked_tables(session, name)
     for elsewhere in (BatchTable(*one) for one in named if one[0] not in schemas):
@@ -182,12 +157,9 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
 
 
 def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> None:
-    """Refuse tables that belong to another batch which is not done.
+    """Raise Refusal for tables that belong to another batch which is not done.
 
-    A record in a schema in which this batch changes nothing may be anybody's: it causes a warning.
-
-    Raises:
-        Refusal: naming it.
+    A record in a schema in which this batch changes nothing may be forged: it causes a warning.
     """
     schemas = {schema for schema, _ in wanted}
     others = [BatchTable(*one) for one in marked_tables(session) if one[1] != name]
@@ -204,7 +176,6 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
 
 
 def _warn_of(session: SqlSession, tables: Iterable[BatchTable], wanted: Collection[Name]) -> None:
-    """Warn of records that may be anybody's."""
     held_up: set[str] = set()
     for table in tables:
         if table.name[0] in held_up:
@@ -224,7 +195,6 @@ def _warn_of(session: SqlSession, tables: Iterable[BatchTable], wanted: Collecti
 
 
 def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) -> str:
-    """Return what another batch has of these tables, in words; empty for nothing."""
     record = table.read(session)
     if record is None or record.home != table.name[0]:
         return ""
@@ -248,10 +218,7 @@ class BatchTable(RecordTable):
         self._ids: dict[Name, int] = {}
 
     def create(self, session: SqlSession, record: BatchRecord) -> None:
-        """Create the table and write the row of the batch.
-
-        What a run left that was killed between these two is dropped.
-        """
+        """Create the table and write the row; drop one that a killed run left without a row."""
         self.drop(session)
         self.make(session)
         self.write(session, record)
@@ -282,18 +249,13 @@ class BatchTable(RecordTable):
             session.execute(f"DELETE FROM {self.quoted} WHERE id = {self._ids[name]}")
 
     def read(self, session: SqlSession) -> BatchRecord | None:
-        """Return the row of the batch; None where there is none yet.
-
-        Raises:
-            Refusal: it cannot be read.
-        """
+        """Return the row of the batch; None before it is written; Refusal if it is unreadable."""
         # The hint keeps a view from being read: see CheckpointTable.
         sql = f"SELECT record FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {_RECORD_ID}"
         try:
             self._require_size(session)
             rows = session.query(sql)
         except ServerFault as fault:
-            # A view, or a table without a key, is none that a batch has made.
             if fault.code != NO_SUCH_KEY:
                 raise
             return None
@@ -303,13 +265,10 @@ class BatchTable(RecordTable):
             raise self._unreadable(error) from error
 
     def require_server(self, session: SqlSession, uuid: str) -> None:
-        """Refuse a record that another server has written, unless this one has taken over from it.
+        """Raise Refusal for another server's record, unless this one has taken over from it.
 
         Then its tables came with the record, by replication. A copy of the schema proves nothing
         about the tables of other schemas (R14).
-
-        Raises:
-            Refusal: this server has executed nothing of the other one.
         """
         record = self.read(session)
         if record is None or record.server_uuid == uuid:
@@ -325,11 +284,7 @@ class BatchTable(RecordTable):
             )
 
     def tables(self, session: SqlSession) -> dict[Name, TableRecord]:
-        """Return the rows of the tables.
-
-        Raises:
-            Refusal: one cannot be read.
-        """
+        """Return the rows of the tables; Refusal where one cannot be read."""
         self._require_size(session)
         rows = session.query(
             f"SELECT id, record FROM {self.quoted} FORCE INDEX (PRIMARY)"
@@ -346,7 +301,6 @@ class BatchTable(RecordTable):
         return found
 
     def _require_size(self, session: SqlSession) -> None:
-        """Refuse rows that this process has no room for."""
         ((size,),) = session.query(
             f"SELECT COALESCE(SUM(LENGTH(record)), 0) FROM {self.quoted} FORCE INDEX (PRIMARY)"
         )

@@ -1,10 +1,9 @@
 """The migration of one table of a batch, and the one Spark for all of them.
 
-A process has one Spark at a time (:class:`spirit_py.spark.engine.SparkEngine`), and its start costs
-seconds. Each migration gets a lease, which it starts and stops like an engine of its own; the
-engine behind it is started once and stopped at the end of the batch. A lease shows as many slots as
-its migration may use: the gangs of all then find room beside each other. Where Spark is lost, the
-migrations under way go on in threads of the driver, and the next one brings another Spark.
+Each migration gets a lease, which it starts and stops like an engine of its own; the engine
+(:class:`spirit_py.spark.engine.SparkEngine`) is stopped at the end of the batch. Where Spark is
+lost, the migrations under way go on in threads of the driver, and the next one starts another
+Spark.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ _R = TypeVar("_R")
 class SharedSpark:
     """Makes the engine when the first migration needs one. Thread-safe.
 
-    Args:
-        factory: makes the engine.
-        config: that of the whole batch, with all slots.
+    ``config`` is that of the whole batch, with all slots.
     """
 
     def __init__(
@@ -59,8 +56,7 @@ class SharedSpark:
     def lease(self, config: MigrationConfig) -> SparkLease:
         """Return the engine of one migration, with the threads of its configuration as slots.
 
-        Raises:
-            Refusal: for settings that cannot be, and without a usable Java.
+        Raises Refusal for impossible settings, and without a usable Java.
         """
         with self._lock:
             if self._engine is not None and self._engine.failure is not None:
@@ -135,9 +131,7 @@ _ROUTINE: Final = (StatementRead, PlanMade, AlgorithmChosen, CopyDone, SwapDone)
 class NamedReporter:
     """Shows each event under the name of its table; the batch shows the progress of all.
 
-    Args:
-        name: of the table.
-        said: the warnings that were shown for other tables; this one's are added.
+    ``said`` are the warnings that were shown for other tables; this one's are added.
     """
 
     def __init__(self, reporter: Reporter, name: str, said: set[str]) -> None:
@@ -169,17 +163,9 @@ class NamedReporter:
 class TableRun:
     """One migration.
 
-    Args:
-        changed: called when the table is changed, before what proves that is dropped; perhaps
-            again by a later run.
-        said: as of :class:`NamedReporter`.
-        measures: as of :class:`spirit_py.migration.run.Run`, as is ``gate``.
-        stop: a switch of its own: what ends this migration ends no other.
-
-    Attributes:
-        run: the migration's state, while it is under way.
-        concerns_all: it has failed for a reason that any other table would meet too, or that the
-            operator must look at first.
+    ``changed`` is called before the proof of the change is dropped, perhaps again by a later run;
+    ``stop`` ends no other migration. ``concerns_all``: it failed for a reason that any other table
+    would meet too, or that the operator must look at first.
     """
 
     def __init__(

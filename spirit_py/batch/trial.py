@@ -1,9 +1,7 @@
 """What a statement makes of a definition: the server's own answer, on an empty temporary table.
 
-Only the session that made it sees a temporary table, which has the name of the real one there; the
-binlog has nothing of it. It cannot have foreign keys or partitions.
-
-With its help: what is done with a table whose migration an earlier run has begun.
+Only this session sees that table, the binlog has nothing of it; it has no foreign keys or
+partitions.
 """
 
 from __future__ import annotations
@@ -63,13 +61,7 @@ _UNLIKE: Final = (ClauseKind.DROP_FOREIGN_KEY, ClauseKind.DROP_CONSTRAINT)
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What the statement has made.
-
-    Attributes:
-        shape: the definition, without foreign keys; empty where the server made none.
-        fault: why the server refused the statement itself; None where it did not, and where no
-            temporary table of the definition can be made.
-    """
+    """What the statement made: ``shape`` has no foreign keys; ``fault`` is the server's error."""
 
     shape: str = ""
     fault: ServerFault | None = None
@@ -84,11 +76,7 @@ def trial_session(each: MigrationConfig) -> Iterator[Session]:
 
 
 def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made:
-    """Return what clauses make of a definition, on an empty table that is dropped again.
-
-    Raises:
-        ServerFault: the connection is lost.
-    """
+    """Return what clauses make of a definition, on an empty table that is dropped again."""
     quoted = quote_table(*name)
     own = f"{_CREATE}{quote_identifier(name[1])}"
     if not definition.startswith(own):
@@ -113,11 +101,7 @@ def made_of(session: Session, name: Name, definition: str, clauses: str) -> Made
 def refused_in_trial(
     session: Session, name: Name, definition: str, clauses: str, parsed: Sequence[Clause]
 ) -> Refusal | None:
-    """Return why the server would refuse the statement; None where it would not, or may not.
-
-    Raises:
-        ServerFault: the connection is lost.
-    """
+    """Return why the server would refuse the statement; None where it would not, or may not."""
     if any(clause.kind in _UNLIKE for clause in parsed):
         return None
     fault = made_of(session, name, definition, clauses).fault
@@ -140,9 +124,8 @@ class Step(Enum):
 def step_for(session: SqlSession, record: TableRecord) -> Step:
     """Return what is done with a table.
 
-    A run that was killed in the moment in which the server changed the table in place has no
-    checkpoint, and did not note the end. Such a change is nothing but one of the definition: where
-    the definition is now what the statement makes of the one from before, the change is done.
+    A run killed while the server changed the table in place has no checkpoint and no note of the
+    end: it is done where the definition is now what the statement makes of the earlier one.
     """
     state = TableState(record.state)
     if state is TableState.DONE:
@@ -164,8 +147,8 @@ def step_for(session: SqlSession, record: TableRecord) -> Step:
 def forms_of(session: SqlSession, each: MigrationConfig, change: TableChange) -> tuple[str, str]:
     """Return the forms of a table's definition, and of what the statement makes of it.
 
-    The second is empty where it is unknown: the temporary table on which it is tried has no
-    partitions. Its foreign keys are those from before.
+    The second is empty where it is unknown: a temporary table has no partitions. Its foreign keys
+    are those from before.
     """
     before = read_shape(session, *change.name)
     with trial_session(each) as trial:

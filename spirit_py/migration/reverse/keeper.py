@@ -148,7 +148,7 @@ class Keeper:
         return self._back or (swap is not None and (swap.renaming or swap.swapped))
 
     def ask(self, *, skip_drop: bool) -> Conversation:
-        """Have the tables swapped back; all requests get one answer. Any thread; may raise Refusal."""
+        """Have the tables swapped back; all requests get one answer. Any thread; or Refusal."""
         with self._asking:
             if self._over:
                 raise Refusal(
