@@ -1,10 +1,8 @@
 """The driver's queries of keys: the next boundary, and the last key that a run copied (R17).
 
-A delete of a row that is in the new table must not be left to the copy, which only adds rows. So in
-each range no change up to its last key in the new table may be dropped. Where the earlier run cut
-lanes after its last checkpoint, they are inside the ranges that the checkpoint has as not copied,
-and so is every row that it wrote since; the last key of a range is that of its last lane. Read the
-keys when no session of the earlier run can write any more, and before the feed begins.
+The copy only adds rows, so no change up to a range's last key in the new table may be dropped
+(docs/decisions.md). Read the keys when no session of the earlier run can write any more, and before
+the feed begins.
 """
 
 from __future__ import annotations
@@ -34,9 +32,8 @@ if TYPE_CHECKING:
 class BoundaryReader:
     """Runs SELECTs for the chunker; not thread-safe.
 
-    Args:
-        stop: Ends the pauses between tries.
-        tell: Called with what is waited for, and an empty text at the end.
+    ``stop`` ends the pauses between tries; ``tell`` is called with what is waited for, or empty
+    text.
     """
 
     def __init__(
@@ -69,9 +66,8 @@ def last_copied_key(
 ) -> ComparableKey | OpenEnd:
     """Return the last key of the new table in a range, in the order of the walk.
 
-    Returns:
-        ``OpenEnd.BEGINNING`` for an empty range; ``OpenEnd.END`` where the last key cannot be read:
-        the key's values mean something else in the new table, or no index gives their order.
+    ``OpenEnd.BEGINNING`` for an empty range; ``OpenEnd.END`` where the key's values mean something
+    else in the new table, or no index gives their order.
     """
     sql = last_key_sql(mapping, within)
     if not sql:

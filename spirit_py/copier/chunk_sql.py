@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
-    """Render what copies a chunk: one ``REPLACE ... SELECT``, which only reads the source.
+    """Render the ``REPLACE ... SELECT`` of a chunk, which only reads the source.
 
     It runs in ``mapping.time_zone``, if that is set; no key has a TIMESTAMP then.
     """
@@ -36,11 +36,9 @@ def row_lookup_sql(
     row: int = 1,
     null: str = "",
 ) -> str:
-    """Render the query that finds a row of a chunk, to name it in an error.
+    """Render the query for a row of a chunk, by its place from 1, to name it in an error.
 
-    Args:
-        row: its place in the walk, from 1.
-        null: the name of a column that is NULL there; empty for any row.
+    ``null`` is the name of a column that is NULL there; empty for any row.
     """
     where = f" AND {quote_identifier(null)} IS NULL" if null else ""
     order = order_by(mapping.key_columns, walk_directions(mapping.key))
@@ -56,7 +54,7 @@ def _range(mapping: TableMapping, chunk: Chunk) -> str:
 
 
 def copying_slots(mapping: TableMapping, origin: str) -> str:
-    """Return the secret of the slots by which all sessions that copy a table are found (R18).
+    """Return the secret of the slots that find all sessions copying a table (R18).
 
     ``origin`` is that of the sessions' options: nobody else can take the names.
     """

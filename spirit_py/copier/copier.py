@@ -1,7 +1,6 @@
-"""The driver of the copy: cut a chunk, dispatch it in the change feed, have it copied, measure.
+"""The driver of the copy: cut a chunk, dispatch it in the feed, have it copied, measure.
 
-Everything here runs in the one thread that called :meth:`Copier.run`, except
-:meth:`Copier.statistics`.
+One thread runs all but :meth:`Copier.statistics`.
 """
 
 from __future__ import annotations
@@ -35,11 +34,9 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.threads import StopSwitch
 
-#: A copy that will end sooner is not handed over to Spark.
 _WORTHWHILE_SECONDS: Final = 2.0
-#: What is left makes at least this number of chunks for each task, of one transaction or more.
+#: Chunks for each task that the rest of the table makes at least.
 _LAST_CHUNKS: Final = 2
-#: A throttler is asked again after this long.
 _THROTTLE_SECONDS: Final = 0.1
 
 
@@ -48,10 +45,9 @@ class CopyOptions:
     """How to copy.
 
     Attributes:
-        visibility_timeout: seconds for which commits may stall while a chunk waits for the
-            transactions of R3.
-        own_writes: the run whose identifiers the chunks commit under, so that its change feed need
-            not receive them; see :mod:`spirit_py.mysql.own_sessions`. Empty for the server's own.
+        visibility_timeout: seconds for which commits may stall while a chunk waits (R3).
+        own_writes: the run that the chunks' GTIDs name (:mod:`spirit_py.mysql.own_sessions`); empty
+            for the server's own GTIDs.
         grace: seconds that running chunks have to end after a stop or a failure.
     """
 
@@ -62,13 +58,10 @@ class CopyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TableCopy:
-    """What is copied, and who has a part in it.
+    """What is copied: what ``chunker`` cuts, above ``before``, which earlier runs have copied.
 
-    Attributes:
-        chunker: cuts what no earlier run has copied.
-        query: runs a SELECT in a driver session, to name the row of an error.
-        subscription: learns of every chunk before it is handed out and after it committed.
-        before: what earlier runs have copied.
+    ``query`` runs a SELECT in a driver session; ``subscription`` learns of every chunk before it is
+    handed out and after it committed.
     """
 
     mapping: TableMapping
@@ -82,12 +75,9 @@ class TableCopy:
 class Copier:
     """Copies one table; use once.
 
-    Args:
-        driver: runs tasks in threads of this process.
-        spark: runs them in Spark's executors, started, starting or failed; takes the copy over when
-            it is ready. None where nothing takes over.
-        pace: asked before every chunk whether it may be handed out.
-        stop: When requested, nothing more is handed out, and :meth:`run` raises its reason.
+    ``driver`` runs tasks in threads; ``spark`` takes over when it is ready, or is None. ``pace`` is
+    asked before every chunk. After ``stop`` nothing is handed out, and :meth:`run` raises its
+    reason.
     """
 
     def __init__(
@@ -119,19 +109,18 @@ class Copier:
             estimate=copy.mapping.source.estimated_rows,
         )
         self._chunks: dict[int, Chunk] = {}
-        #: The chunker has no more chunks.
         self._ended = False
         self._ask_again = 0.0
-        #: Numbers of own GTIDs that are used.
+        #: How many of our GTIDs are used.
         self._numbers = 0
 
     def run(self) -> None:
         """Copy every row that exists. Blocks until the last chunk has committed.
 
         Raises:
-            ValueLost: naming the column and, where it can be found, the row (R10).
-            CopyFailure: when a chunk could not be copied.
-            WorkersLost: when gang after gang of tasks was lost.
+            ValueLost: names the column and, where it can be found, the row (R10).
+            CopyFailure: a chunk could not be copied.
+            WorkersLost: gang after gang of tasks was lost.
             SpiritError: the reason of the stop switch.
         """
         self._meter.begin()
@@ -169,11 +158,7 @@ class Copier:
         return self._meter.statistics()
 
     def _next(self, rank: int) -> CopyOrder | None:
-        """Return the next chunk for a task, dispatched; None when it has to wait, or at the end.
-
-        Args:
-            rank: the task's; its chunks are copied in the order in which they were returned.
-        """
+        """Return the next chunk for a task, dispatched, in order; None to wait, or at the end."""
         if self._ended or self._waiting():
             return None
         rest = self._pace.rest_after(1.0)
@@ -192,24 +177,17 @@ class Copier:
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
 
     def _rows(self, seconds: float, part: int) -> int:
-        """Return the size of the next chunk: towards the end smaller ones, that end together.
-
-        Args:
-            seconds: how long its statements should take.
-            part: rows of one transaction.
-        """
+        """Return the next chunk's size; towards the end smaller chunks, that end together."""
         left = (1 - self._chunker.estimated_fraction()) * self._mapping.source.estimated_rows
         share = int(left / (_LAST_CHUNKS * self._driver.slots))
         return min(self._meter.next_rows(seconds), max(share, part))
 
     def _lasting(self) -> bool:
-        """Whether what is left will take so long that Spark's tasks are worth their start."""
         cut = self._chunker.estimated_fraction()
         seconds = self._meter.statistics().seconds
         return not self._ended and seconds * (1 - cut) > cut * _WORTHWHILE_SECONDS > 0
 
     def _waiting(self) -> bool:
-        """Whether there is a reason to wait; asked again after a while, not at every call."""
         now = self._clock()
         if now >= self._ask_again:
             reason = self._pace.reason(Work.COPY)

@@ -1,29 +1,15 @@
-"""The tasks that copy a table: threads of the driver at once, Spark's tasks when they are there.
+"""The tasks that copy a table: threads of the driver at once, Spark's tasks when they are ready.
 
-Tasks work in gangs (:mod:`spirit_py.spark.gang`): a *gang* is a number of tasks that run at the
-same time, and a task's number in it is its *rank*. A *team* is a gang together with the driver's
-session for it and the orders that it has; the *crew* is all teams of one copy.
-
-The first gang consists of threads of the driver and begins at once. When Spark is ready a second
-gang is opened beside it. Once all of its tasks run it takes over: the first one gets no more
-orders, ends those that it has, and is dismissed. A rank gets no order of the second gang before the
-first gang's rank is idle. So no more chunks run at a time than there are slots, and the chunks of a
-rank stay in the order of the walk.
+A *team* is a gang (:mod:`spirit_py.spark.gang`) with the driver's session for it and its orders;
+the *crew* is all teams of one copy. When all tasks of Spark's gang run, the first one gets no more
+orders; a rank gets no order of the second gang before the first gang's rank is idle. So no more
+chunks run than there are slots, and a rank's chunks stay in the order of the walk.
 
 A gang that loses a task, its session or the driver's is given up as a whole. Before its chunks are
-given to another gang nothing of it may write any more (R18):
-
-1. The driver gives up the gang's *licence*, a named lock that it has held since the gang began.
-2. It ends the sessions that hold the licence or a lock of an outstanding chunk, and waits until all
-   these locks are free.
-
-A task takes its chunk's lock first and then looks for the licence
-(:meth:`spirit_py.copier.task.ChunkWriter.handle`). So a late one, such as a second attempt of
-Spark's, either holds the lock in step 2 and is ended, or finds the licence gone and refuses.
-
-Copying a chunk again is harmless (:mod:`spirit_py.copier.task`).
-
-Everything here runs in the copier's thread.
+given to another gang, nothing of it may write any more (R18): the driver gives up the gang's
+*licence*, a named lock, then ends the sessions that hold it or a lock of an outstanding chunk, and
+waits until all these locks are free. A task takes its chunk's lock first and then looks for the
+licence: so a late one is ended, or refuses. Everything here runs in the copier's thread.
 """
 
 from __future__ import annotations
@@ -58,19 +44,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: One chunk runs, and the next one waits so that the task need not.
+#: One chunk runs, and the next one waits.
 _OUTSTANDING: Final = 2
-#: The next one is posted when the running one is expected to end within these seconds.
+#: The next one is posted when the running one should end within these seconds.
 _AHEAD_SECONDS: Final = 0.2
-#: Gangs that may be lost in succession without a chunk copied in between. Once more of them were
-#: lost, and the first one so long ago, the copy ends.
+#: Gangs that may be lost in succession, without a chunk copied in between.
 _MOST_LOSSES: Final = 3
 _LOSSES_SECONDS: Final = 60.0
 _LONGEST_REST: Final = 5.0
 _ASSEMBLE_SECONDS: Final = 120.0
 _FINISH_SECONDS: Final = 5.0
 _FENCE_SECONDS: Final = 30.0
-#: An answer of the driver's own session that takes longer is lost.
+#: A later answer of the driver's own session is lost.
 _LETTER_SECONDS: Final = 20
 _SHORTEST_LOOK: Final = 0.002
 _LONGEST_LOOK: Final = 0.02
@@ -78,12 +63,7 @@ _LONGEST_LOOK: Final = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class CopyOrder:
-    """A chunk to copy.
-
-    Attributes:
-        seconds: how long it will probably take.
-        tries: how often it was handed out before.
-    """
+    """A chunk to copy, its probable seconds, and how often it was handed out before."""
 
     order: ChunkOrder
     seconds: float = 0.0
@@ -97,12 +77,9 @@ class CopyOrder:
 
 @dataclass
 class _Team:
-    """A gang, the driver's session for it, and what it was asked for.
+    """A gang, the driver's session for it, and its orders: ``asked`` by chunk number.
 
-    Attributes:
-        closing: ends the job if it still runs, and the driver's session.
-        asked: by chunk number, the rank and the order, as long as it is not answered.
-        began: when each rank began with what it probably does now.
+    ``closing`` ends job and session; ``began``: when each rank began its work, probably.
     """
 
     engine: GangEngine
@@ -115,7 +92,6 @@ class _Team:
     began: dict[int, float] = field(default_factory=dict)
 
     def give_up(self) -> None:
-        """Withdraw the orders that no task has begun, and the licence."""
         self.gang.dismiss()
         with contextlib.suppress(ServerFault):
             self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
@@ -124,11 +100,8 @@ class _Team:
 class Crew:
     """Hands chunks to the gang that copies now; used as a context, by one thread.
 
-    Args:
-        driver: runs the first gang.
-        spark: runs the one that takes over; None where nothing takes over.
-        join: what every task is told; without a licence.
-        stop: ends the waiting for a server that is away.
+    ``spark`` is None where nothing takes over; ``join`` is without a licence; ``stop`` ends the
+    waiting for a server that is away.
     """
 
     def __init__(
@@ -147,11 +120,11 @@ class Crew:
         self._table = f"{join.mapping.source.schema}.{join.mapping.source.name}"
         self._stop = stop
         self._current: _Team | None = None
-        #: Ends its last orders; the one that has taken over is :attr:`_current`.
+        #: Ends its last orders.
         self._retiring: _Team | None = None
-        #: Spark's, as long as its tasks have not all come.
+        #: Spark's, until its tasks have started.
         self._coming: _Team | None = None
-        #: Of lost gangs, in the order of their chunks.
+        #: Orders of lost gangs, by chunk.
         self._again: list[CopyOrder] = []
         self._losses = 0
         self._patience = Patience(_LOSSES_SECONDS)
@@ -184,9 +157,9 @@ class Crew:
     def feed(
         self, next_order: Callable[[int], CopyOrder | None], *, lasting: Callable[[], bool]
     ) -> None:
-        """Post orders to the tasks that will soon have nothing to do.
+        """Post orders to the tasks that will soon be idle.
 
-        ``lasting`` returns whether there is enough left for Spark to take over.
+        ``lasting`` returns whether enough is left for Spark to take over.
         """
         if self._current is None:
             self._current = retrying(self._stop)(self._open, self._driver)
@@ -211,7 +184,7 @@ class Crew:
             self._patience.answered()
             self._look = _SHORTEST_LOOK
         else:
-            # Not on the stop switch: after a stop the tasks may still end their chunks.
+            # Not on the stop switch: tasks may end their chunks.
             self._pause.wait(self._look)
             self._look = min(_LONGEST_LOOK, self._look * 1.5)
         return found
@@ -240,7 +213,7 @@ class Crew:
         return left < _AHEAD_SECONDS
 
     def _post(self, team: _Team, rank: int, order: CopyOrder) -> None:
-        # Noted first: after a fault of the driver's session the task may have the order.
+        # First: after a fault of the driver's session the task may have the order.
         team.asked[order.number] = (rank, order)
         if not team.gang.outstanding(rank):
             team.began[rank] = time.monotonic()
@@ -267,7 +240,6 @@ class Crew:
     # -- Spark takes over
 
     def _advance(self, lasting: Callable[[], bool]) -> None:
-        """Open Spark's gang when Spark is ready, let it take over when its tasks have come."""
         if self._retiring is not None and not self._retiring.asked:
             retiring, self._retiring = self._retiring, None
             self._finish(retiring)
@@ -275,7 +247,6 @@ class Crew:
         if self._coming is not None:
             self._look_for_tasks(self._coming)
         elif spark is not None and spark.failure is not None:
-            # Reported where Spark was started.
             self._spark = None
         elif spark is not None and spark.ready and not self._sparks and lasting():
             try:
@@ -304,7 +275,7 @@ class Crew:
             why = error.message
         self._without_spark(why)
         self._coming = None
-        # Not here, because a job that hangs would hold up the tasks that copy.
+        # In a thread: a job that hangs would hold up the copy.
         Background("crew-close", lambda _stopping: coming.closing.close()).start()
 
     @staticmethod
@@ -325,7 +296,7 @@ class Crew:
                 enter(open_mailbox(control, spec.connection, engine, spec.mapping.source)),
                 spec,
                 size=engine.slots,
-                # A stop lets the tasks end their chunks; the copier sees to it.
+                # The copier lets the tasks end their chunks.
                 stop=StopSwitch(),
                 kill=lambda _, session: end_sessions(spec.connection, [session]),
                 description=f"copy of {self._table}",
@@ -359,7 +330,7 @@ class Crew:
         self._current = None if self._current is team else self._current
         self._retiring = None if self._retiring is team else self._retiring
         if self._losses > 1:
-            # Whatever ends one gang after the other may pass, as a full server does.
+            # The cause may pass, as with a full server.
             self._stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))
 
     def _fence(self, teams: list[_Team]) -> None:
@@ -369,7 +340,7 @@ class Crew:
             join.connection, [number for team in teams for _, number in team.gang.sessions]
         )
         chunks = [order.order.chunk for team in teams for _, order in team.asked.values()]
-        # The licences first: each look at the locks of the chunks comes after one at these.
+        # Licences first, then the locks of chunks.
         locks = [
             *(team.licence for team in teams),
             *(chunk_lock(join.mapping, chunk, join.connection.origin) for chunk in chunks),

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Rolling back the largest chunk takes less.
 _EARLIER_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
-    """End the sessions of this run that may still copy the table; raise `CopyFailure` if one stays.
+    """End this run's sessions that may still copy; raise `CopyFailure` if one stays.
 
     Those of earlier runs were ended before (:mod:`spirit_py.mysql.kill`).
     """
@@ -45,11 +44,10 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
 
 
 def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: float) -> None:
-    """Kill the sessions that hold these locks, and wait until they have ended.
+    """Kill the sessions that hold these locks, in order, and wait until they have ended.
 
     A killed session rolls back first and releases its named lock last, so a free lock proves that
-    nothing more will be written. They are looked at in their order. Raises `CopyFailure` when a
-    session does not end within ``timeout`` seconds: its chunk may still be written.
+    nothing more will be written. Raises `CopyFailure` after ``timeout`` seconds.
     """
 
     def holders() -> set[int]:
@@ -62,7 +60,6 @@ def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: f
 def _end(
     session: SqlSession, holders: Callable[[], set[int]], *, of: str, timeout: float
 ) -> set[int]:
-    """Kill sessions that hold named locks until there are none; return those there were."""
     deadline = time.monotonic() + timeout
     pause = threading.Event()
     ended: set[int] = set()

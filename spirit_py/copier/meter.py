@@ -27,16 +27,12 @@ class CopyStatistics:
     """The progress of the copy. Rows and chunks are counted when they have committed.
 
     Attributes:
-        rows_total: rows of the table, as far as that is known by now; see
-            :func:`spirit_py.estimates.probable_total`.
-        rows_per_second: over the last ten seconds or so; None before there is a figure.
-        steady_rows_per_second: the same over a minute.
-        chunk_seconds_p90: of the last chunks; None before the first.
+        rows_total: see :func:`spirit_py.estimates.probable_total`.
+        rows_per_second: over about ten seconds; ``steady_rows_per_second`` over a minute.
         chunk_rows: what the next chunk aims at.
         throttled: why the copy waits now; empty when it does not.
-        replaced_chunks: chunk attempts that met a transient fault and were repeated.
-        rows_before: those of the rows that earlier runs have copied.
-        spark_rows: those of the rows, in this run, that tasks of Spark have copied.
+        replaced_chunks: attempts that met a transient fault and were repeated.
+        rows_before: of ``rows``, those of earlier runs; ``spark_rows``: those of Spark's tasks.
     """
 
     rows: int = 0
@@ -66,11 +62,8 @@ class CopyStatistics:
 class CopyMeter:
     """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe.
 
-    Args:
-        part_rows: rows of one transaction.
-        rows: rows that earlier runs have copied; they count, but not for the speed.
-        chunks: their chunks.
-        estimate: the server's estimate of the table's rows.
+    ``rows`` and ``chunks`` of earlier runs count, but not for the speed; ``estimate`` is the
+    server's.
     """
 
     def __init__(
@@ -195,13 +188,8 @@ _log = logging.getLogger(__name__)
 class LostValue(ValueLost):
     """A :class:`~spirit_py.errors.ValueLost` with the row of the chunk that it was.
 
-    Attributes:
-        chunk: the chunk's number.
-        part: which of its parts, from 0.
-        code: MySQL's error number.
-        row: counted from 1 in key order within the part, as the server says "at row"; 0 when it
-            does not.
-        column: the new table's column; empty when the server does not name it.
+    ``code`` is MySQL's; ``part`` counts from 0, ``row`` from 1 in key order within it (the server's
+    "at row"; 0 unknown); ``column`` is empty when not known.
     """
 
     def __init__(
@@ -243,7 +231,7 @@ class LostValue(ValueLost):
             pairs = zip(columns, literals, strict=True)
             key = ", ".join(f"{column.name} = {literal}" for column, literal in pairs)
             details = (*details, f"in or near the row with {key}")
-        # RENAME TABLE will give the table its original names of constraints again.
+        # RENAME TABLE will restore the original names of constraints.
         made, final = (f"'{table.name}_chk_" for table in (mapping.target, mapping.source))
         return ValueLost(self.message.replace(made, final), hint=self.hint, details=details)
 

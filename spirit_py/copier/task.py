@@ -1,19 +1,9 @@
 """A copy's resident task: one MySQL session that copies chunk after chunk, as it is ordered.
 
-It runs as a member of a gang (:mod:`spirit_py.spark.gang`), in a thread of the driver or in a
-process of Spark's, which may be on another machine. What is the same for all chunks comes with
-:class:`JoinCopy`; an order has the rest (:class:`ChunkOrder`), and the answer is a
-:class:`ChunkCopied`. This module imports rules and mysql only.
-
-A chunk is written in one transaction for each of its parts and reported once, after the last, so
-that its changes wait until all parts are committed (R4). That makes two things harmless:
-
-- A part that met a passing fault is tried again while those before it stay as they are. What the
-  source changed meanwhile in any part is held by the feed and applied after the report, as it is
-  for a chunk that takes long. That includes the delete of a row that is copied already.
-- A chunk whose task was lost is copied again from its first part, whichever parts were committed,
-  even if all of them were and only the answer was lost. A row that was deleted in the source
-  between the two tries stays in the new table until the held delete is applied.
+A member of a gang (:mod:`spirit_py.spark.gang`), perhaps on another machine: it imports rules and
+mysql only. A chunk is one transaction for each part, reported after the last: until then the feed
+holds changes, deletes included (R4). So a part may be tried again after a transient fault, and a
+chunk whose task was lost is copied again, even if all was committed.
 """
 
 from __future__ import annotations
@@ -56,15 +46,14 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: A chunk waits at most this long for an earlier attempt's session to end (R18).
+#: A chunk waits this long for an earlier attempt's session to end (R18).
 _FENCE_SECONDS: Final = 120
 _ATTEMPTS: Final = 8
 _SESSION_SECONDS: Final = 86_400
 
-#: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up meanwhile.
-#: IF evaluates its branch after its condition, so the licence is looked up under the chunk's lock.
+#: 1 with the chunk's lock, 0 when another session has it, -1 when the gang was given up. IF
+#: evaluates its branch last, so the licence is looked up under the chunk's lock.
 _TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1, 1), 0)"
-#: 1 while this session still has the lock.
 _RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s) = CONNECTION_ID()"
 _HINT: Final = (
     "change the row in the source, then run the same command again: it carries on; or change the"
@@ -75,13 +64,11 @@ _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkOrder:
-    """What a task is told about one chunk.
+    """One chunk's order.
 
-    Attributes:
-        visibility: GTID set to wait for before reading; empty for none (R3).
-        gtid: the GTID of the first part's transaction, whose number the next parts count on, so
-            that the change feed need not receive them; empty for the server's own.
-        rest: seconds for which the task rests for each second of a part's statements, after it.
+    ``visibility``: GTIDs to wait for before reading (R3); ``gtid``: of the first part, counted on
+    for the next; either may be empty. ``rest``: seconds for each second of a part's statements,
+    after it.
     """
 
     chunk: Chunk
@@ -118,12 +105,8 @@ class ChunkOrder:
 class ChunkCopied:
     """What a copied chunk cost.
 
-    Attributes:
-        number: the chunk's.
-        rows: rows read and written.
-        seconds: the statements alone, without waiting for lock and visibility, and without rests.
-        retries: transient faults that were met and overcome.
-        on_spark: a task of Spark copied it; set by the crew.
+    ``seconds`` are those of the statements alone; ``retries`` counts transient faults; the crew
+    sets ``on_spark``.
     """
 
     number: int
@@ -144,12 +127,9 @@ class ChunkCopied:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinCopy:
-    """Opens the session of one task. Picklable; the password is in the connection options only.
+    """Opens the session of one task. Picklable; only the connection options hold the password.
 
-    Attributes:
-        licence: the named lock that the driver holds as long as the gang's chunks may be written;
-            the crew sets it for each gang.
-        visibility_timeout: seconds for which nothing of what a chunk waits for may become visible.
+    ``licence``: the crew's lock for each gang; ``visibility_timeout``: seconds without progress.
     """
 
     connection: ConnectionOptions
@@ -170,10 +150,7 @@ class JoinCopy:
 
 
 class ChunkWriter:
-    """A task's session and what it does; a member of a gang.
-
-    It never opens a second session: with a lost one it ends, and the driver starts a new gang.
-    """
+    """A task's session and what it does; with the session it ends."""
 
     def __init__(self, spec: JoinCopy, session: Session) -> None:
         self.session: SqlSession = session
@@ -182,7 +159,7 @@ class ChunkWriter:
         self._spec = spec
         self._rest = TaskRest()
         self._settings = contextlib.ExitStack()
-        # To the end of the session, not around each statement.
+        # For the whole session.
         self._settings.enter_context(evaluating(session, spec.mapping))
 
     def handle(self, order: str) -> str:
@@ -204,7 +181,6 @@ class ChunkWriter:
             retries += 1
 
         def step(work: Callable[..., _T], *given: Any) -> _T:
-            """Do a step, again after a passing fault."""
             again = retrying(StopSwitch(), attempts=_ATTEMPTS, first_pause=0.05, on_retry=note)
             return again(lambda: self._within_session(work, *given))
 
@@ -232,7 +208,7 @@ class ChunkWriter:
 
     @staticmethod
     def _within_session(work: Callable[..., _T], *given: Any) -> _T:
-        """Do a step; a lost session is not a fault to be retried but the end of the task."""
+        """Do a step; a lost session ends the task and is not retried."""
         try:
             return work(*given)
         except ServerFault as fault:
@@ -241,16 +217,12 @@ class ChunkWriter:
             raise
 
     def _release(self, lock: str) -> None:
-        """Release the chunk's lock as often as it was taken: an interrupted attempt counts too."""
+        """Release the chunk's lock as often as it was taken, by interrupted attempts too."""
         while self._own.value(_RELEASE_LOCK, (lock, lock)):
             pass
 
     def _take_lock(self, lock: str, label: str) -> None:
-        """Take the chunk's lock; refuse when the driver has given the gang up (R18).
-
-        The driver gives up the licence before it makes sure that no chunk's lock is held. So a task
-        that takes a lock later sees that the licence is gone; one that took it earlier is ended.
-        """
+        """Take the chunk's lock; refuse when the driver has given the gang up (R18)."""
         taken = self._own.value(_TAKE_LOCK, (lock, _FENCE_SECONDS, self._spec.licence))
         if taken == 0:
             raise ServerFault(
@@ -268,7 +240,7 @@ class ChunkWriter:
         timeout = self._spec.visibility_timeout
         wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
         missing, left = None, str(self._own.value(_MISSING, (order.visibility,)))
-        # The limit starts again whenever more of them have become visible.
+        # The limit starts again whenever more have become visible.
         while left and left != missing:
             if not self._own.value(wait, (left, str(timeout))):
                 return
@@ -291,7 +263,6 @@ class ChunkWriter:
         return rows
 
     def _refuse_warnings(self, chunk: Chunk, part: int) -> None:
-        """Take any warning for the loss of a value (R10)."""
         for _level, code, text in telling(self._own, self._spec.mapping.recomputed):
             if code in PACKET_TOO_SMALL:
                 message = f"{self._label(chunk)}: {text} (error {code})"
@@ -302,7 +273,7 @@ class ChunkWriter:
     def _explained(self, chunk: Chunk, part: int, fault: ServerFault) -> Exception:
         if fault.code in VALUE_ERRORS:
             return self._lost_value(chunk, part, fault.code, fault.text)
-        # The server's fault itself stays behind in the executor: only this error is sent.
+        # The server's fault stays in the executor.
         code, hint = access_remedy(fault) or (None, fault.hint)
         return CopyFailure(
             f"{self._label(chunk)} could not be copied: {fault.message}",
@@ -320,6 +291,6 @@ class ChunkWriter:
 
 
 def _records(info: str, affected: int) -> int:
-    """Read the rows from ``Records: 3  Duplicates: 1  Warnings: 0``; replaced rows count once."""
+    """Read the rows from ``Records: 3  Duplicates: 1  Warnings: 0``; replaced ones count once."""
     found = re.search(r"Records: (\d+)", info)
     return int(found.group(1)) if found else affected

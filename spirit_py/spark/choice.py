@@ -1,23 +1,7 @@
-"""Which engine does what: threads of the driver, or Spark. Decided here and nowhere else.
+"""Which engine does what: threads of the driver, or Spark; docs/spark.md has the rules.
 
-Rows do not pass through Python, so threads of the driver copy and compare as fast as Spark's tasks
-on the same machine. Spark brings more machines, and tasks that survive the driver's trouble. So:
-
-===========================  ==============================================================
-a small table                neither its copy nor its comparison needs Spark, which is not
-                             even started: a start costs as much CPU as the copy of such a
-                             table, on the server's machine if that is this one
-a copy that takes longer     begins in the driver, and Spark takes over when it is there
-a comparison                 on Spark if it is there; a table that is compared sooner than Spark
-                             starts is not kept waiting for it
-Spark that does not start,   a warning, and the driver does all the work
-or whose JVM ends
-no Java                      the same; a refusal where the operator names a master
-===========================  ==============================================================
-
-Spark is started in any case where the operator names a master, and after 15 seconds, because a
-table's size is an estimate. Wrong settings are refused before anything is written even where Spark
-may not be needed, because that turns out only later.
+On one machine threads copy and compare as fast; Spark brings more machines. A start of Spark costs
+as much CPU as the copy of a small table. Wrong settings are refused before anything is written.
 """
 
 from __future__ import annotations
@@ -45,13 +29,11 @@ _log = logging.getLogger(__name__)
 _R = TypeVar("_R")
 
 SMALL_BYTES: Final = 256 << 20
-"""Data and indexes of a small table, by the server's estimate: two slots copy it in about five
-seconds (50 MB a second, measured) and compare it in one."""
+"""Data and indexes of a small table, by estimate: two slots copy it in five seconds (50 MB a
+second, measured) and compare it in one."""
 QUICK_BYTES: Final = 4 << 30
-"""Data and indexes of a table that two threads compare in about 16 seconds. Spark may take that
-long beside a busy server (measured: 17 s until it was there, 5 s more until its tasks were)."""
-#: The estimate may be wrong, and a copy may be held up: Spark is started after this long anyway.
-#: Beside an application one task copies a small table in ten seconds.
+"""Two threads compare this in 16 s; on a busy server Spark's tasks came after 22 s (measured)."""
+#: An estimate may be wrong, or a copy be held up; one task copies a small table in ten seconds.
 _START_ANYWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 _WITHOUT_JAVA: Final = (
@@ -73,16 +55,10 @@ def engine_of(config: SparkConfig, factory: Callable[[Any], GangEngine]) -> Gang
 
 
 class Engines:
-    """The two engines of one command. One thread, apart from what it starts itself.
+    """The two engines of one command, for one thread; ``driver`` is always ready.
 
-    Args:
-        factory: makes the Spark engine for a configuration.
-        stop: ends the waiting for Spark.
-        warn: called, from any thread, with why Spark did not start, or was lost; once for each
-            Spark that was started, and not for the end that :meth:`rest` and :meth:`stop` bring.
-
-    Attributes:
-        driver: threads of this process; always ready.
+    ``factory`` makes the Spark engine; ``stop`` ends the waiting for it. ``warn`` is called from
+    any thread, once for each Spark that failed or was lost, not for :meth:`rest` and :meth:`stop`.
     """
 
     def __init__(
@@ -99,13 +75,11 @@ class Engines:
         self._stop = stop
         self._warn = warn
         self._spark: GangEngine | None = None
-        #: There is no Java: no Spark until the end.
         self._without_java = False
         self._reporting = threading.Lock()
-        #: The Spark whose failure is still to be reported.
         self._unreported: GangEngine | None = None
         self._bringing: Background | None = None
-        #: The driver compares already: a Spark that is not started yet would be of no use.
+        #: The driver compares already: Spark, not started yet, is not needed.
         self._compares_alone = threading.Event()
         self._resting: Background | None = None
 
@@ -115,10 +89,9 @@ class Engines:
         return self._spark
 
     def begin(self, size: int) -> None:
-        """Check that Spark can be started, and start it for tables of this size, in bytes.
+        """Start Spark for tables of this size, in bytes; does not wait; may be called again.
 
-        Nothing is waited for; safe to call again. Raises `Refusal` for settings that cannot be, and
-        for a master without a usable Java.
+        Raises `Refusal` for impossible settings, and for a master without a usable Java.
         """
         if self._spark is not None or self._without_java:
             return
@@ -131,7 +104,6 @@ class Engines:
         self._spark = self._unreported = spark
         if known := unprotected(self._config):
             self._warn(known)
-        # An operator who names a master gets Spark for a small table, too.
         if spark.ready or self._config.spark_master or size > SMALL_BYTES:
             spark.start()
             patience = 0.0
@@ -146,7 +118,7 @@ class Engines:
         """Return the engine that compares a table of this size, in bytes; wait where that pays."""
         self.begin(size)
         spark = self._spark
-        # The tasks of a master that the operator names may be on many machines.
+        # Tasks of a named master may be on many machines.
         if spark is not None and size > (SMALL_BYTES if self._config.spark_master else QUICK_BYTES):
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
@@ -163,7 +135,7 @@ class Engines:
             return
         if self._bringing is not None:
             self._bringing.stop()
-        # The work may have ended before the thread has looked again.
+        # The work may have ended since the last look.
         self._report(spark)
         with self._reporting:
             self._unreported = None
@@ -178,8 +150,6 @@ class Engines:
         self.driver.stop()
 
     def _bring(self, spark: GangEngine, patience: float) -> Callable[[threading.Event], None]:
-        """Return the body that starts Spark after a while, and reports a failure or a loss."""
-
         def body(stopping: threading.Event) -> None:
             if stopping.wait(patience) or (patience and self._compares_alone.is_set()):
                 return
@@ -192,7 +162,6 @@ class Engines:
         return body
 
     def _wait_for(self, spark: GangEngine, show: Callable[[str], None]) -> None:
-        """Wait until Spark is ready or has failed; each start has a time limit of its own."""
         spark.start()
         if not _settled(spark):
             show("Spark to start")
@@ -203,7 +172,6 @@ class Engines:
         self._report(spark)
 
     def _report(self, spark: GangEngine) -> None:
-        """Warn of a failure, if there is one that was not reported and that is not our doing."""
         with self._reporting:
             failure = spark.failure
             if failure is None or self._unreported is not spark:
@@ -212,17 +180,15 @@ class Engines:
         self._warn(f"{failure.message}; this process does its work alone")
 
     def _await_rest(self) -> None:
-        """Wait until an earlier Spark has stopped: a process has one at a time."""
         resting, self._resting = self._resting, None
         if resting is not None and not resting.wait(_STOP_SECONDS):
             _log.warning("Spark did not stop within %.0f s", _STOP_SECONDS)
 
 
 class SparkOrDriver:
-    """Spark as long as it lives, and the driver from then on: the engine of a comparison.
+    """Spark as long as it lives, then the driver: the engine of a comparison. Always ready.
 
-    A gang is on one of them; what a lost one did not do is done by the next gang. One is always
-    ready.
+    The next gang does what a lost one did not do.
     """
 
     ready: bool = True

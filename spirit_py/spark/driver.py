@@ -1,10 +1,7 @@
-"""A gang's tasks in threads of the driver: the same tasks without Spark, and so without its start.
+"""A gang's tasks in threads of the driver, without Spark's start.
 
-Rows do not pass through Python, so a task is a session that waits for its statement, and threads of
-one process do as much as the processes of Spark's executors would on this machine. A copy begins
-here while Spark starts, and a small table is copied and compared here altogether.
-
-A task shares the driver's memory: it must keep what it uses in its member, not in its module.
+A task waits for its statement, so threads do as much as executors on this machine would. Tasks
+share the driver's memory: state belongs in the member, not in its module.
 """
 
 from __future__ import annotations
@@ -27,11 +24,7 @@ _R = TypeVar("_R")
 
 
 class DriverEngine:
-    """Runs gangs in threads of this process; several at a time. Thread-safe; it needs no start.
-
-    Attributes:
-        slots: how many tasks a caller should run at the same time.
-    """
+    """Runs gangs in threads of this process; several at a time. Thread-safe; needs no start."""
 
     in_process: bool = True
     ready: bool = True
@@ -51,8 +44,8 @@ class DriverEngine:
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` threads at once; return the outcomes.
 
-        Raises `MigrationFailure` when the group was cancelled, or the engine stopped, before all
-        tasks had ended. Their threads end with the sessions that they wait for.
+        Raises `MigrationFailure` when the group was cancelled or the engine stopped before all
+        ended; the threads end with their sessions.
         """
         job: _Job[_R] = _Job(function, size, description)
         with self._lock:

@@ -30,20 +30,11 @@ _STOP_SECONDS: Final = 5.0
 
 
 class SparkEngine:
-    """Spark for one command.
+    """Spark for one command: checks Java, then :meth:`start`, jobs that wait for it, :meth:`stop`.
 
-    Lifecycle: construct (checks Java), :meth:`start` (returns at once), any of the calls that
-    need the context (they wait for it), :meth:`stop`. Thread-safe. One engine at a time in a
-    process, because PySpark holds its gateway in class attributes.
-
-    A failed start is raised by whatever needs the context. A caller that can do without Spark
-    reads :attr:`failure` and reports it.
-
-    Attributes:
-        in_process: False: its tasks run in processes of their own.
-
-    Raises:
-        Refusal: from the constructor, for settings that cannot be, and without a usable Java.
+    Thread-safe; one in a process, as PySpark's gateway is global. What needs the context raises why
+    a start failed; :attr:`failure` returns it. The constructor raises `Refusal` for impossible
+    settings, and without a usable Java.
     """
 
     in_process: bool = False
@@ -104,8 +95,7 @@ class SparkEngine:
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` tasks at once, in barrier mode; return the outcomes.
 
-        Spark runs a barrier stage again as a whole when one of its tasks was lost; the caller, in
-        conversation with the tasks (:mod:`spirit_py.spark.gang`), ends the second attempt at once.
+        Spark repeats the stage when a task was lost; the caller ends that attempt at once.
         """
 
         def attempt(ranks: Iterator[int]) -> Iterator[Outcome[_R]]:
@@ -160,7 +150,6 @@ class SparkEngine:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the cause in one line; a Java error by its own message, without the trace."""
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() or java) if java is not None else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,13 +1,9 @@
 """Gangs: tasks that run at the same time and exchange messages with the driver.
 
-The tasks are threads of the driver or those of one Spark job. Spark starts the tasks of a barrier
-stage together or not at all, but it brings nothing to a task that runs, and ``barrier()`` takes
-about a second (measured), too long under a table lock. The conversation therefore goes through the
-place that every task reaches anyway, the process or the server (:mod:`spirit_py.spark.mailbox`).
-``barrier()`` itself is not called: the gang is complete when every task has reported to the driver,
-which takes milliseconds.
-
-Life::
+Spark's ``barrier()`` takes about a second (measured), too long under a table lock. So messages go
+through :mod:`spirit_py.spark.mailbox`, and a gang is complete when every task has reported, in
+milliseconds. When a session, a process or the driver's session is lost, the gang fails with
+:class:`~spirit_py.errors.WorkersLost`, and the caller starts a new one. Life::
 
     driver                                   task
     Gang(...) opens the job                  join(rank) -> member, report
@@ -15,11 +11,6 @@ Life::
     everyone("...")  ----------------------> member.handle(order) -> answer
     post(rank, order), collect() ...         ...
     finish()  -----------------------------> member.result(), member.close()
-
-A task handles its orders one by one; the driver keeps a few outstanding, so that no task waits
-between two. When a member's session or process, or the driver's session, is lost, the whole gang
-fails with :class:`~spirit_py.errors.WorkersLost`, and the caller starts a new one. A member ends
-when it finds the driver's session gone.
 """
 
 from __future__ import annotations
@@ -47,21 +38,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _R = TypeVar("_R")
 
-#: While members have much work left, the driver polls less often, to leave them the CPU.
+#: To leave busy members the CPU.
 _LONGEST_LOOK_SECONDS: Final = 0.02
 SILENT_SECONDS: Final = 45
 _CHECK_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 2.0
-#: Tasks that have not begun hold nothing that a cancel would leave behind.
 _GATHERING_GRACE_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 15.0
 
 
 class GangEngine(Protocol):
-    """What runs the tasks of a gang: Spark, or threads of the driver.
-
-    So a message about a task does not say which of them it was.
-    """
+    """What runs the tasks of a gang: Spark, or threads of the driver."""
 
     @property
     def in_process(self) -> bool:
@@ -114,11 +101,8 @@ class _Seat:
 class Gang(Generic[_R]):
     """The driver's end. Use as a context; one thread.
 
-    Args:
-        mailbox: the driver's end, of a mailbox for this gang alone; closed by the caller.
-        join: runs on executors and returns the member of a rank; must pickle.
-        kill: kills a session by server name and id, when a member does not end.
-        description: for Spark's UI. Nothing secret (R20).
+    ``mailbox`` is for this gang alone, and closed by the caller; ``join`` must pickle; ``kill``
+    takes server name and session id; ``description`` is for Spark's UI, without secrets (R20).
     """
 
     def __init__(
@@ -141,7 +125,6 @@ class Gang(Generic[_R]):
         self._mailbox = mailbox
         self._group = mailbox.name
         self._seats = [_Seat() for _ in range(size)]
-        # Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
         self._outcomes: list[Outcome[_R]] = []
         self._failure: BaseException | None = None
@@ -218,10 +201,10 @@ class Gang(Generic[_R]):
         return self.ask([order] * self.size, timeout)
 
     def ask(self, orders: Sequence[str], timeout: float | None = None) -> list[str]:
-        """Post orders to the members in turn, and return the answers in the order of the orders.
+        """Post orders to the members in turn, and return the answers in this order.
 
-        Only when nothing else is outstanding. With ``timeout``, seconds for all answers, they are
-        polled without pauses: the application may be waiting for a table lock.
+        Only when nothing is outstanding. With ``timeout``, seconds for all, it polls without
+        pauses: a table lock may be held.
         """
         asked: dict[tuple[int, int], int] = {}
         for place, order in enumerate(orders):
@@ -264,7 +247,6 @@ class Gang(Generic[_R]):
 
     @contextlib.contextmanager
     def _conversing(self) -> Iterator[None]:
-        """Turn a fault of the driver's own session into the loss of the gang."""
         try:
             yield
         except ServerFault as fault:
@@ -273,7 +255,7 @@ class Gang(Generic[_R]):
             raise WorkersLost(f"the conversation with the tasks ended: {fault.message}") from fault
 
     def received(self) -> list[OrderAnswer]:
-        """Return the answers received since the last call; does not wait for any.
+        """Return the answers since the last call, without waiting.
 
         Raises `WorkersLost` when a member is gone, or what it failed with.
         """
@@ -298,15 +280,14 @@ class Gang(Generic[_R]):
         ]
 
     def _silent(self) -> bool:
-        """Return whether the session of a member has idled for too long; queried now and then.
+        """Return whether a member's session has idled for too long; queried now and then.
 
-        The server counts the time from the beginning of the last statement. So a session that has
-        just executed a long one seems to idle for a moment, and it is looked at twice.
+        After a long statement a session seems to idle for a moment, so it is looked at twice.
         """
         if time.monotonic() < self._next_silence_check:
             return False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
-        # A member that works on a second server may let its session here idle.
+        # One with a second server may let this session idle.
         senders = [seat.sender for seat in self._seats if len(seat.sessions) == 1]
         before, self._was_silent = self._was_silent, self._mailbox.silent(senders, SILENT_SECONDS)
         return before and self._was_silent
@@ -314,7 +295,7 @@ class Gang(Generic[_R]):
     def _take(self, sender: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]
         if seat.sender not in {0, sender}:
-            # The first attempt's session may live on where its process is lost.
+            # A lost process may leave its first session.
             seat.sessions += [(str(server), int(number)) for server, number in letter["sessions"]]
             self._raise_missing()
         seat.sender = sender
@@ -334,7 +315,6 @@ class Gang(Generic[_R]):
         raise WorkersLost("a task ended before its work was done")
 
     def _raise_failures(self) -> None:
-        """Raise what a member, or the job, failed with; a lost connection as lost workers."""
         errors = [outcome.error for outcome in self._outcomes if outcome.error is not None]
         lasting = [error for error in errors if not is_transient(error)]
         for error in [*lasting, *errors]:

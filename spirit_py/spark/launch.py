@@ -1,10 +1,8 @@
 """Spark's JVM as a child process: its command, its environment, its end.
 
-Where only this process uses the Spark (:func:`private`), ``java`` itself is started, with the class
-that ``spark-submit`` would end in. ``spark-submit`` is a shell script that starts a JVM to compute
-the command of the JVM (0.4 s of CPU), and it has the Python workers import PySpark out of an
-archive of sources, which every process compiles anew (0.5 s of CPU for two workers). Everywhere
-else ``spark-submit`` is used, because a cluster and the operator's settings need it.
+``java`` itself is started for a :func:`private` Spark: ``spark-submit`` starts another JVM (0.4 s
+of CPU) and has every worker compile PySpark (0.5 s for two). A cluster and the operator's settings
+need it.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from spirit_py.config import SparkConfig
     from spirit_py.spark.java import Java
 
-#: Variables that would steer Spark elsewhere, or that hold a secret of another Spark (R20).
+#: Variables that steer Spark, or hold its secrets (R20).
 _UNWANTED: Final = frozenset(
     {
         "PYSPARK_SUBMIT_ARGS",
@@ -47,11 +45,9 @@ _UNWANTED: Final = frozenset(
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-#: Little memory and a quick start; the JVM only schedules. Without the file for jps and jstat,
-#: which a JVM that is killed leaves behind.
+#: Little memory, a quick start, and no file for jps and jstat.
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-#: What Spark's own launcher adds (its class JavaModuleOptions), without the vector module, which
-#: only Spark's machine learning uses.
+#: As Spark's JavaModuleOptions, without the vector module.
 _OPENED: Final = (
     *("java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect"),
     *("java.base/java.io", "java.base/java.net", "java.base/java.nio", "java.base/java.util"),
@@ -79,9 +75,8 @@ _INFO_FILE: Final = "gateway"
 class Launch:
     """The command and environment of a JVM with a gateway for PySpark.
 
-    Attributes:
-        command: shows in the process list, so nothing secret is in it (R20).
-        info: the file into which the JVM writes where its gateway listens.
+    ``command`` is in the process list: no secrets (R20). The JVM writes the gateway's port to
+    ``info``.
     """
 
     command: tuple[str, ...]
@@ -90,10 +85,7 @@ class Launch:
 
 
 def private(config: SparkConfig, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether only this process uses this Spark: no cluster, web interface or own setting.
-
-    It writes nothing that is read later, so it may be started and ended in the cheapest way.
-    """
+    """Return whether only this process uses this Spark: no cluster, web interface or setting."""
     alone = embedded(config) and not config.spark_ui
     return alone and not config.spark_conf and not environ.get(_SUBMIT_OPTIONS)
 
@@ -108,13 +100,10 @@ def launch(
     more: tuple[str, ...] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Launch:
-    """Return how the JVM is started.
+    """Return how the JVM is started, with Spark's settings ``conf``.
 
-    Args:
-        conf: Spark's settings; :func:`spirit_py.spark.settings.settings`.
-        bundled: the folder of the Spark that came with PySpark.
-        scratch: the folder of this run's files.
-        more: further options of a private JVM.
+    ``bundled`` is PySpark's own Spark; ``scratch`` this run's folder; ``more`` are options of a
+    private JVM.
     """
     info = scratch / _INFO_FILE
     kept = environment(config, environ)
@@ -125,11 +114,11 @@ def launch(
         options = (*own, f"-Djava.io.tmpdir={scratch}", *_LAUNCHER_OPTIONS, *more)
         return Launch(command=_java(java, conf, bundled, options), environ=kept, info=info)
     if single_machine(config) or shows_ui(config):
-        # Spark's only way to say where a web interface listens; no more than this machine needs it.
+        # Spark's only way to say where its web interface listens.
         kept["SPARK_LOCAL_IP"] = "127.0.0.1"
     kept[_SUBMIT_OPTIONS] = " ".join(filter(None, [*own, kept.get(_SUBMIT_OPTIONS, "")]))
     home = kept.setdefault("SPARK_HOME", str(bundled))
-    # Secrets reach the JVM with the context's settings, through its gateway.
+    # Secrets reach the JVM through its gateway.
     shown = {name: value for name, value in conf.items() if not is_secret_of_spark(name)}
     given = tuple(word for name, value in shown.items() for word in ("--conf", f"{name}={value}"))
     submit = str(Path(home) / "bin" / "spark-submit")
@@ -137,10 +126,7 @@ def launch(
 
 
 def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the JVM without secrets.
-
-    A local run takes the Spark that came with PySpark and no configuration of the machine.
-    """
+    """Return the JVM's environment without secrets; a local run uses PySpark's own Spark."""
     drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
     return {name: value for name, value in without_secrets(environ).items() if name not in drop}
 
@@ -158,7 +144,6 @@ def _java(
 
 
 def _python_path(scratch: Path, environ: Mapping[str, str]) -> str:
-    """Return where workers find the driver's own package, and no other package before theirs."""
     package = Path(spirit_py.__file__).parent
     code = scratch / "code"
     code.mkdir()
@@ -177,11 +162,7 @@ _THEN_DELETE: Final = '"$@"; code=$?; rm -rf -- "$0"; exit $code'
 class JavaProcess:
     """A JVM with a gateway for this Python, in a process session of its own.
 
-    Args:
-        launch: how it is started.
-        scratch: the folder of its files, which is deleted when the JVM has ended. A shell does it,
-            because a driver that is killed cannot.
-        log: where the JVM's and the Python workers' output goes.
+    A shell deletes ``scratch`` when the JVM has ended: a killed driver cannot.
     """
 
     def __init__(self, launch: Launch, scratch: Path, log: Path) -> None:
@@ -221,10 +202,7 @@ class JavaProcess:
         return self._popen.poll() is None
 
     def end(self, seconds: float = END_SECONDS) -> int | None:
-        """Let the JVM and everything below it end within ``seconds``; kill what does not.
-
-        Returns the JVM's exit code; None when it had to be killed.
-        """
+        """Let the JVM and its children end, or kill them; return its exit code, None if killed."""
         self._close_input()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(seconds)
@@ -245,7 +223,7 @@ class JavaProcess:
                 self._popen.stdin.close()
 
     def _killed(self) -> bool:
-        """Kill what is alive; return whether nothing is. A process may start another meanwhile."""
+        """Kill what is alive until nothing is; a process may start another meanwhile."""
         alive = {self._popen.pid} if self._popen.poll() is None else set()
         alive |= self._members()
         for pid in alive:
@@ -254,7 +232,6 @@ class JavaProcess:
         return not alive
 
     def _members(self) -> set[int]:
-        """Return the living processes of the JVM's session: executors and Python workers too."""
         found = set()
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError, ValueError, IndexError):

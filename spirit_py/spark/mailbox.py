@@ -1,15 +1,8 @@
 """Messages between the driver and the members of a gang, while tasks run.
 
-All go through what both sides have anyway, the process or the server: the driver opens no port that
-a firewall could close. Threads of the driver use memory (here); tasks on Spark use user variables
-of the sessions, or rows of the checkpoint table where the server does not show these variables
-(:mod:`spirit_py.spark.server_mailbox`).
-
-Rows and user variables can be written by other accounts: a variable of the same name in a session
-of their own, a row by whoever may insert into the schema. What such a message claims would be
-believed: a chunk that was copied, sessions that are to be ended. So each message carries a code
-that only those can compute who have the gang's key. The key is random, is given to the tasks with
-the password, and is on no server.
+They need no further port: threads use memory, Spark's tasks the server
+(:mod:`spirit_py.spark.server_mailbox`), where other accounts can write, too. So each message
+carries a code made with the gang's random key, which the tasks get with the password.
 """
 
 from __future__ import annotations
@@ -41,12 +34,7 @@ class MemberEnd(Protocol):
         """Replace the member's message to the driver."""
 
     def orders(self) -> Orders:
-        """Return the member's orders.
-
-        Raises:
-            MigrationFailure: when the driver is gone.
-            ServerFault: when the member's session is lost.
-        """
+        """Return the member's orders; `MigrationFailure` when the driver is gone."""
 
     def close(self) -> None:
         """Withdraw the message; the member's session may be closed already."""
@@ -60,14 +48,9 @@ class MemberBox(Protocol):
 
 
 class DriverEnd:
-    """The driver's end; used by one thread.
+    """The driver's end; used by one thread. ``name`` is the gang's alone, ``box`` for its tasks.
 
-    A *sender* is a number that identifies one attempt of a member, for as long as it lives: that of
-    the session in which the member works, if nothing else is said.
-
-    Attributes:
-        name: distinguishes the gang from all others.
-        box: for the tasks.
+    A *sender* is the number of one attempt of a member, its session's unless said otherwise.
     """
 
     box: MemberBox
@@ -81,19 +64,14 @@ class DriverEnd:
         raise NotImplementedError
 
     def letters(self) -> list[tuple[int, Any]]:
-        """Return the sender and the message of each member that lives.
-
-        The message may be None while a member comes or ends.
-        """
+        """Return the sender and message of each living member; None while it comes or ends."""
         raise NotImplementedError
 
     def silent(self, senders: Collection[int], seconds: int) -> bool:
         """Return whether the session of one of these members has idled for so long.
 
-        A member that lives uses its session several times a minute, or waits for a statement. So
-        the session idles only if packets are lost in either direction. A network that drops all
-        packets is reported to neither side, and no read timeout is possible, because a statement
-        that counts a segment may take hours.
+        That happens only if packets are lost: a member uses its session several times a minute, or
+        waits for a statement, which may take hours, so a read timeout is impossible.
         """
         return any_idle(self._session, senders, seconds)
 
@@ -106,11 +84,7 @@ _CODE_BYTES: Final = 64
 
 @dataclass(frozen=True)
 class Seal:
-    """The key of one gang. Picklable; it is not shown.
-
-    The place of a message, such as whose it is, is part of what its code proves, so that a message
-    cannot be put elsewhere.
-    """
+    """The key of one gang; picklable. Each code covers its message's place."""
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
@@ -120,11 +94,7 @@ class Seal:
         return self._code(text, place) + text
 
     def open(self, sealed: bytes, *place: str | int) -> Any:
-        """Return the value; None for a text that was not made by :meth:`close` for this place.
-
-        Args:
-            sealed: in UTF-8, as far as it is text.
-        """
+        """Return the value; None for a text that :meth:`close` did not make for this place."""
         code, text = sealed[:_CODE_BYTES], sealed[_CODE_BYTES:].decode(errors="replace")
         if not hmac.compare_digest(code, self._code(text, place).encode()):
             return None
@@ -135,7 +105,6 @@ class Seal:
         return hmac.new(self.key, proven, hashlib.sha256).hexdigest()
 
 
-#: A member that waits for orders asks the server for nothing else.
 _PING_SECONDS: Final = 0.25
 
 
@@ -188,13 +157,13 @@ class _Member:
         self._ping()
 
     def orders(self) -> Orders:
-        """Return the member's orders; notice a session that is lost while there are none."""
+        """Return the member's orders; raise for a lost session while there are none."""
         if time.monotonic() - self._asked >= _PING_SECONDS:
             self._ping()
         return self._mailbox.orders(self._rank)
 
     def _ping(self) -> None:
-        """Use the session: until then the server counts a statement that has ended as idle time."""
+        """Use the session, which the server counts as idle after a statement."""
         self._session.execute("DO 0")
         self._asked = time.monotonic()
 

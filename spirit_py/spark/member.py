@@ -80,7 +80,6 @@ class GangTask(Generic[_R]):
             pause = LOOK_SECONDS
             while not (waiting := [order for order in mailbox.orders() if order[0] > done]):
                 idle.wait(pause)
-                # The first order is given under the table lock.
                 pause = min(_LONGEST_LOOK, pause * 1.5) if done else pause
             if any(order == FINISH for _, order in waiting):
                 return member.result()
@@ -93,12 +92,7 @@ _S = TypeVar("_S")
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Generic[_R]):
-    """A task's result, or the error that ended it, and the seconds that it took.
-
-    Attributes:
-        index: the task's rank, from 0.
-        result: None when there is an error.
-    """
+    """A task's result or error, and its seconds; ``index`` is the rank, from 0."""
 
     index: int
     result: _R | None
@@ -107,10 +101,9 @@ class Outcome(Generic[_R]):
 
 
 def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
-    """Run a task's function; return an exception as a value, instead of Spark's stack trace.
+    """Run a task's function; return an exception as a value, not as Spark's stack trace.
 
-    An error of the program's own tree is returned as it is; any other is a bug, and becomes a
-    :class:`~spirit_py.errors.MigrationFailure` with the trace in its details.
+    Errors from outside the program's own tree become :class:`~spirit_py.errors.MigrationFailure`.
     """
     began = time.monotonic()
     result: _R | None = None

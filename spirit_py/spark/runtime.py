@@ -1,10 +1,7 @@
 """Start and stop Spark: its JVM, PySpark's gateway to it, and the SparkContext.
 
-The only importer of pyspark. A plain SparkContext is enough and starts faster than a
-SparkSession. The JVM runs in a session (``setsid``) of its own, so that neither the terminal's
-Ctrl-C nor its hang-up reaches it or the Python workers before the driver could stop in order;
-when the driver dies, the JVM reads the end of its standard input and exits, and the Python workers
-with it.
+The only importer of pyspark. The JVM has a process session of its own, against the terminal's
+Ctrl-C and hang-up. When the driver dies, it reads the end of its input and exits.
 """
 
 from __future__ import annotations
@@ -44,27 +41,20 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
-#: At the lowest priority on a busy machine.
 _DUMP_SECONDS: Final = 300.0
 _EXECUTORS_SECONDS: Final = 60.0
 _MORE_EXECUTORS_SECONDS: Final = 5.0
-#: A JVM that takes longer for its context is killed; a cluster's queue may take its time.
+#: A JVM that takes longer is killed; a cluster may queue.
 _CONTEXT_SECONDS: Final = 60.0
 _CLUSTER_CONTEXT_SECONDS: Final = 600.0
-#: The same for a single answer.
 _ANSWER_SECONDS: Final = 20.0
-#: Held by the one Spark of this process.
 _IN_USE: Final = threading.Lock()
 
 
 class SparkRuntime:
-    """One JVM with its SparkContext: :meth:`start` and :meth:`stop`, once each.
+    """One JVM with its SparkContext, once started and stopped; ``context`` is None outside.
 
-    Args:
-        dump: the file into which the JVM of a private Spark dumps its classes when it ends.
-
-    Attributes:
-        context: the SparkContext; None before it has started and after it was stopped.
+    ``dump``: the file into which a private JVM dumps its classes when it ends.
     """
 
     def __init__(self, config: SparkConfig, java: Java, *, dump: Path | None = None) -> None:
@@ -102,7 +92,7 @@ class SparkRuntime:
             spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
             self._application = str(self.context.applicationId)
-        # Spark connects to it after every job; a killed JVM would have PySpark print the exception.
+        # After a job Spark connects to it: PySpark would print the exception.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
         if not private(self._config):
@@ -134,7 +124,6 @@ class SparkRuntime:
         return JavaProcess(how, scratch, scratch / "jvm.log")
 
     def _worker_python(self, conf: dict[str, str]) -> str:
-        """Return the workers' interpreter: the driver's own, unless the operator sets another."""
         chosen = conf.get("spark.pyspark.python", "")
         if not single_machine(self._config):
             chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
@@ -166,10 +155,9 @@ class SparkRuntime:
 
     @contextlib.contextmanager
     def answering(self, seconds: float | None = None) -> Iterator[None]:
-        """Kill the JVM if it has not answered within this time: PySpark would wait forever.
+        """Kill a JVM that does not answer, for which PySpark would wait forever.
 
-        Raises:
-            MigrationFailure: when it has not; otherwise what the calls raised.
+        Raises `MigrationFailure` then; otherwise what the calls raised.
         """
         process, late = self._process, threading.Event()
         limit = _ANSWER_SECONDS if seconds is None else seconds
@@ -213,7 +201,7 @@ class SparkRuntime:
     def stop(self) -> None:
         """Stop the context, the JVM and all its processes, and delete its files.
 
-        A private Spark is killed: nothing of it is to outlive it, and an orderly stop takes 1.3 s.
+        A private Spark is killed: an orderly stop takes 1.3 s.
         """
         started = self.context is not None
         if not private(self._config):
@@ -250,26 +238,24 @@ class SparkRuntime:
             _IN_USE.release()
 
     def _stop_context(self) -> None:
-        """Stop the SparkContext; a JVM that hangs or died is ended by its process."""
         context, self.context = self.context, None
         if context is None:
             return
         if not _within(_STOP_SECONDS, context.stop):
             _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
         if self._config.spark_master.startswith("local-cluster["):
-            # Spark's own workers log into the Spark folder and do not remove that.
+            # Spark's workers leave their logs there.
             work = _bundled_spark() / "work"
             shutil.rmtree(work / self._application, ignore_errors=True)
             with contextlib.suppress(OSError):
                 work.rmdir()
 
     def _forget_context(self) -> None:
-        """Have PySpark send nothing more to a JVM that is killed: it would log that it failed."""
         context, self.context = self.context, None
         if context is None:
             return
         self._gateway._gateway_client.is_connected = False  # noqa: SLF001 - no public way
-        # It takes up to half a second to notice, for which nothing has to wait.
+        # It may take half a second.
         _within(0, context._accumulatorServer.shutdown)  # noqa: SLF001 - as SparkContext.stop does
 
     def _forget_gateway(self) -> None:
@@ -297,8 +283,6 @@ class SparkRuntime:
 
 
 def _within(seconds: float, action: Callable[[], object]) -> bool:
-    """Do something that may hang; return whether it ended, in whatever way, within the time."""
-
     def body(_stopping: threading.Event) -> None:
         action()
 
@@ -315,7 +299,6 @@ def _note_lost_feedback(_request: object, address: object) -> None:
 
 
 def _bundled_spark() -> Path:
-    """Return the folder of the Spark that came with PySpark, without importing it."""
     found = importlib.util.find_spec("pyspark")
     if found is None or not found.submodule_search_locations:
         raise MigrationFailure(
@@ -327,10 +310,7 @@ def _bundled_spark() -> Path:
 
 
 def keep_own_logger() -> None:
-    """Have Py4J log a lost connection to its own logger.
-
-    The functions of :mod:`logging`, which it uses, would give the root logger a handler.
-    """
+    """Have Py4J log to its own logger; :mod:`logging`'s functions would add a root handler."""
     from py4j import java_gateway
 
     java_gateway.logging = java_gateway.logger
@@ -339,8 +319,7 @@ def keep_own_logger() -> None:
 def _connect(port: int, secret: str) -> Any:
     """Return PySpark's gateway to a JVM that runs already.
 
-    PySpark is told through its own variables; they are in the environment for this call only,
-    so that no child process inherits the secret.
+    Its variables are in the environment for this call only: no child inherits the secret.
     """
     from pyspark.java_gateway import launch_gateway
 

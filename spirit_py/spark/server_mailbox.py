@@ -1,19 +1,9 @@
-"""The mailbox of a gang: in memory, in user variables of sessions, or in rows of a table.
+"""The mailbox of a gang in user variables of sessions, or in rows of the checkpoint table.
 
-Each message is a row that is replaced in one statement of its own. Both sides write and read in
-sessions that are used for nothing else, in autocommit mode: a member may have a transaction open
-whose snapshot would not show the rows. Who lives is known by the named locks of the driver's
-session and of the one in which a member works (:mod:`spirit_py.mysql.own_sessions`).
-
-A message costs a commit, and a chunk two of them, beside the dozens that write its rows. The rows
-are in the binlog, as those of the checkpoint are; the driver deletes them at the end of the gang,
-and what a lost driver leaves goes with the table.
-
-Each side writes its messages to a user variable of its own session and reads the other side's in
-``performance_schema.user_variables_by_thread``. A read takes 0.1 ms and needs only SELECT there.
-There is no table and no binlog event, a transaction that a member has open does not matter, and
-everything is removed with the session. Another account that may read there can give a variable of
-its own the same name, so each message is sealed for the thread that writes it.
+Variables are read in ``performance_schema.user_variables_by_thread`` within 0.1 ms, write no
+binlog, and go with their session; an open transaction does not matter. Rows cost a commit each, in
+autocommit sessions of their own: a member's snapshot would not show them. Named locks show who
+lives (:mod:`spirit_py.mysql.own_sessions`). Every message is sealed for its writer.
 """
 
 from __future__ import annotations
@@ -42,10 +32,10 @@ if TYPE_CHECKING:
     from spirit_py.spark.mailbox import Orders
     from spirit_py.table.schema import TableSchema
 
-#: Numbers of a gang's rows: one for each rank's message, as many again for its orders.
+#: For each rank one row for messages, and one for orders.
 _RANKS: Final = 512
 _NUMBERS: Final = 2 * _RANKS
-#: Ids are below 0, those of the checkpoint and of its AUTO_INCREMENT above.
+#: Ids are below 0, and the checkpoint's above.
 _GANGS: Final = 2**31 // _NUMBERS
 _ALIVE_SECONDS: Final = 0.25
 _ANSWER_SECONDS: Final = 20
@@ -53,11 +43,7 @@ _DRIVER_GONE: Final = "the driver's session is gone, so this task ends"
 
 
 class TableMailbox(DriverEnd):
-    """Rows of the checkpoint table.
-
-    Args:
-        table: the checkpoint table, quoted.
-    """
+    """Rows of the checkpoint table, whose name is quoted."""
 
     box: TableBox
 
@@ -92,12 +78,7 @@ class TableMailbox(DriverEnd):
 
 @dataclass(frozen=True)
 class TableBox:
-    """The rows of one gang's messages. Picklable.
-
-    Attributes:
-        first: the id of the first row.
-        driver: the server's number of the driver's session.
-    """
+    """The rows of one gang's messages, from ``first``; picklable."""
 
     options: ConnectionOptions
     table: str
@@ -123,7 +104,7 @@ class TableBox:
     def select(self, place: int, count: int) -> str:
         """Return the query for rows that are there: number and text."""
         low = self.first + place
-        # The hint keeps a view from being read: see CheckpointTable.
+        # A view has no index: see CheckpointTable.
         table = f"{self.table} FORCE INDEX (PRIMARY)"
         return f"SELECT id, record FROM {table} WHERE id BETWEEN {low} AND {low + count - 1}"
 
@@ -143,7 +124,7 @@ class _RowMember:
 
     def write(self, letter: dict[str, Any]) -> None:
         self._box.replace(self._session, self._rank, (self._works_in.id, letter))
-        # Until then the server counts a statement that has ended as idle time.
+        # Or the server counts its last statement as idle time.
         self._works_in.execute("DO 0")
 
     def orders(self) -> Orders:
@@ -156,7 +137,6 @@ class _RowMember:
             return
         if not ours(self._session, [self._box.driver]):
             raise MigrationFailure(_DRIVER_GONE)
-        # Nothing else uses it while there are no orders.
         self._works_in.execute("DO 0")
         self._looked_at = time.monotonic()
 
@@ -196,8 +176,8 @@ class VariablesMailbox(DriverEnd):
     def letters(self) -> list[tuple[int, Any]]:
         """Return the sender and the message of each member that lives.
 
-        The message is None before a new variable has its first value, and while a session ends. It
-        is None as well where another account has given a variable of its own the same name.
+        None before a variable's first value, while a session ends, and for another account's
+        variable.
         """
         rows = self._session.query(_LETTERS, (self.name,))
         return [(int(thread), self._opened(int(thread), text)) for thread, text in rows]
@@ -213,12 +193,7 @@ class VariablesMailbox(DriverEnd):
 
 @dataclass(frozen=True)
 class VariablesBox:
-    """The variables of one gang's messages. Picklable.
-
-    Attributes:
-        name: of the members' variables; those of the driver end in the member's rank.
-        driver_thread: the server's thread of the driver's session.
-    """
+    """The variables of one gang's messages; picklable. The driver's end in the member's rank."""
 
     name: str
     driver_thread: int
@@ -258,12 +233,7 @@ class _VariableMember:
 def open_mailbox(
     control: SqlSession, options: ConnectionOptions, engine: GangEngine, source: TableSchema
 ) -> Iterator[DriverEnd]:
-    """Open the driver's end for the next gang of an engine.
-
-    Args:
-        control: a session of the driver, used by no other thread.
-        source: the table beside which the checkpoint table is.
-    """
+    """Open the driver's end for the next gang; ``control`` is a session for one thread."""
     end: DriverEnd
     if engine.in_process:
         end = MemoryMailbox(control)

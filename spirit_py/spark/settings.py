@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from spirit_py.config import SparkConfig
 
 _LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?$")
-#: The masters that Spark accepts, including those of its cluster managers.
+#: Includes those of cluster managers.
 _MASTER: Final = re.compile(
     r"local(\[(\*|0*[1-9]\d*)(\s*,\s*0*[1-9]\d*)?\])?"
     r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
     r"|yarn|[a-z][a-z0-9+.-]*://\S+"
 )
-#: Masters for which Spark makes the secret of an application itself, or a cluster manager does.
+#: With these, Spark or a cluster manager makes the secret.
 _MAKES_SECRETS: Final = re.compile(r"local|local\[.*|yarn|k8s:.*")
 _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - its name
 VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
-#: Tries of one task. ``local[n]`` alone means one try.
+#: ``local[n]`` alone means one.
 _TASK_TRIES: Final = 4
 
 
@@ -48,11 +48,7 @@ def master(config: SparkConfig) -> str:
 
 
 def local_slots(config: SparkConfig) -> int:
-    """Return how many tasks run at a time where this machine runs them.
-
-    As many as Spark would run with this master: ``local[n]`` has n slots, and a cluster what was
-    asked for.
-    """
+    """Return how many tasks run at a time: as Spark has slots for the master."""
     named = _LOCAL.match(config.spark_master)
     if config.spark_master and (named is None or named[2] is None):
         return config.threads if named is None else 1
@@ -63,12 +59,11 @@ def local_slots(config: SparkConfig) -> int:
 def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
     """Return the Spark settings: ours, overridden by the operator's.
 
-    The executors get the password of the server inside their tasks, and Spark's ports take Java
-    objects. So whoever connects to one must know a secret of the run (R26).
+    Executors get the server's password in their tasks, so every connection needs the run's secret
+    (R26).
 
     Raises:
-        UsageFault: for a master that Spark does not know, for what is no Spark setting, when the
-            operator switches speculation on (R18), and where no secret would be asked for.
+        UsageFault: for unknown masters or settings, speculation (R18), or a lack of a secret.
     """
     _require_known(config)
     ours = {
@@ -81,18 +76,17 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.task.maxFailures": str(_TASK_TRIES),
         "spark.python.task.killTimeout": "500ms",
         "spark.locality.wait": "0s",
-        # Otherwise a folder of our name in the current directory would be imported as the package.
+        # Or a folder of our name there would be imported.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": "512m",
         "spark.ui.killEnabled": "false",
         _AUTHENTICATE: "true",
     }
     if not config.spark_ui:
-        # Data of the UI alone is not kept, so that the JVM's memory does not grow with the table.
+        # Keep the JVM's memory from growing with the table.
         kept = {"Jobs": 50, "Stages": 50, "Tasks": 1000, "DeadExecutors": 10}
         ours |= {f"spark.ui.retained{what}": str(count) for what, count in kept.items()}
     if single_machine(config):
-        # A local run needs no name service, and opens no port to the network.
         ours |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -160,7 +154,6 @@ def _require_authentication(config: SparkConfig, merged: dict[str, str]) -> None
 
 
 def _require_known(config: SparkConfig) -> None:
-    """Refuse settings that Spark would reject only after its start, or ignore."""
     if config.spark_master and not _MASTER.fullmatch(config.spark_master):
         raise UsageFault(
             f"--spark-master {config.spark_master!r} is no master that Spark knows",

@@ -1,8 +1,6 @@
 """The process that makes an archive of Spark's classes; see :mod:`spirit_py.spark.java`.
 
-It starts a Spark as a run does, runs a gang as a run does, and ends the JVM in order. The JVM
-writes the archive when it ends. The process has the lowest priority and a time limit, and no run
-waits for it.
+It runs a Spark and a gang as a run does; the JVM writes the archive when it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOWEST_PRIORITY: Final = 19
-#: After this the process is ended by the kernel, and the JVM follows.
+#: Then the kernel ends the process, and the JVM follows.
 _LIMIT_SECONDS: Final = 600
 _TASKS: Final = 2
 
@@ -68,8 +66,6 @@ def _dump(target: Path) -> None:
 
 
 def _run_gang(runtime: SparkRuntime) -> None:
-    """Have the JVM load what a job of tasks in Python needs."""
-
     def task(ranks: Iterator[int]) -> Iterator[int]:
         yield from ranks
 
