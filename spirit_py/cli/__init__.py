@@ -1,6 +1,5 @@
 """The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
 
-``groups`` turns declared options into click's, ``values`` reads them, ``outcome`` ends a command.
 The module of a command is imported when the command is named, and large modules when it runs.
 """
 

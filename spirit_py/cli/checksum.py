@@ -77,7 +77,6 @@ def compare_config(options: dict[str, Any]) -> CompareConfig:
 
 
 def _rename(text: str) -> tuple[str, str]:
-    """Split an ``old=new`` of ``--map``; an equals sign in a name cannot be written so."""
     old, separator, new = text.partition("=")
     if not separator or not old or not new:
         raise UsageFault(
@@ -89,10 +88,7 @@ def _rename(text: str) -> tuple[str, str]:
 def target_connection(
     options: dict[str, Any], source: ConnectionOptions
 ) -> ConnectionOptions | None:
-    """Return the connection options of the target; None where they are those of the source.
-
-    The command line takes precedence over the option file, and both over the source's options.
-    """
+    """Return the target's connection options; None where they are those of the source."""
     from spirit_py.mysql.connection_options import connection_options, names_tls
     from spirit_py.mysql.option_files import GROUPS, read_option_file
 

@@ -1,16 +1,8 @@
 """A configuration file for a team: defaults for options, in TOML.
 
-::
-
-    [all]
-    lock-wait-timeout = 1.5
-    [migrate]
-    max-load = "Threads_running=25"
-    replica = ["db2", "db3:3307"]
-
 A table is named after its command; ``all`` holds for each that has the option. Files are read in
-the order of :data:`PLACES`, then the one of ``--config``; later ones take precedence, and the
-environment and the command line over all of them.
+the order of :data:`PLACES`, then ``--config``; later ones take precedence, and the environment and
+the command line over all of them.
 """
 
 from __future__ import annotations
@@ -84,7 +76,6 @@ def _enter(
     name: str,
     value: Any,
 ) -> None:
-    """Enter one setting for each of the commands that has the option."""
     holders = {
         command: option
         for command, each in commands.items()

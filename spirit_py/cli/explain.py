@@ -31,12 +31,7 @@ PHASES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page about a code, in Markdown.
-
-    Attributes:
-        exits: exit codes of a command that such an error ends; 0 where it may be a warning.
-        phase: one of :data:`PHASES`.
-    """
+    """A page about a code, in Markdown; ``exits`` has 0 where it may be a warning."""
 
     code: ErrorCode
     summary: str
@@ -89,7 +84,6 @@ def explain(codes: tuple[str, ...]) -> None:
 
 
 def _known(text: str) -> ErrorCode:
-    """Return the code that is meant; raises UsageFault with those that are spelled alike."""
     wanted = text.strip().lower().replace("_", "-")
     try:
         return ErrorCode(wanted)
@@ -103,7 +97,6 @@ def _known(text: str) -> ErrorCode:
 
 
 def _overview() -> list[str]:
-    """Return a line for each code, by phase."""
     pages = [read_page(code) for code in ErrorCode]
     width = max(len(page.code) for page in pages)
     lines: list[str] = []
@@ -116,7 +109,6 @@ def _overview() -> list[str]:
 
 
 def _show(text: str) -> None:
-    """Print Markdown: laid out on a terminal, as it is written for everything else."""
     if not sys.stdout.isatty():
         click.echo(text)
         return

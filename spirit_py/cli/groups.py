@@ -1,7 +1,6 @@
 """The options of a command, as click takes them: derived from :mod:`spirit_py.options`.
 
 Every option can come from the environment too, as ``SPIRIT_PY_`` and the option's name.
-``--help`` shows them in sections, with what is needed first at the top.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from spirit_py.options import Form, Option, SslMode, declared
 OUTPUT: Final = "Output"
 """The section with ``--help`` itself."""
 _OTHERS: Final = "General"
-#: Options that fit on a screen or two.
 _MANY: Final = 30
 #: Set while ``--help`` shows what most runs need.
 _COMMON: Final = "spirit_py.common_options"
@@ -50,10 +48,7 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose ``--help`` shows options in sections.
-
-    Where there are many, ``--help`` shows those that most runs need, and ``--help-all`` every one.
-    """
+    """A command whose ``--help`` has sections; ``--help-all`` shows every option of a long list."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -142,8 +137,6 @@ def warn_of_typed(context: click.Context, parameter: click.Parameter, value: Any
 
 
 def _warn_where(holds_secret: Callable[[Any], bool]) -> Callable[..., Any]:
-    """Return a callback that warns of a value on the command line which holds a secret."""
-
     def warn_of(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         return warn_of_typed(context, parameter, value) if holds_secret(value) else value
 
@@ -204,8 +197,7 @@ def command(
 ) -> Callable[[Body], click.Command]:
     """Declare a command with the options of a TypedDict; its errors are shown, and it exits.
 
-    Args:
-        document: the option by which its answer, and so its error, is one JSON document.
+    ``document`` is the option by which its answer, and so its error, is one JSON document.
     """
 
     def declare(body: Body) -> click.Command:
@@ -251,7 +243,6 @@ def _declare(one: Option) -> Callable[[Command], Command]:
 
 
 def _reading(one: Option) -> dict[str, Any]:
-    """Return how click reads the values of an option."""
     if one.type is bool:
         return {"is_flag": True}
     if one.form is Form.PASSWORD:

@@ -1,8 +1,4 @@
-"""Manual pages, made from the commands: ``spirit-py.1``, ``spirit-py-migrate.1`` ...
-
-The wheel's build writes them (``hatch_build.py``). They have what ``--help`` has, in the same
-sections, with exit codes, environment, files and examples.
-"""
+"""Manual pages, made from the commands by the wheel's build (``hatch_build.py``)."""
 
 from __future__ import annotations
 
@@ -80,7 +76,6 @@ def _page(
 
 
 def _help_of(command: click.Command) -> tuple[str, list[str]]:
-    """Return what a command does as one text, and the lines of its example."""
     plain, _, example = inspect.cleandoc(command.help or "").partition("\b\n")
     shown, _, rest = example.partition("\n\n")
     text = " ".join(f"{plain} {rest.replace(chr(8), '')}".split())
@@ -88,7 +83,6 @@ def _help_of(command: click.Command) -> tuple[str, list[str]]:
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield the options, section by section, in the order of ``--help``."""
     for title, found in in_sections(command, context).items():
         yield f".SS {title}"
         for _, (option, meaning) in found:
@@ -110,6 +104,5 @@ def _verbatim(lines: str | list[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """Return text in which nothing is a request of roff."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq")
     return re.sub(r"^([.'])", r"\\&\1", escaped)

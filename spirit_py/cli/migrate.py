@@ -54,9 +54,7 @@ def batch_config(
 ) -> BatchConfig:
     """Build the configuration of a batch; raises UsageFault.
 
-    Args:
-        each: what the other options say about every table.
-        listed: statements that a program gives instead of a file.
+    ``listed`` are statements that a program gives instead of a file.
     """
     _require_one_way(options | {"statements": listed or options["statements"]})
     _refuse_what_waits(each)
@@ -81,7 +79,6 @@ def batch_config(
 
 
 def _require_one_way(options: dict[str, Any]) -> None:
-    """Raise UsageFault where it is not clear what is to be changed."""
     one_table = next((name for name in ("table", "statement") if options[name]), "")
     batch = next((name for name in _BATCH if options[name]), "")
     if not batch:
@@ -105,7 +102,6 @@ def _require_one_way(options: dict[str, Any]) -> None:
 
 
 def _refuse_what_waits(each: MigrationConfig) -> None:
-    """Raise UsageFault for options with which a migration waits long after its swap."""
     if each.keep_old_current:
         raise UsageFault(
             "--keep-old-current does not go with many tables: each would be followed for that time"
@@ -156,7 +152,6 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
 
 
 def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
-    """Ask about tables that patterns have chosen; raise Refusal for no, or without a terminal."""
     if not plan.asks:
         return
     if not can_ask(log_format):
@@ -192,10 +187,7 @@ def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
 
 
 def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
-    """Run the migration; ask on a terminal before copied rows are dropped for it.
-
-    The first try has ended then: nothing is locked, and the next one looks at everything again.
-    """
+    """Run the migration; ask on a terminal before copied rows are dropped, then try again."""
     from spirit_py import migration
 
     try:
@@ -259,7 +251,6 @@ def settings(options: dict[str, Any]) -> MigrationConfig:
 
 
 def _modes(options: dict[str, Any]) -> SessionModes:
-    """Build the chosen modes; the spelling of a ``sql_mode`` does not matter."""
     given = options["sql_mode"]
     if given is not None:
         given = ",".join(filter(None, (mode.strip().upper() for mode in given.split(","))))
@@ -271,7 +262,6 @@ def _modes(options: dict[str, Any]) -> SessionModes:
 
 
 def _feed_options(options: dict[str, Any]) -> FeedOptions:
-    """Build the options of the change feed."""
     if not options["tag_own_writes"]:
         return FeedOptions(passable=options["passable"])
     from spirit_py.mysql.own_sessions import new_run
@@ -280,7 +270,6 @@ def _feed_options(options: dict[str, Any]) -> FeedOptions:
 
 
 def _no_schema(table: str) -> UsageFault:
-    """Ask for the schema of ``--table``, which may have been written in front of its name."""
     schema, _, name = table.partition(".")
     hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
     return UsageFault(f"the schema of table {table} is not given", hint=hint)

@@ -1,8 +1,4 @@
-"""How a command writes and ends: errors become cause, remedy and an exit code (R16).
-
-Lines on standard output are whole in a pipe, and wrapped at words on a terminal. Events are
-imported where they are shown: ``--help`` shows none.
-"""
+"""How a command writes and ends: errors become cause, remedy and an exit code (R16)."""
 
 from __future__ import annotations
 
@@ -73,10 +69,7 @@ class ReaderGone(OutputFailed):
 class ErrorsShown:
     """Turn errors into a line of cause, a line of remedy, and the exit code (R16).
 
-    Args:
-        log_format: with ``json``, the end of a run is one JSON line, written here where no reporter
-            has.
-        document: an error is a JSON document on standard output, too.
+    With ``document``, an error is a JSON document on standard output, too.
     """
 
     def __init__(
@@ -151,7 +144,6 @@ def _failed(error: BaseException) -> OutcomeReport:
 
 
 def _leave(error: BaseException) -> NoReturn:
-    """Print cause and remedy, and exit."""
     if isinstance(error, ReaderGone):
         leave_with(error.exit_code)
     if isinstance(error, SpiritError):
@@ -260,10 +252,7 @@ def leave_unwritten(error: OSError) -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams on /dev/null, so that no socket gets their descriptors.
-
-    What a stream's encoding cannot hold is written in escapes.
-    """
+    """Open closed standard streams on /dev/null, so that no socket gets their descriptors."""
     import io
 
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -318,10 +307,7 @@ def tell_out(text: str) -> None:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Return a line in parts that fit the terminal, but for words that are wider.
-
-    Parts after the first are indented as the text behind the line's label is.
-    """
+    """Return a line in parts that fit the terminal, indented as the text behind its label."""
     if width < _NARROWEST or len(line) <= width:
         return [line]
     label = _LABEL.match(line)

@@ -57,9 +57,7 @@ class ReadType(click.ParamType[V]):
 class Duration(ReadType[float]):
     """Seconds, as a number or with a unit: ``90``, ``90s``, ``200ms``, ``30m``, ``2h``, ``7d``.
 
-    Args:
-        least: the shortest that is accepted, seconds.
-        never: the word ``never`` stands for infinity.
+    ``least`` is the shortest that is accepted; ``never`` reads this word as infinity.
     """
 
     def __init__(self, *, least: float = 0.0, never: bool = False) -> None:
@@ -97,7 +95,6 @@ def _url(value: Any) -> str:
 
 
 def _address(value: Any) -> tuple[str, int] | None:
-    """Read ``host:port``, ``:port`` for all addresses, ``[v6]:port``; port 0 is any."""
     if not value or isinstance(value, tuple):
         return value or None
     host, colon, port = str(value).rpartition(":")
@@ -109,7 +106,6 @@ def _address(value: Any) -> tuple[str, int] | None:
 
 
 def _dsn(value: Any) -> dict[str, str]:
-    """Read the options of a URL; what is wrong with it is never repeated, as of :func:`_url`."""
     from spirit_py.mysql.connection_options import read_dsn
 
     if isinstance(value, dict):
@@ -121,7 +117,6 @@ _PART: Final = r"(?:`((?:[^`]|``)+)`|([^.`]+))"
 
 
 def _table(value: Any) -> tuple[str, str]:
-    """Read schema and table, in backquotes where a name has a dot."""
     found = re.fullmatch(rf"{_PART}\.{_PART}", str(value))
     if found is None:
         raise ValueError(f"{value!r} is not a table with its schema, such as percona.checksums.")
@@ -151,7 +146,7 @@ def complete(options: dict[str, Any]) -> None:
 
 
 def _refuse_undecodable(options: dict[str, Any]) -> None:
-    """Refuse bytes that are no text here, which are lone surrogates, without naming the value."""
+    """Refuse bytes that are no text here (lone surrogates), without naming the value."""
     for name, value in options.items():
         for text in value if isinstance(value, tuple) else (value,):
             if isinstance(text, str) and any("\ud800" <= mark <= "\udfff" for mark in text):
@@ -216,7 +211,6 @@ def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _threads(asked: int | None, master: str) -> int:
-    """Return the number of threads: 4 at most by default, never above the cores for ``local``."""
     import os
 
     cores = len(os.sched_getaffinity(0))
@@ -226,7 +220,6 @@ def _threads(asked: int | None, master: str) -> int:
 
 
 def _key_value(text: str) -> tuple[str, str]:
-    """Split a ``key=value`` of ``--spark-conf``."""
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageFault(

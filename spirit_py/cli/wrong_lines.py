@@ -23,8 +23,7 @@ _NAMES: Final = (click.NoSuchOption, click.exceptions.NoSuchCommand)
 class JsonAwareGroup(click.Group):
     """A group that refuses a wrong command line as its commands log: in text or in JSON.
 
-    No command has read ``--log-format`` then: it is looked for among the arguments, in the
-    environment and in the configuration file.
+    No command has read ``--log-format`` yet: it is looked for in arguments, environment and files.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -83,7 +82,6 @@ def asked_for_document(arguments: Sequence[str]) -> bool:
 
 
 def _given(option: str, arguments: Sequence[str]) -> str | None:
-    """Return the last value of an option on the command line, or in the environment."""
     found = os.environ.get(f"SPIRIT_PY_{option.removeprefix('--').replace('-', '_').upper()}")
     for number, word in enumerate(arguments):
         name, equals, value = word.partition("=")
@@ -93,7 +91,6 @@ def _given(option: str, arguments: Sequence[str]) -> str | None:
 
 
 def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
-    """End with the cause; a program without a command shows its help."""
     root = ctx.find_root() if ctx else None
     hint = " ".join(_remedy(error, root))
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
@@ -123,7 +120,6 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
 
 
 def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator[str]:
-    """Yield what to do: what may be meant, and the command that shows what there is."""
     if near := ", ".join(_near(error)):
         yield f"did you mean {near}?"
     if "unexpected extra argument" in error.format_message():
@@ -136,7 +132,6 @@ def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator
 
 
 def _near(error: click.ClickException) -> list[str]:
-    """Return the names that are spelled like the refused one, or like the refused value."""
     if isinstance(error, _NAMES):
         return list(error.possibilities or ())
     kind = getattr(getattr(error, "param", None), "type", None)

@@ -1,8 +1,7 @@
 """Server, account and TLS of a framework's own connection, as arguments of the library.
 
-A change must not be made over a weaker connection than the framework's, nor in a session in which
-its statement means something else. So every setting of the driver is carried over, known to change
-neither, or refused by its name (R26).
+A change must not be made over a weaker connection, nor in a session where its statement means
+something else. So each setting of the driver is carried over, harmless, or refused by name (R26).
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from spirit_py.errors import UsageFault
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-#: What the drivers call it, and what we do.
 _ALIKE: Final = {
     "host": "host",
     "port": "port",
@@ -34,7 +32,6 @@ _UNDERSTOOD: Final = {*_FILES, "mode", "disabled", "check_hostname", "verify_ide
     "verify_mode",
 }
 _OFF: Final = frozenset({"", "0", "false", "no", "off", "none"})
-#: What the drivers are told about themselves: how they wait, convert, and show results.
 _WITHOUT_MEANING: Final = frozenset(
     {
         *("db", "database", "charset", "collation", "use_unicode", "encoding", "conv"),
@@ -77,14 +74,9 @@ def arguments_of(
 ) -> dict[str, Any]:
     """Return the arguments for the same server, account and TLS.
 
-    Args:
-        driver: its name, such as ``mysqldb`` or ``pymysql``.
-        given: the keyword arguments with which the driver connects.
-        told: the options of the team's settings; with ``ssl_mode`` among these they alone decide
-            about TLS.
-
-    Raises:
-        UsageFault: naming a setting that cannot be carried over.
+    ``driver`` is a name such as ``mysqldb``, ``given`` its arguments, ``told`` the team's options;
+    with ``ssl_mode`` among these they alone decide about TLS. Raises UsageFault for a setting that
+    cannot be carried over.
     """
     found: dict[str, Any] = {}
     tls: dict[str, Any] = {}
@@ -109,7 +101,6 @@ def arguments_of(
 
 
 def _note_tls(driver: str, tls: dict[str, Any], whole: str, name: str | None, value: Any) -> None:
-    """Note a setting under one name, from a dictionary as from a keyword."""
     if name is not None:
         tls[name] = (value, whole)
     elif isinstance(value, dict):
@@ -126,8 +117,6 @@ def _note_tls(driver: str, tls: dict[str, Any], whole: str, name: str | None, va
 
 
 def _tls_arguments(tls: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
-    """Return the arguments for TLS that is as strict as the driver's, or stricter."""
-
     def wanted(name: str) -> bool:
         return name in tls and not _is_off(tls[name][0])
 
@@ -169,7 +158,6 @@ def _changes_nothing(name: str, value: Any) -> bool:
 
 
 def _is_harmless(statement: str) -> bool:
-    """Return whether a statement of ``init_command`` sets only what means nothing to a change."""
     text = re.sub(r"\s+", " ", re.sub(r"'[^']*'|\"[^\"]*\"", "''", statement))
     text = re.sub(r"\([^()]*\)", "()", text)
     if not text or _ISOLATION.fullmatch(text) or _NAMES.fullmatch(text):

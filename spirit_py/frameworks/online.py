@@ -1,8 +1,7 @@
 """Run one change online while a framework's connection waits.
 
-The framework's session must hold nothing on the table: what it has open is committed first, as any
-ALTER TABLE would commit it. It is kept alive meanwhile, because the framework writes down with it
-that its migration is done.
+The framework's open transaction is committed first, as any ALTER TABLE would; its session is kept
+alive, because it writes down that the migration is done.
 """
 
 from __future__ import annotations
@@ -51,11 +50,7 @@ _NAMING_CHECKS: Final = (
 
 
 class FrameworkSession:
-    """The framework's own session, used past the framework's bookkeeping.
-
-    Args:
-        connection: of the driver (DB-API).
-    """
+    """The framework's own session (a DB-API connection), used past its bookkeeping."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -70,11 +65,7 @@ class FrameworkSession:
             cursor.close()
 
     def commit(self) -> None:
-        """End the open transaction, if there is one, and with it its metadata locks.
-
-        Raises:
-            Refusal: it is a branch of a distributed one, in which MySQL alters no table.
-        """
+        """End the open transaction and its metadata locks; Refusal for an XA branch."""
         try:
             self.query("COMMIT")
         except Exception as error:
@@ -87,11 +78,7 @@ class FrameworkSession:
             ) from error
 
     def keep_alive(self) -> None:
-        """Have the server not close the session for idling.
-
-        Raises:
-            MigrationFailure: the session is lost, and the framework could not note the change.
-        """
+        """Have the server not close the session for idling; MigrationFailure if it is lost."""
         try:
             self.query("SELECT 1")
         except Exception as error:
@@ -105,11 +92,8 @@ class FrameworkSession:
 class SessionFacts:
     """What the framework's session knows about itself.
 
-    Attributes:
-        schema: of tables that are named without one.
-        sql_mode: its own.
-        chosen_mode: the same where it is not the server's: the table is changed under it.
-        server_uuid: the server that the change must reach, too.
+    ``chosen_mode`` is the ``sql_mode`` where it is not the server's: the table is changed under it.
+    ``server_uuid`` is the server that the change must reach, too.
     """
 
     schema: str
@@ -122,11 +106,7 @@ class SessionFacts:
 class OnlineChange:
     """A statement that changes one table, and how it is carried out online.
 
-    Attributes:
-        table: schema and name.
-        statement: what the framework would send.
-        arguments: of the library: the server, and the options of settings and migration.
-        handle_signals: SIGTERM, too, stops the run in order.
+    ``arguments`` are the library's; with ``handle_signals`` SIGTERM, too, stops the run in order.
     """
 
     table: tuple[str, str]
@@ -173,12 +153,8 @@ def prepared(
 ) -> MigrationConfig:
     """Return the configuration of a change, on the server of the framework's session.
 
-    The open transaction is committed, as by any ALTER TABLE, whatever becomes of the change: what
-    the framework has noted about the steps before this one stays.
-
-    Raises:
-        UsageFault: an option is wrong.
-        Refusal: the transaction cannot be committed here.
+    The open transaction is committed whatever becomes of the change: what the framework has noted
+    of earlier steps stays. Raises UsageFault, or Refusal where it cannot be committed here.
     """
     session.commit()
     options = dict(arguments)
@@ -192,8 +168,7 @@ def prepared(
 def _with_present_names(session: FrameworkSession, around: SessionFacts, statement: str) -> str:
     """Return the statement with the names that CHECK constraints have by now.
 
-    A copy gives them other names, with an underscore more or less, because names are unique in a
-    schema. A migration has the name of the table that nothing has copied, such as a test's.
+    A copy gives them another name, an underscore more or less, as names are unique in a schema.
     """
     try:
         (alter,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
@@ -207,7 +182,6 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
 
 
 def _named(clause: Clause, present: Collection[str]) -> str:
-    """Return a clause's text; of a CHECK constraint that is not present, with its other name."""
     other = clause.name[1:] if clause.name.startswith("_") else f"_{clause.name}"
     named = clause.kind in _NAMING_CHECKS and clause.name.lower() not in present
     if not named or other.lower() not in present:
@@ -218,11 +192,8 @@ def _named(clause: Clause, present: Collection[str]) -> str:
 def settle_by(arguments: Callable[[], Mapping[str, Any]], log: logging.Logger) -> Settle:
     """Return what finishes the migration of a table whose process ended after the RENAME.
 
-    It settles what is attached to the tables, and drops the old ones that are proven to be ours,
-    unless ``drop_old_after`` asks for them.
-
-    Args:
-        arguments: returns how the server is reached, and the options of the settings.
+    It settles what is attached, and drops the old tables proven to be ours, unless
+    ``drop_old_after`` asks for them.
     """
 
     def settle(table: tuple[str, str]) -> None:
@@ -245,11 +216,7 @@ def change(
     handle_signals: bool = False,
     along: SwappedAlong | None = None,
 ) -> MigrationReport:
-    """Run the change to its end; the session is alive then.
-
-    Raises:
-        SpiritError: it has failed; the same change carries on.
-    """
+    """Run the change to its end, keeping the session alive; the same change again resumes."""
     if config.dry_run:
         raise Refusal(
             "dry_run changes nothing, and the framework would note the change as done",
@@ -267,7 +234,6 @@ def _run(
     run: Running[MigrationReport, MigrationStatus],
     log: logging.Logger,
 ) -> MigrationReport:
-    """Log what happens until the run has ended."""
     with run as running:
         shown = time.monotonic()
         while (event := running.next_event(_ALIVE_SECONDS)) is not None or running.running:

@@ -18,10 +18,8 @@ _NAMES: Final = ("min_rows", "min_size", "tables")
 class Policy:
     """The tables whose ALTERs go online.
 
-    Attributes:
-        min_rows: rows, by the server's estimate, from which on a table is large; None for any.
-        min_size: bytes of data and indexes, the same.
-        tables: those that are large whatever their size, as ``table`` or ``schema.table``.
+    ``min_rows`` is by the server's estimate, ``min_size`` bytes of data and indexes; None for any
+    size. ``tables`` are large whatever their size, as ``table`` or ``schema.table``.
     """
 
     min_rows: int | None = None
@@ -44,10 +42,8 @@ class Policy:
 def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]:
     """Split a framework's settings into the policy and the options of a migration.
 
-    Values may be texts of an ini file: numbers, sizes such as ``20G``, names a line each.
-
-    Raises:
-        UsageFault: a threshold is no number.
+    Values may be texts of an ini file: numbers, sizes such as ``20G``, names a line each. Raises
+    UsageFault where a threshold is no number.
     """
     policy = Policy(
         min_rows=_count("min_rows", settings.get("min_rows")),

@@ -1,10 +1,8 @@
 """Keep count of the statements of a framework's migration: each is made once, in order.
 
-What goes online waits until something else is asked of the connection: neighbouring changes of one
-table become one ALTER where the server makes the same definition of an empty table by it, so that
-the rows are copied once. And every statement is noted as a step (:mod:`spirit_py.frameworks.steps`)
-from the first one on that goes online, so that the framework's same command carries on after
-whatever has stopped it: a step that is made is passed over.
+Neighbouring changes of one table become one ALTER where the server makes the same definition of an
+empty table by it. From the first online statement on, each is a step
+(:mod:`spirit_py.frameworks.steps`), so the same command resumes and passes over what is made.
 """
 
 from __future__ import annotations
@@ -50,14 +48,7 @@ _READS: Final = ("SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESC")
 
 @dataclass(kw_only=True)
 class _Whole:
-    """A migration that happens as a whole, or not.
-
-    Attributes:
-        rows: of the framework's table, before it.
-        changes: of tables, in their order.
-        versions: what the framework would note.
-        open: changes are still gathered.
-    """
+    """A migration that happens as a whole; ``rows`` are the framework's, before it."""
 
     rows: tuple[str, ...]
     changes: list[OnlineChange] = field(default_factory=list)
@@ -69,9 +60,7 @@ class Revision:
     """The statements of the migration that runs on one connection of a framework.
 
     Args:
-        session: gives the framework's session.
-        history: gives what the framework has noted: other rows begin another migration.
-        log: of the framework's integration.
+        history: returns what the framework has noted: other rows begin another migration.
         versions: schema and name of the framework's table; no schema for that of the session.
         finish: the framework's command that notes a migration without carrying it out.
         settle: finishes the migration of a table whose process ended after the RENAME.
@@ -108,8 +97,7 @@ class Revision:
     def as_a_whole(self) -> Iterator[None]:
         """Gather the changes of the context; they happen with what :meth:`version` notes.
 
-        Raises:
-            Refusal: a statement of the migration has come before.
+        Raises Refusal where a statement of the migration has come before.
         """
         self.flush()
         self._look()
@@ -130,13 +118,9 @@ class Revision:
             self._whole = None
 
     def gather(self, statement: str, asked: OnlineChange | None) -> None:
-        """Take a statement of the context.
+        """Take a statement of the context; Refusal for one that neither changes a table nor reads.
 
-        Args:
-            asked: as a change of a table that exists; None where it is something else.
-
-        Raises:
-            Refusal: it is something else than a change of a table, or a read.
+        ``asked`` is None where it does not change a table that exists.
         """
         if asked is not None:
             self.online(asked)
@@ -157,24 +141,17 @@ class Revision:
         return found
 
     def finish_earlier(self) -> None:
-        """Drop what a migration has left whose process ended after its RENAME.
-
-        Raises:
-            SpiritError: it could not be dropped.
-        """
+        """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
         self._table.read(look_around(self._session()).schema)
         if self._table.exists:
             with self._hinting():
                 finish_versions(self._session(), self._version_table(), self._table, self._settle)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
-        """Carry out a statement as the framework does, unless a run before this one has.
+        """Carry out a statement as the framework does, unless an earlier run has: then None.
 
-        Returns:
-            What ``execute`` returns; None where the statement is passed over.
-
-        Raises:
-            Refusal: somebody else has changed the table since an earlier run made the statement.
+        Raises Refusal where the table was changed by others since an earlier run made the
+        statement.
         """
         if self._whole is not None:
             raise self._apart(statement)
@@ -191,8 +168,7 @@ class Revision:
     def online(self, asked: OnlineChange) -> None:
         """Carry a statement out online, at the latest before the next :meth:`flush` returns.
 
-        Raises:
-            SpiritError: what waited has failed.
+        Raises SpiritError where earlier statements failed.
         """
         if self._whole is not None:
             if not self._whole.open:
@@ -205,13 +181,9 @@ class Revision:
         self._waiting.append(asked)
 
     def flush(self, before: str = "") -> None:
-        """Carry out what waits.
+        """Carry out what waits; ``before`` is the next statement, empty at a transaction's end.
 
-        Args:
-            before: the statement that comes next; empty for the end of a transaction.
-
-        Raises:
-            SpiritError: it has failed; the framework's same command carries on.
+        After a SpiritError the framework's same command resumes.
         """
         if self._carrying_out:
             return
@@ -240,7 +212,6 @@ class Revision:
         self._whole = None
 
     def _flush_whole(self, whole: _Whole, before: str) -> None:
-        """Carry out a migration as a whole, once the framework has noted it."""
         if not whole.versions:
             if before.lstrip(" (\t\r\n").upper().startswith(_READS):
                 return
@@ -262,7 +233,6 @@ class Revision:
             self._carrying_out = False
 
     def _carry_out_whole(self, whole: _Whole) -> None:
-        """Change all tables, and note it, in one RENAME."""
         session = self._session()
         around = look_around(session)
         first = whole.changes[0]
@@ -320,7 +290,6 @@ class Revision:
             self._look()
 
     def _look(self) -> None:
-        """Have the steps of the migration that is under way."""
         key = _digest(self._history())
         if key == self._key:
             return
@@ -337,11 +306,7 @@ class Revision:
         self._key, self._done = key, 0
 
     def _passes(self, table: tuple[str, str], statement: str) -> bool:
-        """Return whether an earlier run has made the next statement, which is passed over then.
-
-        Raises:
-            Refusal: it has, and somebody else has changed the table since.
-        """
+        """Return whether an earlier run made the statement; Refusal if its table changed since."""
         step = self._next()
         if step is None:
             return False
@@ -369,7 +334,6 @@ class Revision:
         return self._steps[self._done] if self._done < len(self._steps) else None
 
     def _forget(self) -> None:
-        """Forget the steps that do not come any more: the migration is another one than before."""
         for step in self._steps[self._done :]:
             if step.made:
                 self._log.warning(
@@ -379,7 +343,6 @@ class Revision:
         del self._steps[self._done :]
 
     def _begin(self, table: tuple[str, str], statement: str, after: str = "") -> None:
-        """Note that the next statement is carried out."""
         del self._steps[self._done :]
         step = RevisionStep(
             history=self._key,
@@ -403,7 +366,6 @@ class Revision:
             self._table.write(self._steps)
 
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
-        """Carry a change out online, unless an earlier run has."""
         if self._passes(one.table, one.statement):
             return
         session = self._session()
@@ -420,14 +382,12 @@ class Revision:
                 change(session, config, self._log, handle_signals=one.handle_signals)
             except (Refusal, AnotherServer):
                 if not self._done:
-                    # Nothing is begun, and nothing is made.
                     self._table.drop()
                 raise
         points.reach("revision.made")
         self._made(one.table)
 
     def _together(self, waiting: list[OnlineChange], around: SessionFacts) -> int:
-        """Return how many of the changes, from the first one on, become one ALTER."""
         step = self._next()
         for count in range(len(waiting), 0, -1):
             if step is not None and step.statement == _joined(waiting[:count], around).statement:
@@ -445,10 +405,9 @@ class Revision:
         return len(waiting)
 
     def _shape_after(self, table: tuple[str, str], clauses: Iterable[str | None]) -> str:
-        """Return what the server makes of an empty table by ALTERs, one after another.
+        """Return what the server makes of an empty table by ALTERs; empty where it makes nothing.
 
-        Empty where it makes nothing, which is so where a temporary table cannot have a part. Only
-        the session sees the temporary table, which has the name of the real one.
+        Only the session sees the temporary table, which has the name of the real one.
         """
         definition = self._definition(table)
         quoted = quote_table(*table)
@@ -480,7 +439,6 @@ class Revision:
         return form_of(shape, self._definition(table)) if shape else ""
 
     def _definition(self, table: tuple[str, str]) -> str:
-        """Return SHOW CREATE TABLE; empty where there is no such table."""
         try:
             return str(self._session().query(f"SHOW CREATE TABLE {quote_table(*table)}")[0][1])
         except Exception as error:
@@ -490,7 +448,6 @@ class Revision:
 
     @contextlib.contextmanager
     def _hinting(self) -> Iterator[None]:
-        """Add to an error what to do, which a framework does not show otherwise."""
         try:
             yield
         except Exception as error:
@@ -515,7 +472,6 @@ def _refusal(message: str, *, hint: str) -> Refusal:
 
 
 def _add_notes(error: SpiritError) -> None:
-    """Add as notes what the command line shows beside the message, once."""
     shown = getattr(error, "__notes__", ())
     for line in (*error.details, error.hint):
         if line and line not in shown:
@@ -531,7 +487,6 @@ def _joined(changes: list[OnlineChange], around: SessionFacts) -> OnlineChange:
 
 
 def _clauses(statement: str, around: SessionFacts) -> str | None:
-    """Return what follows ``ALTER TABLE t``; None where the statement is not understood."""
     try:
         (one,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
     except (SpiritError, ValueError):

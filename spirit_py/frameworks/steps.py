@@ -1,20 +1,11 @@
 """What a framework's migration has made, and its own table of versions, swapped in one RENAME.
 
-MySQL cannot take DDL back, and a framework notes a migration when all its statements are made. So
-the program keeps a step for each statement, in a table beside the framework's own: with the form of
-the table's definition before and after. A step counts as made only where the table has the form
-that it left, or that the next ones left. Nothing of a row is sent to the server; and who can write
-one can also write the framework's own table, which is believed in the same way (R26).
-
-::
-
-    prepare   a second table, with what the migration notes; its number is noted (R24)
-    prove     under the lock: both are these tables, and hold these rows (R25)
-    RENAME    with the tables of the migration
-    finish    the first one is dropped, if its number is the noted one
-
-So there is no moment in which a table is changed and the migration not noted, or the other way
-round.
+MySQL cannot roll back DDL, so a step for each statement is kept in a table, with the form of the
+definition before and after. A step counts as made only where the table has the form that it or a
+later one left. No text of a row is sent to the server, and who can write one can also write the
+framework's own table (R26). A second version table is prepared with the noted rows, both are proven
+under the lock (R24, R25), and one RENAME swaps it with the tables of the migration: so tables and
+version change at one moment.
 """
 
 from __future__ import annotations
@@ -39,7 +30,6 @@ if TYPE_CHECKING:
     from spirit_py.frameworks.online import FrameworkSession
 
 _MARK: Final = "spirit-py: statements of a migration that is under way"
-#: More rows, or longer ones, are none of this program.
 _MOST: Final = 10_000
 _LONGEST: Final = 1 << 20
 #: The row of the framework's own table.
@@ -58,14 +48,8 @@ _FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT FOREIGN KEY [^\n]*?(?=,?\n)")
 class RevisionStep:
     """A statement of a migration.
 
-    Attributes:
-        history: a digest of what the framework has noted before the migration.
-        number: in the migration, from 0.
-        table: ``schema.table``.
-        before: the form of its definition, or :data:`ABSENT`.
-        after: the same, as the server made it of an empty table, or as it was found; empty where
-            that is unknown.
-        made: it was carried out to its end.
+    ``history`` is a digest of what the framework noted before; ``number`` counts from 0. ``before``
+    and ``after`` are forms of the definition: the first may be :data:`ABSENT`, the other empty.
     """
 
     history: str
@@ -79,13 +63,7 @@ class RevisionStep:
 
 @dataclass(frozen=True, kw_only=True)
 class NotedVersions:
-    """The framework's own table, before and after the RENAME of a migration.
-
-    Attributes:
-        before: the table that it is before.
-        after: the table that it is then.
-        tables: those that the migration changes, by schema and name.
-    """
+    """The framework's own table ``before`` and ``after`` the RENAME with ``tables``."""
 
     before: Identity
     after: Identity
@@ -95,9 +73,7 @@ class NotedVersions:
 def form_of(create: str, foreign_keys_of: str = "") -> str:
     """Return a digest of a definition without its counter and the names of constraints.
 
-    Args:
-        create: from SHOW CREATE TABLE.
-        foreign_keys_of: the definition whose foreign keys count, where ``create`` has lost its own.
+    The foreign keys of ``foreign_keys_of`` count, where ``create`` has lost its own.
     """
     plain, other = (
         _NAME_OF_CONSTRAINT.sub("CONSTRAINT ", _COUNTER.sub("", one))
@@ -108,15 +84,7 @@ def form_of(create: str, foreign_keys_of: str = "") -> str:
 
 
 def made_of(steps: list[RevisionStep], form: str) -> int:
-    """Return how many steps of one table are made, by the form that it has now.
-
-    Args:
-        steps: in the order of the migration.
-
-    Returns:
-        The number; -1 where the form is none that they leave or begin with, which is so when
-        somebody else has changed the table.
-    """
+    """Return how many steps of a table are made; -1 where others have changed its form."""
     made = 0 if not steps or steps[0].before == form else -1
     for number, step in enumerate(steps, start=1):
         if step.after == form and (step.made or step.before != step.after):
@@ -132,25 +100,16 @@ def as_text(value: object) -> str:
 
 
 class StepTable:
-    """Keeps the steps in a table of their own.
-
-    Args:
-        session: gives the session for each use.
-        versions: name of the framework's own table.
-    """
+    """Keeps the steps in a table of their own."""
 
     def __init__(self, session: Callable[[], FrameworkSession | SqlSession], versions: str) -> None:
         self._session = session
         self.name = f"_{versions[:_LETTERS]}_steps"
         self._schema = ""
-        #: Whether the table is there, as far as this process knows.
         self.exists = False
 
     def read(self, schema: str) -> list[RevisionStep]:
-        """Return the steps that a run has left; none where there is no such table.
-
-        A table of the name that is not the program's, and rows that are not, count as none.
-        """
+        """Return the steps that a run has left; foreign tables and rows do not count."""
         self._schema = schema
         session = self._session()
         self.exists = has_mark(cast("SqlSession", session), (schema, self.name), _MARK)
@@ -233,11 +192,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 
 @dataclass(frozen=True, kw_only=True)
 class VersionChange:
-    """A row that the framework would write for a migration.
-
-    Attributes:
-        sql: with ``{table}`` for the table's name, and ``%s`` for each parameter.
-    """
+    """A row that the framework would write; ``sql`` has ``{table}`` and ``%s`` for parameters."""
 
     sql: str
     parameters: tuple[str, ...]
@@ -256,12 +211,7 @@ def version_rows(session: SqlSession, table: Name) -> tuple[str, ...]:
 class VersionSwap:
     """The version table in the swap of a migration (:class:`~spirit_py.contracts.SwappedAlong`).
 
-    Args:
-        table: the framework's own.
-        changes: what it would write there.
-        rows: what it holds before, from :func:`version_rows`.
-        tables: those that the migration changes.
-        home: the schema of the table of steps.
+    ``rows`` are those before, from :func:`version_rows`; ``home`` is the schema of the steps.
     """
 
     def __init__(
@@ -287,9 +237,7 @@ class VersionSwap:
     def prepare(self, session: SqlSession) -> None:
         """Make the second table; a second call makes it anew.
 
-        Raises:
-            Refusal: the table is not one that a RENAME can exchange; it holds other rows by now;
-                its second name is taken.
+        Refusal where a RENAME cannot exchange the table, its rows changed, or the name is taken.
         """
         comment = self._require_plain(session)
         self._require_rows(session)
@@ -324,11 +272,7 @@ class VersionSwap:
         self._noted, self._after = noted, version_rows(session, self._new)
 
     def prove(self, session: SqlSession) -> None:
-        """Prove that both tables are those that were made ready, with their rows (R25).
-
-        Raises:
-            Refusal: they are not.
-        """
+        """Prove that both tables are those made ready, with their rows (R25); else Refusal."""
         self._require_rows(session)
         noted = self._noted
         same = noted is not None and (
@@ -340,7 +284,6 @@ class VersionSwap:
             raise self._changed()
 
     def _require_plain(self, session: SqlSession) -> str:
-        """Return the table's comment; raise where a RENAME would leave something behind."""
         found = session.query(_ENGINE_AND_COMMENT, self.swap.name)
         why = ""
         if not found:
@@ -368,7 +311,6 @@ class VersionSwap:
         )
 
     def _drop_earlier(self, session: SqlSession, steps: StepTable) -> None:
-        """Drop the second table that an earlier try has made."""
         there = identity(session, *self._new)
         if not there:
             return
@@ -390,9 +332,7 @@ def finish_versions(
 ) -> None:
     """Drop what an exchange of the version table has left, if there was one.
 
-    Args:
-        steps: read before.
-        settle: finishes the migration of a table whose process has ended after the RENAME.
+    ``settle`` finishes the migration of a table whose process has ended after the RENAME.
     """
     noted = steps.versions()
     plain = cast("SqlSession", session)

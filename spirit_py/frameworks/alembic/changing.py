@@ -53,10 +53,8 @@ def policy_of(impl: DefaultImpl) -> Policy:
 def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any]) -> None:
     """Change a table online; print the plain statement in offline mode (``--sql``).
 
-    An empty table is changed by the plain statement, which is quicker.
-
-    Raises:
-        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    An empty table is changed by the plain statement, which is quicker. After a SpiritError
+    ``alembic upgrade`` again resumes; so it does after one of :func:`execute`.
     """
     if impl.as_sql:
         impl.static_output(f"{_NOTE}\n{statement}{impl.command_terminator}")
@@ -77,11 +75,7 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
 
 
 def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> Any:
-    """Execute a statement of Alembic's own: as it does, or online where the settings say so.
-
-    Raises:
-        SpiritError: it has failed; ``alembic upgrade`` again carries on.
-    """
+    """Execute a statement of Alembic's own: as it does, or online where the settings say so."""
     session, revision = session_of(impl), revision_of(impl)
     around = look_around(session)
     table = defined_table(statement, around.schema, sql_mode=around.sql_mode)
@@ -95,7 +89,7 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
         return revision.plainly(table, statement, plainly)
     connection = _connection(impl)
     if not connection.in_transaction():
-        # As by a statement that is sent at once: then the connection's close is heard of.
+        # As by a statement that is sent at once: so a closed connection is noticed.
         connection.exec_driver_sql("DO 0")
     revision.online(_change_of(impl, table, statement, {}))
     return None
@@ -112,7 +106,6 @@ def _change_of(
 
 
 def _told(impl: DefaultImpl, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the library: the server, the settings, and the options."""
     _, settings = split_settings(_settings(impl))
     told = settings | {name: value for name, value in options.items() if value is not None}
     return _arguments(_connection(impl), told) | told
@@ -144,7 +137,6 @@ def revision_of(impl: DefaultImpl) -> Revision:
 
 
 def _follow(connection: Connection, revision: Revision) -> None:
-    """Have what waits carried out before anything else that the connection is asked."""
     event.listen(connection, "before_cursor_execute", lambda *sent: revision.flush(sent[2]))
     event.listen(connection, "commit", lambda *_: revision.flush())
     event.listen(connection, "rollback", lambda *_: _rolled_back(revision))
@@ -152,7 +144,7 @@ def _follow(connection: Connection, revision: Revision) -> None:
 
 
 def _rolled_back(revision: Revision) -> None:
-    """Carry out what waits, which no rollback takes back in MySQL; not after an exception."""
+    """Carry out what waits: MySQL rolls back no DDL. Not after an exception."""
     if sys.exc_info()[0] is None:
         revision.flush()
     else:
@@ -162,8 +154,7 @@ def _rolled_back(revision: Revision) -> None:
 def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
     """Take what Alembic notes of a migration that happens as a whole; False for anything else.
 
-    Args:
-        text: the construct as SQL; the names of revisions are the only quoted values in it.
+    The names of revisions are the only quoted values in ``text``, the construct as SQL.
     """
     table = getattr(construct, "table", None)
     versions = str(impl.context_opts.get("version_table") or "alembic_version")
@@ -179,7 +170,6 @@ def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
 
 
 def _versions(impl: DefaultImpl, table: str, schema: str) -> list[tuple[Any, ...]]:
-    """Return what Alembic has noted; nothing before its table is there."""
     name = ".".join(quote_identifier(part) for part in (schema, table) if part)
     session = session_of(impl)
     if not session.query(
@@ -201,7 +191,6 @@ def sql_mode_of(impl: DefaultImpl) -> str:
 def _goes_online(
     impl: DefaultImpl, session: FrameworkSession, statement: str, around: SessionFacts
 ) -> bool:
-    """Return whether the policy sends a statement of Alembic's own through this program."""
     policy = policy_of(impl)
     if not policy.chooses_any:
         return False
@@ -220,12 +209,10 @@ def _connection(impl: DefaultImpl) -> Connection:
 
 
 def _settings(impl: DefaultImpl) -> dict[str, Any]:
-    """Return the settings of alembic.ini and of env.py."""
     return {**_section(), **(impl.context_opts.get(_SECTION) or {})}
 
 
 def _section() -> dict[str, str]:
-    """Return the section of alembic.ini; empty where Alembic runs without a file."""
     config = getattr(context, "config", None)
     if config is None:
         return {}
@@ -235,17 +222,12 @@ def _section() -> dict[str, str]:
 
 
 def _arguments(connection: Connection, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how to reach the server of Alembic's connection, by its URL and ``connect_args``."""
     engine = connection.engine
     return arguments_of(str(engine.dialect.driver), _given(engine, told), told)
 
 
 def _given(engine: Engine, told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the keyword arguments with which the driver connects.
-
-    Raises:
-        UsageFault: it cannot be seen how, and the settings do not say what that means for TLS.
-    """
+    """Return the arguments with which the driver connects; UsageFault where TLS is unclear."""
     # SQLAlchemy keeps them in the function that connects, and nowhere else.
     creator = engine.pool._creator  # noqa: SLF001
     if inspect.isfunction(creator) and creator.__module__ == "sqlalchemy.engine.create":

@@ -54,11 +54,8 @@ def text_of(construct: Executable | str, dialect: Dialect) -> str:
 def joined(statements: Iterable[str], schema: str, table: str, *, sql_mode: str) -> str:
     """Return one ALTER TABLE that does what the statements do one after another.
 
-    Args:
-        sql_mode: of the session, by whose rules the compiler has quoted.
-
-    Raises:
-        Refusal: one of them is no change of this table, or cannot be honoured.
+    ``sql_mode`` is the session's, by which the compiler has quoted. Raises Refusal where one of
+    them changes something else, or cannot be honoured.
     """
     clauses = []
     for text in statements:
@@ -83,12 +80,7 @@ class HasContext(Protocol):
 @Operations.register_operation("spirit_alter")
 @Operations.register_operation("online_alter_table")
 class SpiritAlterOp(MigrateOperation):
-    """One ALTER TABLE, online.
-
-    Args:
-        clauses: what follows ``ALTER TABLE t``.
-        options: of :func:`spirit_py.migrate`, before those of the settings.
-    """
+    """One ALTER TABLE, online; ``options`` take precedence over those of the settings."""
 
     def __init__(
         self, table_name: str, clauses: str, *, schema: str | None, options: MigrationArguments
@@ -149,7 +141,7 @@ def spirit_alter(
         options: of :func:`spirit_py.migrate`.
 
     Raises:
-        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+        SpiritError: it has failed; ``alembic upgrade`` again resumes.
     """
     operation = SpiritAlterOp(table_name, clauses, schema=schema, options=options)
     Operations(operations.get_context()).invoke(operation)
@@ -171,15 +163,8 @@ def online_alter_table(
             table.add_column(sa.Column("note", sa.String(200)))
             table.drop_column("remark")
 
-    The SQL is that of SQLAlchemy's compiler for MySQL. After an exception nothing is
-    changed, nor after an empty block.
-
-    Args:
-        operations: Alembic's ``op``.
-        options: of :func:`spirit_py.migrate`.
-
-    Raises:
-        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+    After an exception nothing is changed, nor after an empty block. ``options`` are those of
+    :func:`spirit_py.migrate`. After a SpiritError ``alembic upgrade`` again resumes.
     """
     migration = operations.get_context()
     impl = migration.impl
@@ -211,15 +196,12 @@ def atomic_revision(operations: HasContext) -> Iterator[None]:
                 op.drop_column("customers", "remark")
 
     All tables of the block are copied, whatever their size; they and Alembic's version table are
-    swapped by one RENAME, after the function has returned. The block is the whole of the function;
-    what reads inside of it sees the tables as they were. Offline mode (``--sql``) prints plain SQL.
-
-    Args:
-        operations: Alembic's ``op``.
+    swapped by one RENAME after the function has returned. The block is the whole of the function,
+    and sees the tables as they were. Offline mode (``--sql``) prints plain SQL.
 
     Raises:
-        Refusal: something else than a change of a table that exists, which nothing is done of.
-        SpiritError: it has failed; ``alembic upgrade`` again carries on.
+        Refusal: a statement does not change an existing table; then nothing is changed.
+        SpiritError: it has failed; ``alembic upgrade`` again resumes.
     """
     impl = operations.get_context().impl
     if impl.as_sql:
@@ -257,7 +239,6 @@ class OnlineMySQLImpl(MySQLImpl):
     __dialect__ = "mysql"
 
     def _exec(self, construct: Executable | str, *more: Any, **settings: Any) -> Any:
-        """Send a statement to the server, or a change of a large table through this program."""
         statement = "" if self.as_sql else text_of(construct, self.dialect)
         plainly = partial(super()._exec, construct, *more, **settings)
         if isinstance(construct, UpdateBase) and not self.as_sql:

@@ -52,12 +52,8 @@ def execute_online(
 ) -> None:
     """Execute a statement of a schema editor: online, or as the editor does it.
 
-    Args:
-        plainly: the editor's own way, which also collects the SQL for ``sqlmigrate``.
-        asked: options of a migration that asks for it; None where the settings decide.
-
-    Raises:
-        SpiritError: it has failed; ``manage.py migrate`` again carries on.
+    ``plainly`` is the editor's own way, which also collects the SQL for ``sqlmigrate``; ``asked``
+    is None where the settings decide. After a SpiritError ``manage.py migrate`` again resumes.
     """
     connection: Any = editor.connection
     if not editor.collect_sql and revision_of(connection).takes_all:
@@ -100,7 +96,6 @@ def _change_of(
 def _gather(
     editor: BaseDatabaseSchemaEditor, sql: str, params: _Params, asked: Mapping[str, Any]
 ) -> None:
-    """Take a statement of a migration that happens as a whole."""
     connection: Any = editor.connection
     around = look_around(FrameworkSession(connection.connection))
     table = changed_table(sql, around.schema, sql_mode=around.sql_mode)
@@ -109,7 +104,6 @@ def _gather(
 
 
 def _told(connection: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the library: the server, the settings, and what is asked for."""
     _, options = split_settings(_settings())
     told = options | {name: value for name, value in asked.items() if value is not None}
     return arguments_of("mysqldb", connection.get_connection_params(), told) | told
@@ -135,10 +129,7 @@ def revision_of(connection: Any) -> Revision:
 def _following(
     revision: Revision, execute: Callable[..., Any], sql: str, params: Any, *more: Any
 ) -> Any:
-    """Have what waits carried out before anything else that the connection is asked.
-
-    What Django would note of a migration that has happened as a whole is noted already.
-    """
+    """Carry out what waits before the connection is asked anything else."""
     if _INSERTS.match(sql) and revision.has_noted(tuple(map(str, params or ()))[:2]):
         return None
     revision.flush(sql)
@@ -149,11 +140,7 @@ def _following(
 
 
 def noting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[VersionChange]:
-    """Return what Django writes when it notes migrations.
-
-    Args:
-        rows: the application and the name of each.
-    """
+    """Return what Django writes when it notes migrations; a row is application and name."""
     applied = str(connection.ops.adapt_datetimefield_value(now()))
     sql = "INSERT INTO {table} (app, name, applied) VALUES (%s, %s, %s)"
     return [VersionChange(sql=sql, parameters=(app, name, applied)) for app, name in rows]
@@ -167,7 +154,6 @@ def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[Version
 
 
 def _applied(session: FrameworkSession) -> list[tuple[Any, ...]]:
-    """Return what Django has noted; nothing before its table is there."""
     if not session.query(
         "SELECT 1 FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",
@@ -180,7 +166,6 @@ def _applied(session: FrameworkSession) -> list[tuple[Any, ...]]:
 def _plainly(
     editor: BaseDatabaseSchemaEditor, plainly: Execute, sql: object, params: _Params
 ) -> None:
-    """Execute a statement as Django does; DDL is a step of the migration."""
     connection: Any = editor.connection
     connection.ensure_connection()
     around = look_around(FrameworkSession(connection.connection))
@@ -195,7 +180,6 @@ def _plainly(
 def _goes_online(
     editor: BaseDatabaseSchemaEditor, statement: str, *, asked: bool
 ) -> tuple[str, str] | None:
-    """Return the table that a statement changes online; None where it is sent as it is."""
     policy, _ = split_settings(_settings())
     if not asked and not policy.chooses_any:
         return None
@@ -215,7 +199,6 @@ def _goes_online(
 
 
 def _text(editor: BaseDatabaseSchemaEditor, sql: object, params: _Params) -> str:
-    """Return the statement that the server would get."""
     quote_value = cast("Any", editor).quote_value
 
     def literal(value: object) -> object:

@@ -35,13 +35,9 @@ class Online(Operation):
             Online(migrations.AddField("order", "note", models.CharField(max_length=200)))
         ]
 
-    State, reverse and ``migrate --plan`` are those of the operations. On other databases than MySQL
-    they are carried out as ever.
-
-    Args:
-        operations: one or several.
-        options: of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``; they may
-            also be written as keyword arguments.
+    State, reverse and ``migrate --plan`` are those of the operations, as is all on other databases
+    than MySQL. ``options`` are of :func:`spirit_py.migrate`, before those of the setting
+    ``SPIRIT_PY``; they may also be keyword arguments.
     """
 
     serialization_expand_args: ClassVar[list[str]] = ["operations"]
@@ -137,13 +133,10 @@ class AtomicMigration:
                 migrations.RemoveField("customer", "remark"),
             ]
 
-    All tables are copied, whatever their size; they and Django's own table of migrations are
-    swapped by one RENAME. What reads in between sees the tables as they were. What is no change of
-    a table that exists is refused, and nothing is done then. ``sqlmigrate`` prints plain SQL, and
-    on other databases than MySQL the migration runs as ever.
-
-    Attributes:
-        spirit_py: options of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``.
+    All tables are copied, and swapped with Django's own table of migrations by one RENAME. What
+    reads in between sees the tables as they were. What does not change an existing table is
+    refused, and nothing is done then. ``sqlmigrate`` prints plain SQL, and other databases than
+    MySQL are changed as ever. The attribute ``spirit_py`` has options, as of :class:`Online`.
     """
 
     spirit_py: ClassVar[Mapping[str, Any]] = {}
@@ -189,12 +182,9 @@ class AtomicMigration:
 
 
 def _require_apart(operations: Sequence[Operation]) -> None:
-    """Raise where an operation would look for what one before it has not made yet.
+    """Raise Refusal where two operations change one field.
 
-    Django asks the server for the names of a field's constraints.
-
-    Raises:
-        Refusal: two of them change one field.
+    Django asks the server for the names of a field's constraints, which are not made yet.
     """
     seen: set[tuple[str, str]] = set()
     for one in _flat(operations):
@@ -224,7 +214,6 @@ def _require_apart(operations: Sequence[Operation]) -> None:
 
 
 def _flat(operations: Sequence[Operation]) -> Iterator[Operation]:
-    """Yield Django's own operations, also those inside of ours."""
     for one in operations:
         inner = getattr(one, "operations", None) or getattr(one, "state_operations", None)
         if inner:
@@ -234,7 +223,6 @@ def _flat(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 
 def _finish_earlier(using: str, **_: Any) -> None:
-    """Finish what a migration has left whose process ended right after its swap."""
     connection = connections[using]
     if connection.vendor == "mysql":
         connection.ensure_connection()
@@ -256,23 +244,19 @@ class SpiritAlter(Operation):
             state_operations=[migrations.AddField("order", "note", ...)],
         )
 
-    On other databases than MySQL the state operations are carried out instead. On a database on
-    which the routers allow no migration of the app, or of the one model that the state operations
-    change, nothing is.
+    On other databases than MySQL the state operations are carried out instead; nothing is where the
+    routers allow no migration of the app, or of the one model of the state operations.
 
     Args:
         table: the table's name in the database.
-        clauses: what follows ``ALTER TABLE t``.
         reverse: the clauses that undo it; empty where nothing does.
-        state_operations: what the change means for the models.
         options: as of :class:`Online`.
-        hints: for the routers, as ``RunSQL`` has them; ``model_name`` among them takes precedence
-            over that of the state operations.
+        hints: for the routers, as ``RunSQL`` has them; ``model_name`` takes precedence over that of
+            the state operations.
     """
 
     serialization_expand_args: ClassVar[list[str]] = ["state_operations"]
 
-    # Django's migration writer knows arguments of this kind alone.
     def __init__(  # noqa: PLR0917
         self,
         table: str,
@@ -350,7 +334,6 @@ class SpiritAlter(Operation):
             schema_editor.execute(statement, params=None)
 
     def _model_name(self) -> dict[str, str]:
-        """Return the hint that names the model, where the state operations are about one."""
         names = {
             getattr(one, "model_name_lower", None) or getattr(one, "name_lower", "")
             for one in self.state_operations
@@ -374,11 +357,7 @@ class SpiritAlter(Operation):
 
 @contextlib.contextmanager
 def _online(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterator[None]:
-    """Have the editor's statements go online, as far as they change a table.
-
-    Statements that the operations have put off to the end of the migration, such as an index of an
-    added field, are carried out at the end of the context: later they would not be online.
-    """
+    """Have the editor's statements go online, with those put off, such as an index."""
     if editor.connection.vendor != "mysql":
         yield
         return
@@ -411,7 +390,6 @@ def _asked(editor: BaseDatabaseSchemaEditor, options: dict[str, Any]) -> Iterato
 
 
 def _send_late(editor: BaseDatabaseSchemaEditor, number: int = 0) -> None:
-    """Send what the operations have put off, from a number on."""
     late = editor.deferred_sql[number:]
     del editor.deferred_sql[number:]
     for statement in late:

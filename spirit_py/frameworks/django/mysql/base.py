@@ -1,7 +1,4 @@
-"""Django's MySQL backend; it changes large tables online where the setting ``SPIRIT_PY`` says so.
-
-The names of module and class are Django's.
-"""
+"""Django's MySQL backend, with large tables online where ``SPIRIT_PY`` says so."""
 
 from __future__ import annotations
 
