@@ -80,7 +80,10 @@ class Applier(Protocol):
         session: SqlSession | None = None,
         keys: Sequence[str] = (),
     ) -> int:
-        """Write row images with multi-row REPLACE, after deleting ``keys``; return their number."""
+        """Write row images with multi-row REPLACE, in bounded statements; return their number.
+
+        ``keys``, one for each row, are deleted first where older versions of rows linger.
+        """
 
     def delete_keys(
         self, mapping: TableMapping, keys: Sequence[str], session: SqlSession | None = None
@@ -139,7 +142,7 @@ class Subscription(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """What a position is of (R25): times of the server's start and its log file's, Unix time."""
+    """The server life and log file of a position, by their start in Unix time (R25)."""
 
     started: int = 0
     file: str = ""
@@ -221,7 +224,7 @@ class ChangeSource(Protocol):
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive and apply until the backlog is trivial, for as long as that takes; under no lock.
 
-        Reconnects and server restarts are waited for; ``tell`` gets what for, then an empty text.
+        Waits for reconnects and server restarts; calls ``tell`` with the reason, and "" at the end.
         """
 
     def position_here(self, session: SqlSession) -> str:
@@ -262,7 +265,7 @@ class ChangeSource(Protocol):
         """Hold back all applying while the context is open; running batches finish first."""
 
     def expect_own_ddl(self, session_id: int, sql: str) -> None:
-        """Let this statement of this session pass: it is the cutover's RENAME, before each try.
+        """Let this statement of this session pass: the cutover's RENAME; called in each try.
 
         From its event on, the feed takes nothing more, and every later proof fails.
         """
@@ -271,7 +274,7 @@ class ChangeSource(Protocol):
         """Let it pass no more: the try has ended, and another session may get its number (R24)."""
 
     def stop(self) -> None:
-        """Apply nothing more; at once, no I/O, repeatable; under the lock after RENAME (R15)."""
+        """Apply nothing more; at once, without I/O, safe to repeat; after the RENAME (R15)."""
 
     def statistics(self) -> FeedStatistics:
         """Return the counters. No I/O."""

@@ -13,7 +13,10 @@ from spirit_py.codes import ErrorCode
 
 
 class SpiritError(Exception):
-    """Base of all errors that the program raises on purpose; message and hint are one line each."""
+    """Base of all errors that the program raises on purpose; message and hint are one line each.
+
+    ``details`` has further lines; ``error_code`` is given where the remedy is not the class's.
+    """
 
     exit_code: int = 1
     #: Stable name of what the operator has to do; an error may have another one than its class.

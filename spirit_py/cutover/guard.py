@@ -1,8 +1,8 @@
 """The snapshot guard: no transaction reads half a copy after the swap; see docs/operations.md.
 
 A column that is added and dropped with ALGORITHM=INSTANT before the RENAME makes older snapshots
-fail with error 1412 (measured: 5 ms, two row versions). It is done whoever is seen: the list of
-transactions may be out of date, and does not show readers of replicas.
+fail with error 1412 (measured: 5 ms, two row versions). It is done even if no such transaction is
+seen: the list may be out of date, and does not show readers of replicas.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Grants:
         instead: str = "",
         alone: bool = False,
     ) -> None:
-        """Refuse an account without privileges, with the GRANT; ``alone``: on the one table."""
+        """Raise a Refusal with the missing GRANT; ``alone``: for the one table, not its schema."""
         names = tuple(tables)
         if missing := self.missing(privileges, schema, names):
             table = names[0] if alone else ""

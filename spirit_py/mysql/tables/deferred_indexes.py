@@ -42,7 +42,7 @@ WHERE database_name = %s AND (table_name = %s OR table_name LIKE %s ESCAPE '|')
 
 @dataclass(frozen=True)
 class BuildStage:
-    """How far a build is; ``fraction`` 0.0 to 1.0 is estimated, None when beyond the estimate."""
+    """A build's stage; ``fraction`` of the whole is 0.0 to 1.0, None past the server's estimate."""
 
     name: str
     fraction: float | None
