@@ -1,8 +1,4 @@
-"""What the operating system has to bring, and the commands that install it (pure).
-
-The driver is an extra, and the program itself names what is missing: mysqlclient has no wheels for
-Linux and macOS, so an installation would end in a compiler's message on a machine without one.
-"""
+"""System packages that the driver and Spark need, and the commands that install them (pure)."""
 
 from __future__ import annotations
 
@@ -16,7 +12,6 @@ OLDEST_JAVA: Final = 17
 """Spark 4 runs on Java 17 and 21 (Spark documentation, Overview)."""
 
 DRIVER: Final = "mysqlclient>=2.2"
-"""As in the extra ``mysqlclient`` of ``pyproject.toml``."""
 
 JAVA: Final = (
     f"install a Java runtime {OLDEST_JAVA} or later with the command for this system, or point"
@@ -39,7 +34,6 @@ def _commands(*packages: str) -> tuple[str, ...]:
 
 JAVA_COMMANDS: Final = _commands("default-jre-headless", "java-21-openjdk-headless", "openjdk@21")
 LIBRARY_COMMANDS: Final = _commands("libmariadb3", "mariadb-connector-c", "mysql-client")
-#: A compiler, Python's headers, and the client library with its headers.
 _BUILD: Final = _commands(
     "gcc libc6-dev pkg-config python3-dev default-libmysqlclient-dev",
     "gcc pkgconf-pkg-config python3-devel mariadb-connector-c-devel",
@@ -60,10 +54,7 @@ def install_command(prefix: str, python: str) -> str:
 
 
 def broken_library(error: BaseException) -> BaseException:
-    """Return an error that names a library that cannot be loaded; any other as it is.
-
-    Such an ImportError is no defect of this program, unless one of its own modules is not there.
-    """
+    """Return an error that names a library that cannot be loaded; any other as it is."""
     if not isinstance(error, ImportError) or (error.name or "").startswith("spirit_py"):
         return error
     return MigrationFailure(

@@ -1,8 +1,4 @@
-"""Counts, bytes, durations, fractions, times of the day and diffs as people read them (pure).
-
-A window that ends before it begins crosses midnight. It goes by the machine's clock, also on days
-on which that is put forward or back, or by the offset behind it (``22:00-06:00+01:00``, ``...Z``).
-"""
+"""Counts, bytes, durations, fractions, times of the day and diffs as people read them (pure)."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ _LIMIT: Final = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
 _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-#: What ends a line, controls a terminal, or turns the direction of text.
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -122,12 +117,10 @@ _FORM: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """One window of every day.
+    """One window of every day, in minutes; crosses midnight where ``end`` is at most ``begin``.
 
-    Attributes:
-        begin: minute of the day, 0 to 1439.
-        end: minute of the day, 1 to 1440; at most ``begin`` where it crosses midnight.
-        zone: its time zone; None for the machine's own.
+    It goes by the clock of its ``zone`` (None: the machine's), also when that is put forward or
+    back.
     """
 
     begin: int
@@ -181,7 +174,6 @@ def parse_windows(text: str) -> tuple[Window, ...]:
 def _zone(
     utc: str | None, sign: str | None, hours: str | None, minutes: str | None
 ) -> tzinfo | None:
-    """Return the time zone written behind a window; None without one."""
     if utc:
         return UTC
     if not sign or hours is None or minutes is None:
@@ -206,10 +198,7 @@ class DiffLine(NamedTuple):
 
 
 def diff_of(old: str, new: str) -> list[DiffLine]:
-    """Return the changed lines, each with one line before and behind it; none where all is same.
-
-    A comma at the end of a line is no difference: it depends on what follows.
-    """
+    """Return the changed lines with one around; a comma at the end of a line is no difference."""
     before, after = old.splitlines(), new.splitlines()
     bare = [[line.rstrip(",") for line in text] for text in (before, after)]
     matcher = difflib.SequenceMatcher(None, bare[0], bare[1], autojunk=False)

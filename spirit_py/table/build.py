@@ -1,12 +1,9 @@
 """Build the mapping from two definitions and the statement's renames, and its reverse (pure).
 
-The values of a column that only the new table has are lost in a revert. One that does not fit the
-old column, or a row that violates an old UNIQUE key, CHECK or partition, ends reverse replication
-and never fails the application. A column that the ALTER dropped keeps its values in existing rows:
-REPLACE would reset it, so rows are written with ``INSERT ... ON DUPLICATE KEY UPDATE``, which
-updates the right row only if no other unique index can have a duplicate. So a dropped column is
-refused together with a second unique key of the old table, or with a key whose old type may merge
-two rows. A row whose key changes counts as deleted and new.
+In reverse, a column that the ALTER dropped keeps its values in existing rows: rows are written with
+``INSERT ... ON DUPLICATE KEY UPDATE``, which updates the right row only if no other unique index
+can have a duplicate. So it is refused together with a second unique key of the old table, or with a
+key whose old type may merge two rows.
 """
 
 from __future__ import annotations
@@ -60,16 +57,9 @@ def build_mapping(
 ) -> TableMapping:
     """Map the source's columns to the new table's.
 
-    All names that a statement mentions are names before it, as on the server: two renames may
-    swap, and a column that is dropped and added again is a new one without the old data.
-
-    Args:
-        server_time_zone: The server's ``@@global.time_zone``.
-        nullable_key: a unique key with nullable columns serves where no other does.
-
-    Raises:
-        Refusal: when a column cannot be followed, no key identifies rows in both tables, or a
-            new column has no value that existing rows could get.
+    All names of a statement are names before it: two renames may swap, and a column that is dropped
+    and added again is a new one. ``server_time_zone`` is ``@@global.time_zone``. Raises Refusal
+    when a column cannot be followed, no key serves, or a new column has no value for existing rows.
     """
     pairs = tuple(_pairs(source, target, changes))
     taken = {pair.new.name.lower() for pair in pairs}
@@ -243,13 +233,8 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
 def reverse_mapping(
     now: TableSchema, old: TableSchema, changes: ReverseChanges, server_time_zone: str
 ) -> TableMapping:
-    """Map the table as it is now to the old one.
-
-    Raises:
-        Refusal: the old table could not follow, with the reason.
-    """
+    """Map the table as it is now to the old one; raises Refusal where that could not follow."""
     try:
-        # What sessions of other settings store after the swap is recomputed here, as announced.
         mapping = without_computed(build_mapping(now, old, changes, server_time_zone))
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
@@ -291,7 +276,6 @@ def _impossible(reason: str, remedy: str = "") -> Refusal:
 
 
 def _kept(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the plain columns of the target that are not written."""
     written = {pair.new.name for pair in mapping.pairs}
     return tuple(
         column

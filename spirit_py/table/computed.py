@@ -1,8 +1,7 @@
 """Values that both tables compute alike: for the checksum (R22) and unique keys (R11; pure).
 
-Stored values of the source were computed by the sessions that wrote them, those of the new table by
-this program. They are equal when the expression and the types that it reads are the same, and the
-sessions evaluated it as the server does now. VIRTUAL columns are computed when they are read.
+Stored values of the source were computed by the sessions that wrote them: they are equal when the
+expression and its types are the same, and every session evaluates it as the server does now.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ def computed_pairs(
     pairs: Sequence[ColumnPair],
     dropped: AbstractSet[str],
 ) -> tuple[ColumnPair, ...]:
-    """Return the stored generated columns that must hold the same values in both tables.
-
-    A column of the same name as one that the statement drops is another column.
-    """
+    """Return the stored generated columns, not dropped, that must be the same in both tables."""
     alike = Alike(source, target, pairs)
     return tuple(
         ColumnPair(old=source.column(column.name), new=column)
@@ -50,10 +46,7 @@ def steady_pairs(
     pairs: Sequence[ColumnPair],
     computed: Sequence[ColumnPair],
 ) -> tuple[ColumnPair, ...]:
-    """Return those of the computed pairs whose values are the same in every session.
-
-    By these, rows may be found in the new table.
-    """
+    """Return the computed pairs that are the same in every session, by which rows may be found."""
     alike = Alike(source, target, pairs)
     return tuple(pair for pair in computed if alike.steady(quote_identifier(pair.old.name)))
 
@@ -66,10 +59,7 @@ def without_computed(mapping: TableMapping) -> TableMapping:
 
 
 class Alike:
-    """Which columns and expressions have the same value in both tables, for the same row.
-
-    A carried column that is renamed counts as changed.
-    """
+    """Which columns and expressions have equal values in both tables; renamed columns do not."""
 
     def __init__(
         self, source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair]

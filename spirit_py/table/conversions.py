@@ -1,7 +1,6 @@
 """Which changes of a column's type keep every value, and SQL that converts one (pure).
 
-A whitelist: every other change counts as a conversion, which the server makes.
-Sources: manual 13 (Data Types) for the ranges; 15.1.9 (ALTER TABLE) for what a native ALTER does.
+A whitelist: every other change is converted by the server. Sources: manual 13 and 15.1.9.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _NUMBERS = frozenset({"decimal", "float", "double", "year"})
 _MEMBERS = frozenset({"enum", "set"})
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
 _CHARACTER_BYTES = 4
-"""The most that a character of any character set takes."""
+"""Bytes of a character, at most."""
 
 
 class Conversion(enum.Enum):
@@ -40,11 +39,7 @@ class Conversion(enum.Enum):
 
 
 def conversion(old: Column, new: Column) -> Conversion:
-    """Return how a column's values are converted.
-
-    ALTER TABLE and ``INSERT ... SELECT`` differ for some pairs of types: measured on 9.7 for
-    every pair of types, with edge values, by comparing the bytes that both leave.
-    """
+    """Return how values are converted (measured on 9.7: ALTER against SELECT, for every pair)."""
     if literal_safe(old, new):
         return Conversion.NONE
     source, target = old.data_type, new.data_type
@@ -73,16 +68,13 @@ def is_timestamp(column: Column) -> bool:
 
 
 def literal_safe(old: Column, new: Column) -> bool:
-    """Return whether a literal of the old value, put into the new column, stores that value.
-
-    True also where the new column cannot hold every value (:func:`narrowed`).
-    """
+    """Return whether a literal stores the old value, if the new column can hold it."""
     if old.type_identity == new.type_identity:
         return True
     if old.data_type in _INTEGERS:
         return new.data_type in _INTEGERS
     if old.data_type in _TEXTS:
-        # A CHAR drops what is like a blank behind its length, a tab too, without a note.
+        # A CHAR drops trailing blanks and tabs without a note.
         kept = new.data_type != "char" or _text_fits(old, new)
         return new.data_type in _TEXTS and old.charset == new.charset and kept
     if old.data_type in _BYTES:
@@ -99,11 +91,10 @@ def literal_safe(old: Column, new: Column) -> bool:
 
 
 def narrowed(old: Column, new: Column) -> bool:
-    """Return whether the new column cannot hold every value that a literal carries into it.
+    """Return whether the new column cannot hold every value of the old one.
 
-    Strict mode makes such a value an error, in the copy, in a literal and in a native ALTER alike,
-    never another value (measured on 9.7 for each kind of type, around the limits), but for
-    :func:`cuts_blanks`.
+    Strict mode makes such a value an error, never another value (measured on 9.7 for each kind of
+    type), but for :func:`cuts_blanks`.
     """
     if not literal_safe(old, new):
         return False
@@ -122,11 +113,9 @@ def cuts_blanks(old: Column, new: Column) -> bool:
 
 
 def equality_kept(old: Column, new: Column) -> bool:
-    """Return whether values that are equal in the new column were equal in the old one.
+    """Return whether equal values of the new column were equal in the old one.
 
-    Then a range of the old column is the same range of the new one, by the same literals: a BINARY
-    that becomes wider adds zeros, and no literal of the old value is equal. A value that a narrowed
-    column cannot hold is in no row of it.
+    Then a literal of the old range is the same range of the new column.
     """
     if not literal_safe(old, new) or old.collation != new.collation:
         return False
@@ -140,11 +129,9 @@ def equality_kept(old: Column, new: Column) -> bool:
 
 
 def values_stay_apart(old: Column, new: Column) -> bool:
-    """Return whether two different values, as far as the new column takes them, stay different.
+    """Return whether different values stay different, so that a unique key holds (R11).
 
-    Then a unique key of the old table still guarantees one of the new (R11). Wider than
-    :func:`equality_kept`: a BINARY that becomes wider adds zeros to every value, and what is too
-    long for a CHAR is an error, but for blanks.
+    Wider than :func:`equality_kept`: a BINARY that becomes wider adds zeros to every value.
     """
     if old.data_type == new.data_type == "binary":
         return True

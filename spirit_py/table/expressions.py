@@ -1,13 +1,8 @@
 """Expressions of a definition: their columns, and whether sessions differ in them (pure; R22).
 
-A generated column or an index over an expression holds the value computed by the session that wrote
-the row, in its time zone, SQL mode and precision of division. The new table computes it again under
-the server's settings. So a whitelist: any other expression may have another value there.
-
-Measured on 9.7 in a zone that repeats an hour: a TIMESTAMP literal with an offset stores its very
-instant; ``INSERT ... SELECT`` of a TIMESTAMP, a comparison of one with any literal and a join over
-one go through local time, and take one of the two instants for the other. So values that are
-written carry the offset (:func:`instant_text`), and no row is looked up by a TIMESTAMP there.
+A whitelist: any other expression may depend on the session that evaluates it. Measured on 9.7: a
+TIMESTAMP literal with an offset stores its instant; ``INSERT ... SELECT`` of a TIMESTAMP, its
+comparison with a literal and a join over it go through local time (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _CHECK: Final = re.compile(r"^  (?:CONSTRAINT `(?:[^`]|``)+` )?CHECK \((.*)$", re.MULTILINE)
-#: The catalogue shows quotes with a backslash. A string with any other escape is not matched.
+#: The catalogue escapes quotes with a backslash; a string with another escape is not matched.
 _STRING: Final = re.compile(r"\\?'[^'\\]*\\?'")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 #: Without ``/``: its precision is a setting.
@@ -79,8 +74,8 @@ def steady_column(column: Column) -> bool:
     return column.data_type not in TEMPORALS and column.data_type != "char"
 
 
-#: Every function, type and unit that reads or returns a date or a time has one of these in its
-#: name. A superfluous word costs a SET around a write; a missing one leads to a wrong value.
+#: In the name of every function, type and unit of dates and times. A superfluous word costs
+#: a SET for each write; a missing one leads to a wrong value.
 _TEMPORAL: Final = re.compile(
     r"date|time|now|day|hour|minute|second|week|month|quarter|year|zone|interval", re.IGNORECASE
 )
@@ -93,7 +88,7 @@ def repeats_hours(time_zone: str) -> bool:
 
 
 def instant_text(sql: str) -> str:
-    """Render a TIMESTAMP column as text in UTC with its offset, whatever the session's zone.
+    """Render a TIMESTAMP column as text in UTC with its offset.
 
     Only ``UNIX_TIMESTAMP`` of a column reads the stored instant.
     """

@@ -1,16 +1,9 @@
-"""Nodes of a JSON document as JSON text, or as SQL where the text would not give them back (pure).
+"""Nodes of a JSON document as JSON text, or as SQL where the text would not be exact (pure).
 
-A document that JSON text represents exactly is one ``CAST(_utf8mb4 X'..' AS JSON)``. Others become
-``JSON_ARRAY`` and ``JSON_OBJECT`` around SQL expressions of the exact type and value.
-
-**Doubles.** The parser of JSON text in MySQL 8.0 takes the digits as one whole number, makes it a
-double, and multiplies or divides that by a power of ten: a fifth of the doubles with 16 or 17
-digits come back one unit in the last place off (9.7 rounds correctly). The literal of a double in
-SQL is exact. So a double stays in the text only where that arithmetic has nothing to round: the
-digits are below 2^53 and the power is at most 10^22.
-
-Measured on 9.7.4: 300 000 literals in one JSON_ARRAY take 0.2 s (0.04 s as text). 100 levels, the
-most that a document may have, need a ``thread_stack`` of 192 KiB; the default is 280 KiB or more.
+MySQL 8.0 misreads a fifth of the doubles with 16 or 17 digits in JSON text by one unit in the last
+place (9.7 does not); SQL literals are exact. A double stays text only where the digits are below
+2^53 and the power of ten is at most 22. Measured on 9.7.4: 300 000 literals in one JSON_ARRAY take
+0.2 s (0.04 s as text); 100 levels, the most of a document, need a ``thread_stack`` of 192 KiB.
 """
 
 from __future__ import annotations
@@ -33,11 +26,7 @@ _LONGEST_PLAIN: Final = 9
 
 
 class Node(NamedTuple):
-    """A value of a document, or a whole document, as JSON text.
-
-    Attributes:
-        sql: an SQL expression; empty where the text alone gives the value and its type.
-    """
+    """A value or a document as JSON text, or as ``sql``; that is empty where the text is exact."""
 
     text: str
     sql: str = ""
@@ -106,7 +95,7 @@ def array(items: Sequence[Node]) -> Node:
 
 
 def members(keys: Iterable[str], items: Sequence[Node]) -> Node:
-    """Return an object of these members; the server puts them into its own order."""
+    """Return an object of these members; the server orders them."""
     pairs = list(zip(keys, items, strict=True))
     shown = ", ".join(f"{string(key).text}: {item.text}" for key, item in pairs)
     text = f"{{{shown}}}"

@@ -1,23 +1,11 @@
 """Which keys Python may compare and order as the server does (R6, pure).
 
-The comparable form of a key is a tuple with one typed value a column, never a joined string:
-
-========================  =====================================================
-column                    value
-========================  =====================================================
-integers, YEAR, BIT       int
-ENUM, SET                 int: ordinal, bit mask (the order of their index)
-DECIMAL                   int: the value times 10 ** scale
-temporal types            int: packed as the server packs it (:mod:`.temporal`)
-BINARY                    bytes, padded with zero bytes to the column's length
-VARBINARY                 bytes
-text, utf8mb4_0900_bin    bytes of the text (UTF-8 keeps the order of code points)
-========================  =====================================================
-
-Every other collation equates texts that differ (case, accents, trailing spaces). Python may
-compare such keys by the server's own weights (:mod:`spirit_py.table.weights`), which take the
-place of the text. FLOAT and DOUBLE compare -0.0 with 0.0 and a literal with its rounding: those
-keys stay in binlog order, undropped (R3, R4), and so do texts without usable weights.
+The comparable form is a tuple with a value for each column: int for integers, YEAR, BIT, for ENUM
+and SET (ordinal, mask), DECIMAL (times 10 ** scale) and temporal types (packed, :mod:`.temporal`);
+bytes for BINARY (zero-padded), VARBINARY and utf8mb4_0900_bin. Other collations equate different
+texts: their keys are compared by weights (:mod:`spirit_py.table.weights`). FLOAT, DOUBLE and texts
+without usable weights stay in binlog order (R3, R4): -0.0 equals 0.0 there, and literals are
+rounded.
 """
 
 from __future__ import annotations
@@ -37,19 +25,17 @@ TEXTS = frozenset({"char", "varchar"})
 _EXACT_COLLATIONS = frozenset({"utf8mb4_0900_bin"})
 
 KeyLiterals: TypeAlias = tuple[str, ...]
-"""One SQL literal for each column of the chunk key; safe to put in SQL text and lossless."""
+"""SQL literals of a key, one for each column."""
 
 ComparableKey: TypeAlias = tuple[Any, ...]
-"""Typed values of a key that Python orders and compares exactly as the server does (R6)."""
+"""A key that Python orders and compares exactly as the server does (R6)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyBound:
-    """A position in key order.
+    """A position in key order, as SQL literals (numbers for ENUM and SET) and Python values.
 
-    Attributes:
-        literals: the key as SQL literals, for predicates; a number for ENUM and SET.
-        comparable: the key as Python values; None when Python cannot order it as the server.
+    ``comparable`` is None where Python cannot order the key as the server does.
     """
 
     literals: KeyLiterals
@@ -64,9 +50,5 @@ def comparable_column(column: Column) -> bool:
 
 
 def comparable(columns: Sequence[Column]) -> bool:
-    """Return whether keys over these columns may be deduplicated and ordered in Python (R6).
-
-    The order is ascending by value for every part; :mod:`spirit_py.chunk.chunk` reverses the
-    comparison of descending parts.
-    """
+    """Return whether keys may be deduplicated and ordered, ascending, in Python (R6)."""
     return bool(columns) and all(comparable_column(column) for column in columns)

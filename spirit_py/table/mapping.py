@@ -32,13 +32,9 @@ class ColumnPair:
     """One column that is carried over; ``new`` is never a generated one.
 
     Attributes:
-        converted: a literal of the old value might not be stored as a native ALTER would store it:
-            applied and compared through a staging table with the old types, so that the server
-            converts.
+        converted: takes the staged path, in which the server converts the value.
         by_text: a conversion that ALTER TABLE makes through the value's text.
-        by_instant: a TIMESTAMP that stays one, in statements that run in a time zone which
-            repeats an hour: there ``INSERT ... SELECT`` makes one of the two instants of a local
-            time, while ALTER TABLE copies it as it is.
+        by_instant: a TIMESTAMP that is selected as an instant, in a zone that repeats an hour.
     """
 
     old: Column
@@ -73,20 +69,14 @@ class TableMapping:
 
     Attributes:
         pairs: carried columns, in the order of the new table.
-        key: the chunk key: a unique index over NOT NULL columns of the source, by which rows are
-            told apart in both tables (:mod:`spirit_py.table.row_key`); its columns are among the
-            pairs, or computed.
+        key: the chunk key (:mod:`spirit_py.table.row_key`); columns are among the pairs, or
+            computed.
         new_key_columns: the names of the key's columns in the new table, in key order.
         tightened: unique indexes of the new table that the source does not guarantee (R11).
-        time_zone: the server's, when the values that a write evaluates depend on it
-            (:mod:`spirit_py.table.expressions`); then every statement that writes the new table
-            runs in it, deletes too, which look for the entries of indexes. Empty otherwise.
+        time_zone: the zone of all writes and deletes of the new table; empty for any.
         computed: stored generated columns that must be the same in both tables; never written.
-        fills: new columns that every write must name a constant for
-            (:mod:`spirit_py.table.new_columns`).
-        kept: columns of the target that no write may change in existing rows. Then rows are
-            written with ``INSERT ... ON DUPLICATE KEY UPDATE``, and the key must be the target's
-            only unique one (:mod:`spirit_py.table.build`).
+        fills: new columns that every write must name a constant for.
+        kept: columns of the target that no write may change (:mod:`spirit_py.table.build`).
     """
 
     source: TableSchema
@@ -112,19 +102,13 @@ class TableMapping:
 
     @cached_property
     def recomputed(self) -> frozenset[str]:
-        """Names in lower case of columns of the new table that hold no value of the source.
-
-        A note that one was rounded means no loss (R10).
-        """
+        """New columns, in lower case, without a value of the source: rounding is no loss (R10)."""
         carried = {pair.new.name for pair in self.pairs}
         return frozenset(c.name.lower() for c in self.target.columns if c.name not in carried)
 
     @cached_property
     def cuts_blanks(self) -> bool:
-        """Whether only a note says that trailing blanks of a literal were cut.
-
-        Then notes are read before the commit, so that no such row stays in the new table.
-        """
+        """Whether only a note reports cut blanks, so that notes are read before the commit."""
         return any(cuts_blanks(pair.old, pair.new) for pair in self.pairs)
 
     @cached_property
@@ -163,11 +147,7 @@ class TableMapping:
 
     @cached_property
     def merging(self) -> bool:
-        """Whether different rows of the source may conflict in the new table.
-
-        Then the effect of one image depends on the others, and only a complete state of the source
-        can be judged (R11, R21).
-        """
+        """Whether different rows of the source may conflict in the new table (R11, R21)."""
         return bool(self.tightened) or self.key_merging
 
     @cached_property
@@ -199,10 +179,9 @@ class TableMapping:
 
 
 def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
-    """Return whether writing a row of the new table may convert another type to a date.
+    """Return whether a write may convert another type to a date, by the server's modes.
 
-    The server's modes decide which dates are valid in expressions and in conversions from other
-    types. Columns that are dates already do not matter, nor do defaults that read the clock.
+    Columns that are dates already do not matter, nor do defaults that read the clock.
     """
     if any(
         pair.old.data_type != pair.new.data_type in _DATED and pair.old.data_type not in TEMPORALS

@@ -1,8 +1,6 @@
-"""Names of the auxiliary tables and locks of a migration, and those that its swap exchanges (pure).
+"""Names of the auxiliary tables and locks of a migration, and of the swap (pure).
 
-An identifier above 64 characters is an error (manual 11.2.1), and two long source names with the
-same first characters must not get the same auxiliary name. So a long name is shortened to a prefix
-and a digest of the whole.
+Names above 64 characters (manual 11.2.1) are shortened to a prefix and a digest of the whole.
 """
 
 from __future__ import annotations
@@ -22,13 +20,12 @@ MAX_IDENTIFIER = 64
 _DIGEST = 10
 _TOKEN = re.compile(r"[0-9a-f]{6}")
 _LONGEST_SUFFIX = len("_chkpnt")
-# RENAME TABLE renames constraints with the table (``t_chk_1`` to ``_t_old_chk_1``) and fails
-# when such a name becomes too long (measured: error 1059).
+# RENAME TABLE renames ``t_chk_1`` to ``_t_old_chk_1``, and fails when that is too long (measured:
+# error 1059).
 _ROOM_FOR_CHECKS = len("_chk_9999")
 
 
 def _stem(table: str) -> str:
-    """Return a stem that leaves room for the underscore in front and the longest suffix."""
     room = MAX_IDENTIFIER - 1 - _LONGEST_SUFFIX - _ROOM_FOR_CHECKS
     if len(table) <= room:
         return table

@@ -1,12 +1,7 @@
 """The values of existing rows in a new column, as after a native ALTER (pure; R22).
 
-A NOT NULL column without a default gets the type's implicit default (manual 13.6, measured on
-9.7), while a strict INSERT that leaves it out is an error: so writes name the value.
-
-A default that reads the clock or the session (``NOW(6)``, ``CONNECTION_ID()``) a native ALTER
-evaluates once for the whole table, so writes of a copy name that value too. The server refuses to
-add a column whose default differs from row to row (``UUID()``) where it writes a binlog (error
-1674, measured on 9.7).
+A NOT NULL column without a default gets the type's implicit default (manual 13.6, measured on 9.7),
+which a strict INSERT must name. Defaults of the clock or the session: docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -47,17 +42,14 @@ _IMPLICIT = (
     }
 )
 _PLAIN: Final = re.compile(r"CURRENT_TIMESTAMP(?:\((\d)\))?", re.IGNORECASE)
-#: Functions of the clock, which ``SET timestamp`` fixes, and of the session, as SHOW CREATE TABLE
-#: writes them. USER() and its like are among those that the server refuses.
+#: Functions of the clock (``SET timestamp``) and of the session, as SHOW CREATE TABLE writes them.
 _OF_STATEMENT: Final = re.compile(
     r"\b(?:now|curdate|curtime|utc_date|utc_time|utc_timestamp|unix_timestamp|current_date"
     r"|current_time|current_timestamp|localtime|localtimestamp"
     r"|connection_id|ps_current_thread_id|current_role|roles_graphml|database|schema)\b",
     re.IGNORECASE,
 )
-#: A TIME becomes one of these with the day of the statement.
 _DATED: Final = ("date", "datetime", "timestamp")
-#: Every function and type of a TIME has the word in its name.
 _TIME: Final = re.compile("time", re.IGNORECASE)
 _BY_ROW: Final = re.compile(r"\b(?:sysdate|rand|random_bytes|uuid|uuid_short)\b|`", re.IGNORECASE)
 _TEXT: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'", re.DOTALL)
@@ -92,7 +84,7 @@ def value_of_fresh_column(column: Column, fills: dict[str, str]) -> str:
 
 
 def of_the_moment(mapping: TableMapping) -> tuple[Column, ...]:
-    """Return the new columns whose default a native ALTER evaluates once for all rows."""
+    """Return new columns whose default a native ALTER evaluates once for all rows."""
     return tuple(
         column
         for column, default in _computed(mapping)
@@ -110,7 +102,6 @@ def of_each_write(mapping: TableMapping) -> tuple[Column, ...]:
 
 
 def _computed(mapping: TableMapping) -> Iterator[tuple[Column, str]]:
-    """Yield the plain new columns with a default that is computed, which is without its texts."""
     named = set(mapping.insert_names)
     for column in mapping.target.columns:
         if column.name not in named and not column.generated and column.default_computed:
@@ -118,7 +109,6 @@ def _computed(mapping: TableMapping) -> Iterator[tuple[Column, str]]:
 
 
 def _by_statement(column: Column, default: str) -> bool:
-    """Return whether two statements may give two values."""
     becomes_dated = column.data_type in _DATED and _TIME.search(default)
     return bool(becomes_dated or _OF_STATEMENT.search(default))
 

@@ -1,23 +1,10 @@
 """The row key: by what rows are told apart, found in the new table, and written once (pure).
 
-Rows are told apart by the columns of a unique index of the source over NOT NULL columns, which the
-new table has too: the chunk key. In the new table they are found by its :func:`finder`: the unique
-index over the same columns, otherwise an index that begins with columns of the key. Of ``DROP
-PRIMARY KEY, ADD PRIMARY KEY (id, i)`` that is ``(id, i)``, where ``id = 7`` is a range of one row.
-
-Where the new table has a unique index over columns of the key alone (:func:`replaces`), REPLACE
-removes the earlier version of a row. Otherwise the row ``(7, 1)`` that became ``(7, 2)`` would be
-there twice under ``(id, i)``, which no error says: versions *linger* (:attr:`Lookup.lingers`), and
-whoever writes a row deletes its key before, in the same transaction.
-
-Only a chunk of the copy need not. A version that it writes beside another one differs from it by a
-change that is applied after the chunk has committed (R4), and deletes the key. What a chunk writes
-twice must be one row all the same: so some unique index of the new table must hold each version
-once (:func:`holds_once`).
-
-Whether rows of *different* keys may conflict in the new table is another question
-(:func:`conflicting`, :mod:`spirit_py.table.unique_keys`): a new key that is shorter than the old
-one is tightened (R11).
+Rows are told apart by the chunk key, a unique index of the source. In the new table a key is found
+by its :func:`finder`. Without a unique index over columns of the key alone (:func:`replaces`),
+versions of a row *linger*, and a writer deletes the key first, in the same transaction. A chunk of
+the copy need not (R4), if some unique index has each version once (:func:`holds_once`;
+docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -37,8 +24,7 @@ class Lookup:
 
     Attributes:
         by_ranges: the index serves for a range of keys too.
-        lingers: writing a changed row may leave its earlier version behind, so that its key is
-            deleted before, in the same transaction.
+        lingers: the key of a changed row is deleted before the row is written.
     """
 
     index: Index
@@ -51,7 +37,6 @@ class Lookup:
         index = finder(target, names)
         if index is None:
             raise KeyError(f"{target.name} has no index for {', '.join(names)}")
-        # One over the same columns in another order is read as ever, of which more than the range.
         first = index.leading[:1] == (names[0].lower(),)
         return cls(
             index=index,
@@ -63,9 +48,8 @@ class Lookup:
 def finder(target: TableSchema, names: Sequence[str]) -> Index | None:
     """Return the index of the new table by which rows of a key are found; None without one.
 
-    Preferred in this order: a unique index over the same columns (NOT NULL ones, PRIMARY first);
-    an index in whose order ranges of the key are ranges; one that begins with many columns of the
-    key; a unique one, because others may be built after the copy.
+    Preferred in this order: a unique index over the same columns (NOT NULL ones, PRIMARY first); an
+    index that keeps ranges of the key; one that begins with many of its columns; a unique one.
     """
     wanted = _lower(names)
     for index in (*target.not_null_unique_indexes(), *_unique(target)):
@@ -91,12 +75,7 @@ def replaces(target: TableSchema, names: Sequence[str]) -> bool:
 
 
 def holds_once(target: TableSchema, names: Sequence[str], carried: Iterable[str]) -> bool:
-    """Return whether one version of a row, written twice, is one row in the new table.
-
-    Args:
-        names: the key's columns in the new table, which are never NULL.
-        carried: columns of the new table with a value of the source.
-    """
+    """Return whether one version of a row, written twice, is one row in the new table."""
     settled, wanted = _lower(carried), _lower(names)
 
     def steady(name: str) -> bool:
@@ -144,7 +123,6 @@ def _all_columns(index: Index) -> bool:
 
 
 def _columns(index: Index) -> frozenset[str]:
-    """Return the columns of an index, also those of which it holds a prefix."""
     return frozenset(part.column.lower() for part in index.parts if part.column is not None)
 
 

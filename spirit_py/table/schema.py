@@ -13,9 +13,7 @@ SPATIAL: Final = frozenset({
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
     "multipolygon", "geomcollection", "geometrycollection",
 })  # fmt: skip
-"""The data types of the manual's chapter 13.4, which have no implicit default."""
 ROW_HEADER_BYTES: Final = 18
-"""Header of a row, transaction and undo pointer in InnoDB's clustered index."""
 FIXED_BYTES: Final = {
     "tinyint": 1,
     "smallint": 2,
@@ -30,7 +28,7 @@ FIXED_BYTES: Final = {
     "datetime": 5,
     "timestamp": 4,
 }
-"""Bytes of a value of a type with a fixed width (manual, Data Type Storage Requirements)."""
+"""Manual, Data Type Storage Requirements."""
 _COMPRESSED: Final = re.compile(
     r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
 )
@@ -42,14 +40,11 @@ class Column:
 
     Attributes:
         ordinal: 1-based position, which is also its place in a binlog row image.
-        data_type: ``information_schema.COLUMNS.DATA_TYPE`` in lower case, such as ``int``.
-        column_type: ``COLUMN_TYPE``, such as ``int unsigned`` or ``enum('a','b')``.
+        data_type: in lower case, such as ``int``; ``column_type`` adds ``unsigned`` or members.
         pad_space: whether the collation pads with spaces; None without a collation.
-        length: characters for text, bytes for binary, bits for BIT, dimensions for VECTOR;
-            None where the type has none.
+        length: characters for text, bytes for binary, bits for BIT, dimensions for VECTOR.
         precision: digits for DECIMAL; fractional digits for TIME, DATETIME and TIMESTAMP.
         default: ``COLUMN_DEFAULT`` as the server gives it; None for no default or NULL.
-        extra: ``EXTRA``, such as ``DEFAULT_GENERATED on update CURRENT_TIMESTAMP``.
     """
 
     name: str
@@ -81,10 +76,9 @@ class Column:
 
     @property
     def type_identity(self) -> tuple[object, ...]:
-        """The properties by which stored values of two columns mean the same, collation aside.
+        """The properties by which stored values mean the same, collation aside.
 
-        The members are in it because the catalogue's ``column_type`` shows every letter of them
-        beyond U+FFFF as a question mark.
+        Includes the members: ``column_type`` shows letters beyond U+FFFF as a question mark.
         """
         return self.column_type, self.members, self.charset, self.srid
 
@@ -152,11 +146,7 @@ class TableSchema:
 
     @property
     def row_bytes(self) -> float | None:
-        """The average bytes of a row, by the server's estimates; None where it has none.
-
-        None, too, where no row can be so short: right after a load the server has counted its rows
-        already, and not yet the pages that they fill.
-        """
+        """The average bytes of a row; None where the estimates are missing or impossible."""
         if not self.estimated_rows:
             return None
         average = self.data_bytes / self.estimated_rows
@@ -164,7 +154,6 @@ class TableSchema:
 
     @cached_property
     def _least_row_bytes(self) -> int:
-        """The bytes of the shortest possible row; 1 in a table whose pages are compressed."""
         if _COMPRESSED.search(self.create_sql):
             return 1
         fixed = sum(

@@ -1,8 +1,7 @@
 """Temporal values as integers in the server's order, and their text (pure).
 
-A value is the integer that MySQL packs it into, without the sign offset: it sorts as on the server,
-keeps zero dates and 31 February, and is read from a row image as it is (source: ``my_time.cc``).
-``fraction`` bytes hold the fractional digits: 1 for 1 and 2 digits, 2 for 3 and 4, 3 for 5 and 6.
+A value is packed as in a row image, without the sign offset (``my_time.cc``); zero dates and 31
+February are kept. ``fraction`` bytes: 1 for 1 and 2 digits, 2 for 3 and 4, 3 for 5 and 6.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ def show_function(kind: str, precision: int = 0) -> Show:
 
 
 def literal_function(kind: str, precision: int = 0) -> Show:
-    """Return the function that shows packed values as a literal's text.
-
-    A TIMESTAMP has its offset, by which a session in any time zone stores the very instant.
-    """
+    """Return the function that shows packed values as a literal; a TIMESTAMP has its offset."""
     if kind == "timestamp":
         return _show_timestamp(precision, UTC_OFFSET)
     return show_function(kind, precision)
@@ -58,7 +54,6 @@ def date_text(value: int) -> str:
 
 
 def _show_fraction(precision: int) -> Show:
-    """Make the function that shows stored fractional units as ``.`` and all the digits."""
     if not precision:
         return lambda _: ""
     if precision % 2:
@@ -69,7 +64,6 @@ def _show_fraction(precision: int) -> Show:
 
 
 def _show_clock(precision: int) -> tuple[int, Show]:
-    """Return the bits of the fraction, and the function for hours, minutes, seconds, fraction."""
     shift = 8 * fraction_bytes(precision)
     two = _TWO
     if not precision:
@@ -93,7 +87,6 @@ def _show_datetime(precision: int) -> Show:
 
 
 def _show_time(precision: int) -> Show:
-    """Make the function that shows a packed TIME, below zero too."""
     shift = 8 * fraction_bytes(precision)
     mask, fraction = (1 << shift) - 1, _show_fraction(precision)
 
@@ -129,7 +122,6 @@ def _show_timestamp(precision: int, offset: str = "") -> Show:
 
 @lru_cache(maxsize=8192)
 def _packed_day(value: int) -> str:
-    """Show a day packed as DATETIME does; rows share few days, so the answer is kept."""
     year, month = divmod(value >> 5, 13)
     return f"{year:04d}-{_TWO[month]}-{_TWO[value & 31]}"
 
@@ -159,7 +151,6 @@ def _read_time(text: str, precision: int) -> int:
 
 
 def _read_timestamp(text: str, precision: int) -> int:
-    """Pack a TIMESTAMP given in UTC, with the offset or without."""
     day_text, _, clock = text.removesuffix(UTC_OFFSET).partition(" ")
     if day_text == "0000-00-00":
         return 0
@@ -170,7 +161,6 @@ def _read_timestamp(text: str, precision: int) -> int:
 
 
 def _read_clock(text: str, precision: int) -> tuple[int, int]:
-    """Return hours, minutes and seconds in MySQL's packing, and the fractional units."""
     clock, _, digits = text.partition(".")
     hour, minute, second = clock.split(":")
     packed = int(hour) << 12 | int(minute) << 6 | int(second)

@@ -32,9 +32,7 @@ def tightened_indexes(
 ) -> tuple[Index, ...]:
     """Return the unique indexes of the target that rows of the source may violate.
 
-    An index is guaranteed when rows that are equal in it would have been equal in some unique
-    index of the source, where a value that the new type cannot hold is an error and no row: so a
-    column that is merely narrowed (BIGINT to INT, VARCHAR(100) to (50)) tightens nothing.
+    A column that is merely narrowed tightens nothing: a value that does not fit is an error.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
     alike = Alike(source, target, pairs)
@@ -49,10 +47,9 @@ def tightened_indexes(
 
 
 def walkable(source: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> Index | None:
-    """Return the first part of an index of the source, by whose ranges ``index`` may be searched.
+    """Return the first part of a source index by whose ranges ``index`` may be searched.
 
-    Rows that are equal in ``index`` are equal in that column too. TIMESTAMP is left out, whose
-    literals depend on the session's zone, and FLOAT and DOUBLE.
+    TIMESTAMP, whose literals depend on the session's zone, FLOAT and DOUBLE are left out.
     """
     names = {part.column.lower() for part in index.parts if part.column and part.prefix is None}
     by_old = {
@@ -71,14 +68,12 @@ def walkable(source: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> 
 
 
 def _numbered_afresh(target: TableSchema, index: Index, pairs: Sequence[ColumnPair]) -> bool:
-    """Whether a new AUTO_INCREMENT column is in the index: every row gets a number of its own."""
     carried = {pair.new.name for pair in pairs}
     columns = (target.column(part.column) for part in index.parts if part.column is not None)
     return any(column.auto_increment and column.name not in carried for column in columns)
 
 
 def _implies(index: Index, earlier: Index, by_old: Mapping[str, ColumnPair], alike: Alike) -> bool:
-    """Return whether rows equal in ``index`` were equal in the source's ``earlier``."""
     return all(
         any(_same_or_finer(part, old, by_old, alike) for part in index.parts)
         for old in earlier.parts
@@ -88,10 +83,7 @@ def _implies(index: Index, earlier: Index, by_old: Mapping[str, ColumnPair], ali
 def _same_or_finer(
     part: IndexPart, old: IndexPart, by_old: Mapping[str, ColumnPair], alike: Alike
 ) -> bool:
-    """Return whether rows equal in ``part`` of the new index were equal in ``old``.
-
-    The new table computes values again: they count only if every session computes the same.
-    """
+    """Compare parts; values that the new table computes count only if every session agrees."""
     if part.column is None or old.column is None:
         same = part.expression is not None and part.expression == old.expression
         return same and alike.steady(part.expression or "")
@@ -105,7 +97,6 @@ def _same_or_finer(
 
 
 def _covers(new: int | None, old: int | None) -> bool:
-    """Return whether a prefix (None: the whole column) is at least as long as the old one."""
     return new is None or (old is not None and new >= old)
 
 
@@ -128,16 +119,8 @@ def choose_key(
 ) -> tuple[Index, tuple[str, ...]]:
     """Choose the index that identifies a row in both tables, and its new column names.
 
-    Preferred in this order: keys that are a unique index of the new table too, keys by which rows
-    are found where no row of another key is, keys whose order does not change, PRIMARY (its order
-    is that of the rows on disk), comparable keys, short keys.
-
-    Args:
-        pairs: carried columns, and stored generated ones that are the same in both.
-        nullable: where no key over NOT NULL columns serves, one with nullable columns may.
-
-    Raises:
-        Refusal: when there is none, with what speaks against each key.
+    Preferred: keys that are unique in the new table too, keys with a finder of their own, kept
+    order, PRIMARY, comparable keys, short keys; ``nullable`` ones last. Raises Refusal without any.
     """
     by_old = {pair.old.name.lower(): pair for pair in pairs}
     keys = [source.not_null_unique_indexes()]
@@ -179,7 +162,6 @@ def _new_names(index: Index, by_old: Mapping[str, ColumnPair]) -> tuple[str, ...
 
 
 def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]) -> str:
-    """Return why a key of the source does not serve; empty where it does."""
     for name in index.columns:
         pair = by_old.get(name.lower())
         if pair is None:

@@ -1,30 +1,17 @@
 """Values of columns: lossless literals, and the expressions to select them (pure).
 
-There are three forms of a value. The *text* is what a ``SELECT`` over a text-protocol
-connection returns for :func:`key_select_expressions`. The *value* is a typed Python value
-(:mod:`spirit_py.table.keys` lists them; text and binary are bytes, FLOAT and DOUBLE a float).
-The *literal* is SQL text whose meaning depends on no session setting but ours (design
-section 8): text is ``_charset X'..'``, binary ``X'..'``, FLOAT and DOUBLE carry an exponent
-so that they are not read as DECIMAL, TIMESTAMP is ``TIMESTAMP'...+00:00'``.
+The *text* is what a ``SELECT`` of :func:`key_select_expressions` returns, the *value* is that of
+:mod:`spirit_py.table.keys` (text and binary are bytes), the *literal* SQL that depends on no
+session setting but ours. Measured on MySQL 9.7.4:
 
-Measured on MySQL 9.7.4 for predicates over an index whose first part is the column:
-
-- ENUM and SET: ``k = 'm'``, ``k = 2`` and ``k IN (3, 4)`` use the index; ``k > 2`` and
-  ``k > 'm'`` do not (a full scan), and ``k > 'm'`` does not follow the index order either.
-  Bounds carry the number, and :mod:`spirit_py.chunk.chunk` lists numbers for a range.
-- ENUM and SET in a row constructor: ``(k, n) IN ((2, 5))`` finds nothing, without a warning;
-  ``(k, n) IN (('m', 5))`` is right and uses the index. Row keys therefore carry the text.
-- All other types: ``k > literal`` with the literals of this module uses the index, for zero
-  and invalid dates and for literals of another character set than the column's too.
-- The introducers of deprecated character sets (utf8mb3, ucs2, dec8, hp8, macce, macroman)
-  give warning 1287. utf8mb3 text is rendered as utf8mb4, and ucs2 in keys as utf16, of which
-  they are subsets with the same bytes, but for ucs2 text with surrogates: error 1300 for a
-  lone one, and a pair would be one character of utf16. In ucs2 and the other four, and in
-  one-byte character sets with undefined characters (warning 1300), a *row* carries the bytes
-  without an introducer: they are stored as they are in a column of the same character set, and
-  a column of another one is a converted one (R10). Keys need the introducer to be compared, and
-  may get the warning. Of all 40 character sets, every text of one and two bytes that a column
-  takes, and thousands of three and four, are stored as they were by these literals.
+- ENUM and SET: ``k = 2`` and ``k IN (3, 4)`` use the index; ``k > 2`` and ``k > 'm'`` do not, so
+  ranges are lists of numbers. ``(k, n) IN ((2, 5))`` finds nothing, without a warning: row keys
+  carry the text.
+- All other types: ``k > literal`` uses the index, in any character set, for invalid dates too.
+- The introducers of utf8mb3, ucs2, dec8, hp8, macce and macroman give warning 1287. utf8mb3 is
+  rendered as utf8mb4, and ucs2 in keys as utf16, which has no lone surrogates (error 1300). In
+  ucs2, the other four, and one-byte sets with undefined characters (warning 1300) a *row* carries
+  the bytes without an introducer; keys need one to be compared. Tried for all 40 character sets.
 """
 
 from __future__ import annotations
@@ -55,7 +42,6 @@ _WARNED_ABOUT = frozenset({
     "ascii", "cp1250", "cp1251", "cp1256", "cp1257", "geostd8", "greek", "hebrew", "swe7",
 })  # fmt: skip
 _SURROGATES = 0xD8
-"""The first byte of a surrogate, but for its last three bits."""
 _NUMBERED = frozenset({"enum", "set", "bit"})
 _QUOTED = re.compile(r"(?:(?:_\w+ )?X|TIMESTAMP)?'([^']*)'")
 
@@ -68,8 +54,7 @@ class ValueType:
         select: turns the quoted column name into the expression to select.
         parse: turns the text of that expression into the value.
         literal: for predicates and for a column of the same type; a number for ENUM and SET.
-        member_literal: the same, but the member text for ENUM and SET: for row constructors
-            and for a column of another type.
+        member_literal: the member text for ENUM and SET: for row constructors and other types.
     """
 
     select: str
@@ -117,9 +102,7 @@ def enum_text(ordinal: int, members: Sequence[str]) -> str:
 def enum_key_text(ordinal: int, members: Sequence[str]) -> str:
     """Return the text of an ENUM's ordinal in a key.
 
-    Raises:
-        MigrationFailure: for 0 where the empty text is a member as well: no literal in a
-            row constructor tells the two apart.
+    Raises MigrationFailure for 0 where the empty text is a member as well: both have one literal.
     """
     if not ordinal and "" in members:
         raise MigrationFailure(
@@ -161,11 +144,7 @@ def bound_from_key(columns: Sequence[Column], key: tuple[Any, ...]) -> KeyBound:
 
 
 def bound_from_literals(columns: Sequence[Column], literals: Sequence[str]) -> KeyBound:
-    """Build the bound from the literals of an earlier one, which were stored.
-
-    Raises:
-        ValueError: when a text is not exactly what this module writes for a value of its column.
-    """
+    """Build the bound from stored literals; raises ValueError for what this module never writes."""
     if len(literals) != len(columns):
         names = ", ".join(column.name for column in columns)
         raise ValueError(f"{counted(len(literals), 'value')} cannot be a key of ({names})")
@@ -179,7 +158,6 @@ def bound_from_literals(columns: Sequence[Column], literals: Sequence[str]) -> K
 
 
 def _value_of(column: Column, literal: str) -> Any:
-    """Read one literal: its text is in quotes, hexadecimal digits, or the value itself."""
     quoted = _QUOTED.fullmatch(literal)
     return value_type(column).parse(quoted.group(1) if quoted else literal)
 
@@ -238,13 +216,12 @@ def _temporal(column: Column) -> ValueType:
     precision = column.precision or 0
     show = temporal.literal_function(column.data_type, precision)
     read = temporal.read_function(column.data_type, precision)
-    # A plain text with an offset is compared as text in IN, in a session of another time zone.
+    # With an offset, a plain text in IN is compared as text in a session of another time zone.
     kind = "TIMESTAMP" if column.data_type == "timestamp" else ""
     return _plain("{name}", read, lambda value: f"{kind}'{show(value)}'")
 
 
 def _parse_decimal(text: str) -> int:
-    """Read a DECIMAL as the server prints it, all its fractional digits included."""
     return int(text.replace(".", ""))
 
 
@@ -253,26 +230,14 @@ def _text(item: object) -> str:
 
 
 class RenderedRow(NamedTuple):
-    """One row image, ready for SQL. A tuple, because there is one for every applied change.
-
-    Attributes:
-        sql: ``(literal, literal, ...)`` for the mapping's old columns, in pair order.
-        staged: the row must go through a staging table: no literal writes one of its values into
-            the new table (ENUM ordinal 0 under strict mode).
-    """
+    """One row image as SQL, in pair order; ``staged`` where no literal writes a value (ENUM 0)."""
 
     sql: str
     staged: bool = False
 
 
 class KeyedChange(NamedTuple):
-    """One change, ready for SQL.
-
-    Attributes:
-        key: ``(literal, ...)`` for the source's key columns.
-        row: the row to write; None where it is deleted.
-        fresh: what was written before has no row of this key.
-    """
+    """One change as SQL; ``row`` is None for a delete, ``fresh``: no row has the key before."""
 
     key: str
     row: RenderedRow | None

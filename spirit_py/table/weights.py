@@ -1,12 +1,8 @@
 """Keys by weight: texts that Python compares as the server does, by asking the server (R6, pure).
 
-``WEIGHT_STRING(text COLLATE collation)`` has equal bytes for texts that the collation equates, and
-for no others. A collation that pads with spaces equates texts that differ in weights of a space at
-their end, so these are cut off. In a key of several columns only the texts are replaced.
-
-This was tried for every collation of a server (``tests/integration/test_weights.py``). It does not
-hold for ``tis620_thai_ci``, ``cp1250_czech_cs``, ``gb18030_chinese_ci`` and ``big5_chinese_ci``, so
-only the character sets of :data:`CHARSETS` have usable weights.
+``WEIGHT_STRING(text COLLATE collation)`` has equal bytes for equal texts only, once weights of
+trailing spaces are cut off. Tried for every collation (``tests/integration/test_weights.py``): not
+so for ``tis620_thai_ci``, ``cp1250_czech_cs``, ``gb18030_chinese_ci`` and ``big5_chinese_ci``.
 """
 
 from __future__ import annotations
@@ -59,10 +55,7 @@ class KeyWeights:
     def questions(
         self, keys: Sequence[tuple[Any, ...]], room: int
     ) -> Iterator[tuple[Sequence[tuple[Any, ...]], str]]:
-        """Yield queries for the weights of keys, each with the keys that it asks for, in order.
-
-        A query has ``room`` bytes; one key may exceed it.
-        """
+        """Yield queries of ``room`` bytes for the weights of keys; one key may exceed it."""
         frame = len(self._query(()))
         first, size = 0, frame
         rows: list[str] = []
@@ -89,8 +82,7 @@ class KeyWeights:
     ) -> list[ComparableKey]:
         """Return the comparable forms of the keys of a question, from its answer.
 
-        Raises:
-            PacketTooSmall: the server has no room for a weight; all such keys would be equal.
+        Raises PacketTooSmall where the server has no room for a weight: such keys would be equal.
         """
         weights = {number: found for number, *found in answer}
         spaces = weights.pop(_SPACE_ROW)
@@ -111,19 +103,16 @@ class KeyWeights:
 
 
 def _literal(text: bytes, charset: str) -> str:
-    """Render a text; those of one column in one character set, also ucs2 with surrogates."""
     return f"_ucs2 X'{text.hex()}'" if charset == "ucs2" else text_literal(text, charset)
 
 
 def _in_charset(sql: str, column: Column) -> str:
-    """Convert a literal to its column's character set, where it is written in a wider one."""
     charset = str(column.charset)
     wider = charset != "ucs2" and introducer(charset) != f"_{charset}"
     return f"CONVERT({sql} USING {charset})" if wider else sql
 
 
 def _cut(weight: bytes | None, pad: bytes) -> bytes:
-    """Cut the weights of spaces off the end; each has as many bytes as every other weight."""
     if weight is None:
         raise PacketTooSmall(
             "the weight of a changed row's key may be larger than max_allowed_packet",
