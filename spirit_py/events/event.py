@@ -1,15 +1,7 @@
 """What all events have: a name, a line for people, a level, and fields for programs (pure).
 
-A class declares its fields and the template of its line::
-
-    @event("copy.done", "copied {rows} rows of {table} in {chunks} chunks and {seconds:time}")
-    class CopyDone(Event):
-        rows: int
-        chunks: int
-        seconds: float
-
-A template names fields. ``:time``, ``:count`` and others of a table below write a value as people
-read it, ``:# row`` a count with its noun. A line that depends on more is the property ``sentence``.
+A template names fields: ``{seconds:time}``, ``{rows:count}``, or ``{n:# row}``, a count with its
+noun. A line that depends on more is the property ``sentence``.
 """
 
 from __future__ import annotations
@@ -54,8 +46,6 @@ def aside(*, default: Any = dataclasses.MISSING) -> Any:
 
 
 class _Line(string.Formatter):
-    """Writes values as people read them."""
-
     def format_field(self, value: Any, format_spec: str) -> str:
         if word := _WORDS.get(format_spec):
             return word(value)
@@ -69,16 +59,13 @@ LINE: Final = _Line()
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing that happened.
+    """One thing that happened, at a ``time`` in UTC.
 
     Attributes:
         usually: the level, where the fields do not decide it.
         has_line: False where figures and summary show the same.
-        detail: people see the line with ``--verbose`` alone; so they do of a ``quiet`` event, one
-            of many of its kind.
+        detail: people see the line with ``--verbose`` alone, as of a ``quiet`` event.
         table: ``schema.table``; empty where it concerns the whole run.
-        time: in UTC.
-        prefix: before the sentence, where several tables report in one place.
     """
 
     name: ClassVar[str]
@@ -153,7 +140,6 @@ class Worded(Event):
 
 _OWN: Final = {one.name for one in dataclasses.fields(Event)}
 KINDS: Final[dict[str, type[Event]]] = {}
-"""The classes of all events whose modules were imported, by name."""
 
 
 @typing.dataclass_transform(
@@ -189,13 +175,9 @@ def recorded(cls: type[Event]) -> tuple[str, ...]:
 
 
 Tell: TypeAlias = "Callable[[Event], None]"
-"""How a part of a run reports that something happened."""
 
 Gate: TypeAlias = "Callable[[Event, Callable[[], None]], str]"
-"""Asks the operator's hook whether the run may go on; returns why not, or "".
-
-The function that it gets raises where the run is to stop meanwhile.
-"""
+"""Asks the operator's hook whether the run may go on; returns why not, or ""."""
 
 
 def teller(show: Tell, about: str = "") -> Tell:

@@ -1,7 +1,4 @@
-"""Events of locks, the cutover, the tables that it leaves, and reverse replication (pure).
-
-``tables`` names all of them in one text.
-"""
+"""Events of locks, the cutover, the tables that it leaves, and reverse replication (pure)."""
 
 from __future__ import annotations
 

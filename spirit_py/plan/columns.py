@@ -145,12 +145,7 @@ def _rest(column: Column) -> tuple[object, ...]:
 
 
 def method_of(context: PreflightContext, target: TableSchema | None, tables: int) -> Method:
-    """Return how a table will be changed.
-
-    Args:
-        target: the new definition; None where it is not known.
-        tables: how many are changed together.
-    """
+    """Return how a table will be changed, of ``tables`` together."""
     if reason := why_copied([context], tables):
         return Method(algorithm="copy", certain=True, why=reason)
     if clause := certainly_copied(context.statement):
@@ -180,10 +175,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
 
 
 def _referenced(context: PreflightContext) -> frozenset[str]:
-    """Return the columns that foreign keys of other tables refer to, in lower case.
-
-    None for an account that may not read them, which the plan refuses for that.
-    """
+    """Return columns that other tables refer to, in lower case; none without the privilege."""
     table = (context.schema, context.table)
     try:
         keys = keys_around(context.session, *table)

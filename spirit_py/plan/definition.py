@@ -1,8 +1,7 @@
 """What a statement makes of a definition: the server's own answer, on temporary tables.
 
-A session with the server's modes runs the statement on one under the table's own name. A session
-with the program's settings gets an empty table of the result under the new table's name, on which
-the checks of preflight run and into which a sample is copied.
+One session, with the server's modes, alters a table of the source's name. Another, with the
+program's settings, gets an empty table of the new name, for the checks of preflight and the sample.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
 
-#: Accepts every definition that is stored.
 _LENIENT: Final = "ALLOW_INVALID_DATES"
-#: The last letter that a definition shows in a member.
 _SHOWN: Final = 0xFFFF
 #: They are about what a temporary table cannot have or be.
 _OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
@@ -57,8 +54,7 @@ class Tried:
         new: the whole definition under the table's own name; empty where it is not known.
         target: the temporary table of the new table's name; None without one.
         unknown: what is not known, and why; a line each.
-        refusal: why the server refuses the statement; None where it does not.
-        create: statement that makes the temporary table of the new table's name, in any session.
+        create: makes the temporary table of the new table's name, in any session.
     """
 
     new: str = ""
@@ -73,9 +69,7 @@ def try_definition(
 ) -> Tried:
     """Return what a statement makes of a table; write nothing that others could see.
 
-    Args:
-        session: with the program's settings; has the empty new table afterwards.
-        native: with the modes under which the statement is meant.
+    ``session`` has the program's settings, and the empty new table afterwards.
     """
     made = _made_of(native, source, statement)
     if not made.text:
@@ -98,12 +92,7 @@ def try_definition(
 def shape_after(native: SqlSession, source: TableSchema, statement: AlterStatement) -> str:
     """Return the definition that a statement leaves; empty where that is not certain.
 
-    Certain is what the server makes of a temporary table that shows the definition of the source
-    before, and of a statement no part of which is left out.
-
-    Args:
-        native: with the modes under which the statement is meant; none that changes the table
-            itself, which the temporary table hides.
+    ``native`` has the statement's modes, and no temporary table that hides the source.
     """
     show_generated_key(native)
     before = _made_of(native, source, replace(statement, clauses="", parsed=()))
@@ -115,13 +104,6 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """What a statement makes of the temporary table under the source's own name.
-
-    Attributes:
-        text: ``SHOW CREATE TABLE`` of it; empty where there is none.
-        whole: the same with what a temporary table cannot have.
-    """
-
     text: str = ""
     whole: str = ""
     unknown: tuple[str, ...] = ()
@@ -173,7 +155,6 @@ def _has_unshown(source: TableSchema) -> bool:
 
 
 def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, clauses: str) -> str:
-    """Return SHOW CREATE TABLE of the altered temporary table, which is dropped again."""
     table = quote_table(source.schema, source.name)
     with _lenient(native):
         try:
@@ -195,7 +176,6 @@ def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, claus
 
 @contextlib.contextmanager
 def _lenient(native: SqlSession) -> Iterator[None]:
-    """Accept every stored definition, and show it in backquotes, while the context is open."""
     mode = str(native.query("SELECT @@SESSION.sql_mode")[0][0])
     native.execute(f"SET SESSION sql_mode = {string_literal(_LENIENT)}")
     try:
@@ -227,11 +207,9 @@ def refused_keys(
     contexts: Iterable[PreflightContext],
     targets: Mapping[Name, TableSchema],
 ) -> list[Note]:
-    """Return a refusal for each key that a swap cannot move.
+    """Return a refusal for each key that a swap cannot move; ``targets`` by name of the source.
 
-    Args:
-        session: without temporary tables of the names of real ones.
-        targets: the new definitions that are known, by schema and name of their sources.
+    ``session`` must have no temporary tables of the names of real ones.
     """
     known = [one for one in contexts if (one.schema, one.table) in targets]
     around = dict.fromkeys(
@@ -244,7 +222,6 @@ def refused_keys(
             if found is not None:
                 old[end] = found
     altered = known[0].altered if known else {}
-    # Of an altered table whose new definition is not known nothing is said.
     new = {end: table for end, table in old.items() if end not in altered} | dict(targets)
     tables = KeyedTables(old=old, new=new, altered=altered)
     return [

@@ -1,8 +1,4 @@
-"""What an earlier run left and what becomes of it; which run or session keeps the tables now.
-
-A plan reads past an ALTER, LOCK TABLES or a backup, and a migration would wait behind each.
-Transactions that are merely open are not among them: they come and go.
-"""
+"""What an earlier run left and what becomes of it; which run or session keeps the tables now."""
 
 from __future__ import annotations
 
@@ -122,7 +118,6 @@ def note_of(running: EarlierRun) -> Note:
 
 
 def _running(session: SqlSession, name: Name, holder: int, wanted: str) -> RunningRun:
-    """Return what its process shows of itself; little where it has written nothing yet."""
     plain = RunningRun(table=".".join(name), session=holder)
     try:
         at = find_record(session, name)
@@ -211,7 +206,6 @@ def kept_by_others(session: SqlSession, table: Name) -> Sequence[Note]:
     elif any(one.key in locked for one in keepers):
         what = f"{name} is locked as a whole"
     else:
-        # LOCK INSTANCE FOR BACKUP: rows are read and written.
         what = f"the definition of {name} is kept as it is"
     return (
         Note(

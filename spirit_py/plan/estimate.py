@@ -1,8 +1,7 @@
 """Times from a sample (pure).
 
-A real copy also writes redo and binlog, and commits. What grows with the processor is a factor of
-the sample (measured on idle servers, docs/benchmarks.md); the rest is the time in which this server
-has written its logs up to now.
+What grows with the processor is a factor of the sample (measured on idle servers,
+docs/benchmarks.md); the rest is the time in which this server has written its logs up to now.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 COPY_FACTOR: Final = 1.6
-"""Processor time of a real copy by that of one into a temporary table: redo, binlog, commits."""
 HASH_FACTOR: Final = 2.0
-"""Two tables are hashed."""
 FIXED: Final = 0.8
 """Seconds of everything that does not depend on the rows: feed, snapshots, locks, swap."""
 _TOLERANCE: Final = 0.3

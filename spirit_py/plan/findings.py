@@ -35,12 +35,7 @@ class TooLong(Refusal):
 
 @dataclass(kw_only=True)
 class Remarks:
-    """What was found, of all tables.
-
-    Attributes:
-        denied: refusals by what could not look, because the account may not.
-        named: another refusal names all GRANTs that are missing.
-    """
+    """What was found, of all tables; ``denied`` are the refusals of checks that may not look."""
 
     warnings: list[Note] = field(default_factory=list)
     refusals: list[Note] = field(default_factory=list)
@@ -75,10 +70,9 @@ class Remarks:
 
     @contextlib.contextmanager
     def refusing(self, table: str = "") -> Iterator[None]:
-        """Note a refusal that is raised in the block, and go on behind it.
+        """Note a refusal of the block and go on, for a fault of the server too, unless it is lost.
 
-        A fault of the server is one too, unless the connection is lost. What could not be looked at
-        because another session has locked the table is a warning.
+        What another session has locked is a warning.
         """
         try:
             yield

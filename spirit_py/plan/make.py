@@ -66,14 +66,9 @@ _LOCK_WAIT: Final = 1
 def make_plan(
     config: MigrationConfig, *, stop: StopSwitch | None = None, sample: bool = True
 ) -> Plan:
-    """Return the plan of a migration; write nothing.
+    """Return the plan of a migration; write nothing; ``stop`` ends a long look.
 
-    Args:
-        stop: ends a long look.
-        sample: measure the time by a sample.
-
-    Raises:
-        Refusal: the server cannot be reached, or is not one that can be used at all.
+    Raises Refusal where the server cannot be reached, or used at all.
     """
     stop = stop or StopSwitch()
     with connect_first(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
@@ -82,7 +77,6 @@ def make_plan(
         try:
             contexts = prepare(session, config)
         except Refusal as refusal:
-            # Without a statement that is understood, and its table, there is nothing more to say.
             return Plan(server=config.connection.address, refusals=(Remarks.of_error(refusal),))
         settings = evaluation_settings(contexts[0].facts)
         evaluate_with(session, settings)
@@ -99,10 +93,7 @@ def brief_plan(
 ) -> Plan:
     """Return the plan of a migration that begins now, without what reads rows.
 
-    It has a session of its own: a temporary table of the migration's would hide a real one from it.
-
-    Args:
-        warnings: those of preflight, which has refused nothing.
+    It has its own session: a temporary table of the migration's would hide a real one.
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
     with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
@@ -121,11 +112,7 @@ def _decided(
 
 
 class _Maker:
-    """Fills one plan.
-
-    Args:
-        brief: refuse nothing, and leave out what reads rows: the migration does it next.
-    """
+    """Fills one plan; ``brief`` refuses nothing and reads no rows: the migration does it next."""
 
     def __init__(
         self,
@@ -145,11 +132,9 @@ class _Maker:
         self._noted = noted
         self._brief = brief
         self._running: EarlierRun | None = None
-        #: The new definitions, by schema and name of the sources.
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
     def plan(self, sampling: StopSwitch | None) -> Plan:
-        """Return the plan; ``sampling`` stops the sample, None for no sample."""
         if not self._brief:
             self._running = running_run(self._session, self._contexts)
             for one in self._contexts:
@@ -178,7 +163,6 @@ class _Maker:
         )
 
     def _look_for_spark(self) -> None:
-        """Warn of what keeps Spark from being started, as the migration would meet it."""
         with self._noted.refusing():
             spark = engine_of(self._config, SparkEngine)
             trouble = spark if isinstance(spark, str) else unprotected(self._config)
@@ -186,7 +170,6 @@ class _Maker:
                 self._noted.warnings.append(Note(cause=trouble))
 
     def _look_for_replicas(self) -> None:
-        """Warn of each replica that the migration would not wait for."""
         with self._noted.refusing():
             self._noted.warnings += [
                 Note(cause=cause, remedy=remedy, check="replicas")
@@ -198,7 +181,6 @@ class _Maker:
             return
         options = self._config.connection
         with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
-            # Those under which the statement is meant.
             choose_modes(native, self._facts)
             for context in self._contexts:
                 yield self._table(context, native, sampling)
@@ -239,7 +221,6 @@ class _Maker:
                 self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {name}")
 
     def _going_on(self) -> Method | None:
-        """Return how an earlier run's migration goes on; None where none does."""
         if not isinstance(self._decision, Resume):
             return None
         why = f"an earlier run is carried on: {self._decision.reason}"
@@ -255,7 +236,6 @@ class _Maker:
         tried: Tried,
         sampling: StopSwitch | None,
     ) -> TablePlan:
-        """Add what the new definition shows."""
         if tried.refusal is not None and not self._brief:
             self._noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
         if tried.target is None:
@@ -267,7 +247,6 @@ class _Maker:
             with self._noted.refusing(plain.name):
                 mapping = mapping_of(context, tried.target)
         else:
-            # In place the server needs no mapping, and the migration says what it refuses itself.
             with contextlib.suppress(Refusal):
                 mapping = mapping_of(context, tried.target)
         new = method.algorithm == "copy" and isinstance(self._decision, Afresh)
@@ -287,7 +266,6 @@ class _Maker:
         sampling: StopSwitch | None,
         tried: Tried | None = None,
     ) -> TablePlan:
-        """Add what follows from how the table is changed."""
         copied = plain.method.algorithm in {"copy", "unknown"}
         indexes = None
         if copied and mapping is not None:

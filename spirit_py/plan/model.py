@@ -1,7 +1,6 @@
 """A plan as one tree of values: the JSON document, and what the text is made from (pure).
 
-What is not known is None, or an empty text; never zero. Times are seconds, sizes are bytes.
-``docs/plan.md`` documents the names, which stay.
+Unknown values are None or empty, never zero; seconds and bytes. Names stay: ``docs/plan.md``.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ Action = Literal["none", "resume", "clean_up", "afresh", "ask", "give_up", "refu
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A warning or a refusal; cause and remedy are a line each.
-
-    Attributes:
-        table: schema and name of the table that it is about; empty where it is about all.
-        check: the name of the check that found it; empty for none.
-        code: of the page that says what to do (``spirit-py explain``); empty for none.
-    """
+    """A warning or a refusal; cause and remedy are a line each."""
 
     cause: str
     remedy: str = ""
@@ -34,13 +27,7 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """How a table is changed, and why.
-
-    Attributes:
-        algorithm: ``cleanup`` where an earlier run has swapped it already; ``unknown`` where the
-            server's answer would be needed to say more.
-        certain: False where only the server can say it; then it is what is expected.
-    """
+    """How a table is changed, and why; not ``certain`` where only the server can decide."""
 
     algorithm: Algorithm
     certain: bool
@@ -49,12 +36,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """The definition before and after, as ``SHOW CREATE TABLE`` without the counter.
-
-    Attributes:
-        new: empty where it is not known.
-        unknown: what is not known of it, and why; a line each.
-    """
+    """The definition before and after, as ``SHOW CREATE TABLE`` without the counter."""
 
     old: str
     new: str = ""
@@ -63,14 +45,9 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPlan:
-    """One column.
+    """One column; ``old`` is empty for an added one, ``new`` for a dropped one.
 
-    Attributes:
-        change: ``converted`` where the server converts values to another type; ``changed`` where
-            something else of the definition changes.
-        old: its name before; empty for one that is added.
-        new: its name after; empty for one that is dropped.
-        note: what happens to the values, where that is not plain.
+    ``change`` is ``converted`` where the server converts values, ``changed`` for other properties.
     """
 
     change: Change
@@ -83,12 +60,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPlan:
-    """The key by which rows are told apart.
-
-    Attributes:
-        deduplicates: several changes of one row are applied as one; otherwise all changes are
-            applied in the order of the binlog.
-    """
+    """The key by which rows are told apart; without ``deduplicates`` all changes are applied."""
 
     name: str
     columns: tuple[str, ...]
@@ -109,8 +81,7 @@ class SizePlan:
 class IndexesPlan:
     """The secondary indexes that are built after the copy, by name.
 
-    Attributes:
-        may_fall: those that are built later only if the copy becomes much slower.
+    ``may_fall`` are built later only if the copy becomes much slower.
     """
 
     deferred: tuple[str, ...] = ()
@@ -147,13 +118,7 @@ class PhaseTime:
 
 @dataclass(frozen=True, kw_only=True)
 class TimePlan:
-    """The time that a change takes, if nothing holds it back; None where it was not measured.
-
-    Attributes:
-        least: the lower end of the range, ``most`` the upper one.
-        phases: those that take time.
-        how: how it was measured.
-    """
+    """The seconds of a change, if nothing holds it back; None where it was not measured."""
 
     seconds: float | None = None
     least: float | None = None
@@ -166,13 +131,11 @@ class TimePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class SpacePlan:
-    """What is written.
+    """Bytes that are written.
 
     Attributes:
-        table_bytes: of the new table with its indexes, as long as the old one is there.
-        sort_bytes: of the files in which deferred indexes are sorted, for the time of the build.
+        sort_bytes: of the files in which deferred indexes are sorted, during the build.
         search_bytes: of the temporary table in which duplicates are searched before the copy.
-        binlog_bytes: of the binary log; 0 where the server writes none.
         free_bytes: free on the server's disk; None where that cannot be seen from here.
     """
 
@@ -193,7 +156,6 @@ class RunningRun:
         started_at: when the migration was begun, by whichever process.
         statement: what it runs, where that is another statement; else empty.
         elapsed: seconds since its process began.
-        figures_age: seconds since the figures were written.
     """
 
     table: str
@@ -219,10 +181,7 @@ class RunningRun:
 class EarlierRun:
     """What an earlier run left, and what this command would do with it.
 
-    Attributes:
-        running: the run that works on the tables now; None where none does.
-        reason: why; of a running one who, since when, and how far.
-        rows_copied: by it; None where nothing says it.
+    ``running`` is the run that works on the tables now, ``rows_copied`` None where unknown.
     """
 
     action: Action
@@ -274,15 +233,7 @@ class Totals:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The plan of one command.
-
-    Attributes:
-        together: the tables are swapped at one moment.
-        tables: in the order of the statements; those that are not there are missing.
-        replicas: what replicates from the server, and what it will meet; a line each.
-        pace: what the work goes by, and what it waits for; a line each.
-        batch: what is to be said of a batch as a whole; a line each.
-    """
+    """The plan of one command; tables in the order of the statements, texts a line each."""
 
     server: str
     version: str = ""

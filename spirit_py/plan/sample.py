@@ -1,8 +1,8 @@
 """Measure how fast this table is copied and compared on this server, for a second or two.
 
-As many sessions as the copy would use copy chunks into temporary tables of their own, which are
-neither logged nor seen by others, by the copy's own statement, and hash the same rows by the
-checksum's own expression. A revert measures the comparison alone, and needs no temporary table.
+As many sessions as the copy would use copy chunks into temporary tables of their own, by the copy's
+own statement, and hash the rows by the checksum's expression. A revert measures the comparison
+alone.
 """
 
 from __future__ import annotations
@@ -36,31 +36,26 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 SECONDS: Final = 1.5
-"""For which a sample lasts; the piece that has begun is finished."""
+"""Seconds; the piece that has begun is finished."""
 COMPARED_SECONDS: Final = 0.5
-"""The same where the comparison alone is measured."""
 _MOST_BYTES: Final = 128 << 20
-"""Of rows that a sample copies at most: they lie in the server's temporary tablespace."""
+"""Copied rows lie in the server's temporary tablespace."""
 _JOIN_SECONDS: Final = 60.0
-#: Seconds to wait for a table that another session has locked.
 _LOCK_WAIT: Final = 1
 _FILES: Final = """
 SELECT EVENT_NAME, SUM_TIMER_WRITE + SUM_TIMER_MISC, SUM_NUMBER_OF_BYTES_WRITE
 FROM performance_schema.file_summary_by_event_name
 WHERE EVENT_NAME IN ('wait/io/file/sql/binlog', 'wait/io/file/innodb/innodb_log_file')"""
-#: Of fewer bytes the time says little.
 _LEAST_LOGGED: Final = 16 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What a sample has measured.
+    """What a sample has measured, in seconds, with all sessions together.
 
     Attributes:
-        row_copied: seconds for a row with all sessions together.
-        row_hashed: the same for hashing a row of one table.
         spread: difference of the slowest and the quickest piece, as a share of the mean.
-        log_byte: seconds that the server spends on writing a byte to its logs; None if unknown.
+        log_byte: for a byte that the server writes to its logs; None if unknown.
         trouble: why it was cut short; empty where it was not.
     """
 
@@ -83,15 +78,9 @@ def take_sample(
     stop: StopSwitch,
     limits: Iterable[tuple[str, float]] = (),
 ) -> Sample:
-    """Measure.
+    """Measure until a status variable exceeds its limit; an empty ``create`` hashes alone.
 
-    Args:
-        create: statement that makes the temporary table; empty to copy nothing, and to hash the
-            rows of the source as they are.
-        limits: status variables above which it ends.
-
-    Raises:
-        ValueLost: a row does not fit (R10), with its key, whatever was measured before.
+    Raises ValueLost where a row does not fit (R10), whatever was measured before.
     """
     began = time.monotonic()
     load = dict(limits)
@@ -125,7 +114,6 @@ def _above_load(session: Session, limits: Mapping[str, float]) -> str:
 
 
 def _log_byte(session: Session) -> float | None:
-    """Return the seconds in which the server has written a byte to its logs, all it has written."""
     try:
         rows = session.query(_FILES)
     except ServerFault:
@@ -135,8 +123,6 @@ def _log_byte(session: Session) -> float | None:
 
 
 class _Sampler:
-    """The threads of one sample, and what they have measured."""
-
     def __init__(
         self,
         connection: ConnectionOptions,
@@ -161,7 +147,6 @@ class _Sampler:
         self._ended = threading.Semaphore(0)
         self._sessions = sessions
         self._bytes = 0.0
-        #: For each session: rows, seconds to copy them, and seconds to hash them, of each piece.
         self._pieces: dict[int, list[tuple[int, float, float]]] = {n: [] for n in range(sessions)}
         self._error: BaseException | None = None
         self._trouble = ""
@@ -185,7 +170,6 @@ class _Sampler:
             self._ended.acquire()
 
     def result(self, seconds: float, log_byte: float | None) -> Sample:
-        """Return what was measured; raise a lost value, and what kept all from being measured."""
         if isinstance(self._error, ValueLost):
             raise self._error
         pieces = [piece for each in self._pieces.values() for piece in each]
@@ -244,7 +228,6 @@ class _Sampler:
             rows = self._copied(session, chunk)
         copied = time.monotonic()
         if self._plan.staged:
-            # The server converts these columns in a staging table; see the estimate.
             hashed = (copied - began) / 2
         else:
             ((found, _),) = session.query(aggregate(self._plan, SOURCE, chunk))
@@ -256,7 +239,6 @@ class _Sampler:
             self._pieces[number].append((rows, copied - began, hashed))
 
     def _copied(self, session: Session, chunk: Chunk) -> int:
-        """Copy a chunk; return its rows; raise ``ValueLost`` where one does not fit."""
         mapping = self._mapping
         complaint: tuple[int, str] | None = None
         try:
@@ -286,7 +268,6 @@ class _Sampler:
 
 
 def _with_itself(mapping: TableMapping) -> TableMapping:
-    """Return the mapping of a source to itself, whose rows are hashed without a conversion."""
 
     def same(pairs: Iterable[ColumnPair]) -> tuple[ColumnPair, ...]:
         return tuple(ColumnPair(old=pair.old, new=pair.old) for pair in pairs)

@@ -1,7 +1,4 @@
-"""The plan as lines for a terminal, each with the style in which it is shown (pure).
-
-The first screen of a migration is cut from the same lines.
-"""
+"""The plan as lines for a terminal, each with the style in which it is shown (pure)."""
 
 from __future__ import annotations
 
@@ -26,7 +23,6 @@ STYLES: Final[dict[Style, str]] = {
     "refusal": "bold red",
     "dim": "dim",
 }
-"""The styles as rich reads them."""
 _WIDTH: Final = 10
 _METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
@@ -303,7 +299,6 @@ def _shortened(lines: list[PlanLine]) -> list[PlanLine]:
 
 
 def _screen_columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:
-    """Yield the columns of which the diff does not say all."""
     for one in columns:
         if one.change in {"renamed", "converted", "dropped"} or (
             one.change == "changed" and (one.note or one.old != one.new)
@@ -313,7 +308,6 @@ def _screen_columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:
 
 
 def _locks(locks: Iterable[Lock]) -> Iterator[str]:
-    """Yield each lock with how long it is held, and how long a request for the last one waits."""
     held = [f"{one.name}: {one.held.partition(':')[0]}" for one in locks]
     waits = [one.waits.partition(",")[0] for one in locks if one.waits]
     if held:

@@ -64,11 +64,7 @@ def _not_supported(message: str, hint: str) -> Refusal:
 
 
 def foreign_key(cursor: Cursor) -> Refusal:
-    """Refuse a new foreign key, in each of its forms.
-
-    Only while both tables are locked can rows be compared with a parent that changes, which takes
-    as long as the table is large; without it, rows without a parent would be let in.
-    """
+    """Refuse a new foreign key in each form: rows can only be compared while both are locked."""
     return _not_supported(
         f"a foreign key cannot be added: {cursor.excerpt()!r}; the rows would have to be compared"
         " with the parent's while both tables are locked",
@@ -92,7 +88,6 @@ _ONE_WORD = """
     PACK_KEYS ROW_FORMAT SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE STATS_AUTO_RECALC
     STATS_PERSISTENT STATS_SAMPLE_PAGES TABLESPACE
 """
-# Longer heads first: DEFAULT CHARACTER SET before CHARACTER SET.
 _HEADS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("DEFAULT", "CHARACTER", "SET"), "character set"),
     (("DEFAULT", "CHARSET"), "character set"),
@@ -137,7 +132,6 @@ def read_options(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _value(cursor: Cursor) -> tuple[Token, ...]:
-    """Read the value: one token, with a character set introducer in front of a string."""
     start = cursor.at
     if cursor.done:
         raise unknown_clause(cursor)
@@ -156,7 +150,6 @@ _PARTITION_HEADS = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
     """Read all clauses after the table's name."""
     if Cursor(sql, tokens).starts_with("REORGANIZE", "PARTITION"):
-        # It stands alone, and its commas separate the names of partitions.
         return tuple(_read_clause(Cursor(sql, tokens)))
     clauses: list[Clause] = []
     for piece in split_at(tokens, ","):
@@ -171,7 +164,6 @@ def read_clauses(sql: str, tokens: tuple[Token, ...]) -> tuple[Clause, ...]:
 
 
 def _split_partitioning(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, ...]]:
-    """Split off PARTITION BY or REMOVE PARTITIONING, which follow without a comma."""
     for index, token in outside_parentheses(tokens):
         follower = tokens[index + 1].upper if index + 1 < len(tokens) else ""
         if (token.upper, follower) in _PARTITION_HEADS:
@@ -196,7 +188,6 @@ def _read_clause(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = "") -> Clause:
-    """Build a clause; what the cursor has not read becomes its body."""
     rest = cursor.rest()
     return Clause(
         kind=kind,
@@ -230,7 +221,6 @@ def _add(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _constraint(cursor: Cursor) -> Clause | None:
-    """Read an index or a constraint after ADD; None when it is a column."""
     symbol = ""
     if cursor.take("CONSTRAINT") and cursor.keyword() not in _CONSTRAINT_HEADS:
         symbol = cursor.name("the constraint's name")
@@ -253,14 +243,12 @@ def _constraint(cursor: Cursor) -> Clause | None:
 
 
 def _index_name(cursor: Cursor) -> str:
-    """Read the optional name of an index; it may be missing before USING or a parenthesis."""
     if cursor.symbol("(") or cursor.keyword() == "USING":
         return ""
     return cursor.name("the index's name")
 
 
 def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> Clause:
-    """Read a column definition, whose type must follow."""
     if cursor.done:
         raise not_understood(
             f"the definition of column {new_name or name} is missing in {cursor.excerpt()!r}",
@@ -275,7 +263,6 @@ def _column(cursor: Cursor, kind: ClauseKind, name: str, new_name: str = "") -> 
 def _subject(
     cursor: Cursor, index: Kind, check: Kind, constraint: Kind, column: Kind
 ) -> tuple[Kind, str]:
-    """Read kind and name of the object of DROP or ALTER; without a keyword, a column."""
     if cursor.take_any("INDEX", "KEY"):
         return index, cursor.name("the index's name")
     if cursor.take("CHECK"):
@@ -302,7 +289,6 @@ def _drop(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _ended(cursor: Cursor, clause: Clause) -> Clause:
-    """Refuse words after the end of a clause."""
     if clause.body:
         raise unknown_clause(cursor)
     return clause

@@ -1,8 +1,7 @@
 """Walk over tokens: look ahead, take a keyword, read a name.
 
-The words that are names only in quotes (manual 11.3) are those of ``information_schema.KEYWORDS``
-of MySQL 9.7, and those that earlier versions reserved. A superfluous word does no harm: a quoted
-name then differs from the unquoted one.
+Reserved words (manual 11.3) are those of ``information_schema.KEYWORDS`` of MySQL 9.7 and of
+earlier versions. A superfluous word does no harm: a quoted name then differs from the unquoted one.
 """
 
 from __future__ import annotations
@@ -158,7 +157,6 @@ def outside_parentheses(tokens: tuple[Token, ...]) -> Iterator[tuple[int, Token]
 
 
 def _is_call(tokens: tuple[Token, ...], at: int) -> bool:
-    """Return whether a name is that of a function, and not of an indexed column with its length."""
     behind = tokens[at + 1 : at + 4]
     if not behind or not behind[0].is_symbol("("):
         return False
@@ -166,15 +164,13 @@ def _is_call(tokens: tuple[Token, ...], at: int) -> bool:
     return not length
 
 
-#: Nothing comes before these, and nothing after those.
 _CLOSING, _OPENING = frozenset(",)."), frozenset("(.")
 
 
 def normal_text(tokens: tuple[Token, ...]) -> str:
-    """Write tokens as SQL in a normal form: lower-case words and names, strings in single quotes.
+    """Write tokens as SQL in a normal form: lower case, strings in single quotes.
 
-    Texts of different meaning have different normal forms: a name keeps its quotes if it would be
-    read differently without them.
+    Different meanings have different forms: a name keeps quotes that it needs.
     """
     words = [_normal(tokens, at) for at in range(len(tokens))]
     pieces = words[:1]
@@ -184,11 +180,7 @@ def normal_text(tokens: tuple[Token, ...]) -> str:
 
 
 def _touch(before: Token, token: Token) -> bool:
-    """Return whether no blank is between two tokens.
-
-    A call of some functions has none before its parenthesis (manual, 11.2.5), and an operator of
-    several characters has none inside.
-    """
+    """Return whether no blank stands between: a call of a function (manual 11.2.5), operators."""
     if token.kind == "symbol" and token.value in _CLOSING:
         return True
     if before.kind == "symbol" and before.value in _OPENING:

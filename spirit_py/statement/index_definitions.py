@@ -1,18 +1,10 @@
 """Which indexes of a new table may be built after the copy, and their definitions (pure).
 
-A **deferred index** is left out of the new table while its rows are copied, and added afterwards.
-It must come back exactly as it was, so its definition is the text of ``SHOW CREATE TABLE``. Only a
-BTREE index that is not unique may be deferred, over columns that are stored in the rows:
-
-- UNIQUE indexes guard the copy (R11), and the chunk key is one of them;
-- the server adds an index over an expression only under a lock that keeps writes out (measured:
-  error 1846), and FULLTEXT and SPATIAL indexes too;
-- changed rows may be found by a plain index (:mod:`spirit_py.table.row_key`);
-- an AUTO_INCREMENT column must be the first one of some index at any time (error 1075).
-
-``SHOW CREATE TABLE`` lists the plain indexes in the order of their creation, in front of those over
-virtual columns (measured on 9.7). One that is added again becomes the last of them: so none is
-deferred that is in front of one that stays.
+A deferred index comes back exactly as it was, by its text of ``SHOW CREATE TABLE``. Measured on
+9.7: indexes over expressions, FULLTEXT and SPATIAL ones are added only under a lock that keeps
+writes out (error 1846); an AUTO_INCREMENT column must always lead some index (1075); plain indexes
+are listed by creation, in front of those over virtual columns, so none is deferred in front of one
+that stays. UNIQUE indexes guard the copy (R11).
 """
 
 from __future__ import annotations
@@ -34,9 +26,7 @@ if TYPE_CHECKING:
 class DeferrableIndexes:
     """The secondary indexes of a table, sorted by whether they may be deferred.
 
-    Attributes:
-        clauses: by name, in the table's order: what follows ADD in an ALTER TABLE that creates it.
-        kept: by name: why the index stays in place while rows are copied; without unique ones.
+    ``clauses`` has what follows ADD, ``kept`` why others than unique ones stay; by name.
     """
 
     clauses: dict[str, str]
@@ -75,7 +65,6 @@ def without_indexes(create_sql: str, clauses: Mapping[str, str]) -> str:
 
 
 def _why_kept(table: TableSchema, index: Index) -> str:
-    """Return why an index that is not unique stays; empty where it may be deferred."""
     if index.kind.upper() != "BTREE":
         return f"it is {index.kind.upper()}"
     if not _is_stored(table, index):
@@ -102,7 +91,6 @@ def _begins_unique(table: TableSchema, column: str) -> bool:
 
 
 def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:
-    """Yield name and clause of each index that is not unique, in order."""
     tokens = tokenize(create_sql, DEFAULT_MODE, executed=True)
     for piece, end in _pieces(tokens):
         cursor = Cursor(create_sql, piece)
@@ -113,10 +101,7 @@ def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(tokens: tuple[Token, ...]) -> Iterator[tuple[tuple[Token, ...], int]]:
-    """Yield the definitions within the parentheses, each with the offset of what ends it.
-
-    The text up to there has the end of a version comment, which is no token.
-    """
+    """Yield the definitions in the parentheses, each with the offset of what ends it."""
     first = next(at for at, token in enumerate(tokens) if token.is_symbol("("))
     depth, last = 0, len(tokens)
     for at in range(first, len(tokens)):

@@ -1,8 +1,7 @@
 """Cut MySQL text into tokens as the server's own lexer does (manual 11, Language Structure).
 
-Where a comment begins (``--`` needs a blank after it), what a double quote means and whether a
-backslash escapes depend on MySQL and on ``sql_mode``: a lexer that is wrong about any of these
-would split the clauses at the wrong comma. It reads the operator's statements and a binlog's.
+Comments, double quotes and backslashes depend on MySQL and on ``sql_mode``: a wrong reading would
+split the clauses at the wrong comma. It reads the operator's statements and a binlog's.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _PLAIN_NUMBER = re.compile(r"[0-9]+\Z")
 _HINT = "write the clause plainly, without the comment"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
-#: The text between two quotes, without and with backslash escapes. The quantifiers are possessive,
-#: so that the regular expression engine stores no state for backtracking.
+#: With and without backslash escapes; possessive quantifiers store no state for backtracking.
 _INSIDE: Final = {
     (quote, escapes): re.compile(
         rf"{quote}((?:[^{quote}\\]++|\\.|{quote}{quote})*+){quote}"
@@ -50,10 +48,8 @@ def not_understood(message: str, hint: str) -> Refusal:
 class Token:
     """One token and its offsets in the text.
 
-    Attributes:
-        kind: ``word`` (keyword, bare name or number), ``name`` (quoted identifier),
-            ``string`` or ``symbol`` (one character).
-        value: the text without its quotes and escapes.
+    ``kind`` is ``word`` (keyword, bare name, number), ``name`` (quoted), ``string`` or ``symbol``
+    (one character); ``value`` has neither quotes nor escapes.
     """
 
     kind: TokenKind
@@ -96,15 +92,9 @@ DEFAULT_MODE: Final = SqlMode()
 
 
 def tokenize(sql: str, mode: SqlMode, *, executed: bool = False) -> tuple[Token, ...]:
-    """Return all tokens of a text; comments and blanks are left out.
+    """Return all tokens of a text without comments; ``executed``: version comments count.
 
-    Args:
-        executed: the text is a statement that a server has accepted: the content of version
-            comments counts.
-
-    Raises:
-        Refusal: for an unclosed quote or comment, and for a comment that only some servers
-            execute.
+    Raises Refusal for an unclosed quote or comment, or a comment that only some servers execute.
     """
     return tuple(read_tokens(sql, mode, executed=executed))
 
@@ -133,7 +123,6 @@ def read_tokens(sql: str, mode: SqlMode, *, executed: bool = False) -> Iterator[
 
 
 def _skip_comment(sql: str, at: int, *, hints: bool) -> int:
-    """Return the offset after a comment that every server ignores, with ``hints`` these too."""
     if sql.startswith(("/*!", "/*M!") if hints else ("/*!", "/*M!", "/*+"), at):
         raise not_understood(
             f"the statement holds a comment that some servers execute: {sql[at : at + 24]!r}", _HINT
@@ -170,7 +159,6 @@ def read_token(sql: str, at: int, mode: SqlMode) -> Token:
 
 
 def _quoted(sql: str, at: int, kind: TokenKind, *, escapes: bool) -> Token:
-    """Read a quoted name or string; a doubled quote stands for one."""
     quote = sql[at]
     found = _INSIDE[quote, escapes].match(sql, at)
     if found is None:
@@ -178,7 +166,6 @@ def _quoted(sql: str, at: int, kind: TokenKind, *, escapes: bool) -> Token:
             f"the statement ends inside a quote that was opened at {sql[at : at + 20]!r}",
             "close the quote",
         )
-    # A quote after a backslash is escaped, not doubled: so each escape is read by itself.
     parts = _ESCAPED.split(found[1]) if escapes else [found[1]]
     for index, part in enumerate(parts):
         parts[index] = _ESCAPES.get(part, part) if index % 2 else part.replace(quote * 2, quote)

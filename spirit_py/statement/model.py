@@ -44,14 +44,9 @@ class ClauseKind(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Clause:
-    """One clause.
+    """One clause: as it was written in ``text``, what follows the names in normal form in ``body``.
 
-    Attributes:
-        name: the column, index, constraint or option that the clause is about; for CHANGE and
-            RENAME the old name; empty where there is none.
-        body: what follows the names, in a normal form: one blank between tokens, words in
-            lower case, strings in single quotes.
-        text: the clause as it was written.
+    ``name`` is the column, index, constraint or option; for CHANGE and RENAME the old name.
     """
 
     kind: ClauseKind
@@ -63,10 +58,7 @@ class Clause:
 
     @property
     def normalized(self) -> str:
-        """The clause as SQL in a form that ignores blanks, case of keywords and backquotes.
-
-        A name that the clause creates keeps its case: it will be seen in the table.
-        """
+        """The clause in normal form; a name that it creates keeps its case."""
         if self.kind is ClauseKind.OPTION:
             return f"{self.name.upper()} {self.body}"
         if self.kind is ClauseKind.VALIDATION:
@@ -87,12 +79,7 @@ class Clause:
 
 @dataclass(frozen=True, kw_only=True)
 class AlterStatement:
-    """An ALTER TABLE that this program may carry out.
-
-    Attributes:
-        clauses: the text after ``ALTER TABLE t``, as written (comments included), which can follow
-            another table's name; never empty.
-    """
+    """An ALTER TABLE that this program may carry out; ``clauses`` follow any table's name."""
 
     schema: str
     table: str
@@ -116,10 +103,7 @@ class AlterStatement:
 
     @cached_property
     def renames(self) -> dict[str, str]:
-        """Old column name in lower case to new name, of CHANGE and RENAME COLUMN.
-
-        All old names are names before the statement, as on the server: two renames may swap.
-        """
+        """Old column name in lower case to new name; two renames may swap."""
         kinds = (ClauseKind.CHANGE_COLUMN, ClauseKind.RENAME_COLUMN)
         return {clause.name.lower(): clause.new_name for clause in self.of_kind(*kinds)}
 

@@ -1,8 +1,7 @@
 """Read statements: ALTER TABLE, CREATE INDEX and DROP INDEX, one or a file of them (pure).
 
-Statements of a file end at the delimiter outside quotes and comments, which a line ``DELIMITER //``
-changes; the last one may go without. ``USE schema`` names the schema of the tables that follow
-without one, and ``SET NAMES`` of UTF-8 is passed over, because a file is read as UTF-8.
+A file has delimiters, ``DELIMITER //``, ``USE schema``, and ``SET NAMES`` of UTF-8, which is passed
+over.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ def parse_statement(
 ) -> tuple[AlterStatement, ...]:
     """Read one or several statements, separated by semicolons, under the server's ``sql_mode``.
 
-    Raises:
-        Refusal: for anything but ALTER TABLE, CREATE INDEX and DROP INDEX, and for a clause that is
-            not understood or cannot be honoured.
+    Raises Refusal for any other statement, and for a clause that cannot be honoured.
     """
     mode = SqlMode.of(sql_mode)
     pieces = [piece for piece in split_at(tokenize(sql, mode), ";") if piece]
@@ -44,10 +41,9 @@ def parse_statement(
 
 
 def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
-    """Return the schema and the name of the table that a statement changes; clauses are not read.
+    """Return schema and name of the table that a statement changes; clauses are not read.
 
-    None for anything but ALTER TABLE, CREATE INDEX and DROP INDEX, and for a mere rename of a
-    table.
+    None for any other statement, and for a mere rename of a table.
     """
     try:
         cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
@@ -70,10 +66,9 @@ def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple
 
 
 def defined_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
-    """Return the schema and the name of the table whose definition a statement makes or changes.
+    """Return schema and name of the table whose definition a statement makes or changes.
 
-    None for what is no DDL of one table, and for what does nothing where it is made already (IF
-    EXISTS). Of a rename it is the name from before.
+    None for what is no DDL of one table, and for IF EXISTS; of a rename the name before.
     """
     try:
         cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
@@ -167,7 +162,6 @@ def _drop_index(cursor: Cursor, default_schema: str, mode: SqlMode) -> AlterStat
 
 
 def _without_modifiers(cursor: Cursor) -> str:
-    """Refuse ALGORITHM and LOCK after the index; return the rest as written."""
     depth = 0
     start = cursor.at
     while not cursor.done:
@@ -178,18 +172,13 @@ def _without_modifiers(cursor: Cursor) -> str:
     return text_of(cursor.sql, cursor.tokens[start:])
 
 
-#: Where the line has no delimiter, the client takes it without one.
 _USE: Final = re.compile(r"USE[ \t]+([^\s]+)[ \t]*(?=\r?\n|\Z)", re.IGNORECASE)
 _DELIMITER: Final = re.compile(r"DELIMITER(?![0-9A-Za-z_$])[ \t]*([^\s]*)[^\n]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ScriptStatement:
-    """One statement of a file, from its first token, in ``line``, to its last.
-
-    Attributes:
-        schema: that a ``USE`` before it names; empty without one.
-    """
+    """One statement of a file, from its first token, in ``line``, to its last."""
 
     text: str
     line: int
@@ -199,8 +188,7 @@ class ScriptStatement:
 def read_script(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
     """Yield the statements of a file; ``USE`` and ``DELIMITER`` are carried out, not yielded.
 
-    Raises:
-        Refusal: with the line, for what the lexer refuses, and a ``USE`` that cannot be read.
+    Raises Refusal, with the line, for what the lexer refuses or a ``USE`` that cannot be read.
     """
     schema = ""
     for found in _cut(text.removeprefix("\ufeff"), mode):
@@ -216,14 +204,12 @@ def read_script(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
 
 
 def _sets_utf8(text: str, mode: SqlMode) -> bool:
-    """Whether a statement names the character set in which a file is read anyway."""
     words = [token.value.upper() for token in tokenize(text, mode)]
     return words[:2] == ["SET", "NAMES"] and words[2:] in (["UTF8"], ["UTF8MB3"], ["UTF8MB4"])
 
 
 def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
     lines = _Lines(text)
-    # ``begin`` is below 0 between two statements.
     delimiter, at, begin, end = ";", 0, -1, 0
     while True:
         try:
@@ -247,7 +233,6 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
             line = lines.of(at if begin < 0 else begin)
             raise not_understood(f"line {line}: {refusal.message}", refusal.hint) from refusal
         begin = token.start if begin < 0 else begin
-        # A word may go on into the delimiter: "INT$$".
         inside = text.find(delimiter, token.start, token.end) if token.kind == "word" else -1
         at = end = inside if inside > 0 else token.end
     if begin >= 0:
@@ -263,15 +248,12 @@ def _delimiter(found: re.Match[str]) -> str:
 
 
 class _Lines:
-    """Counts the lines of a text, each once."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._line = 1
 
     def of(self, at: int) -> int:
-        """Return the line of an offset, from 1; no offset before one that was asked for."""
         self._line += self._text.count("\n", self._at, at)
         self._at = at
         return self._line

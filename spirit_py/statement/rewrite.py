@@ -1,14 +1,10 @@
 """Rewrite a definition and an ALTER: for another table name, or for a temporary table (pure).
 
-The new table has no foreign keys, so FORCE, which changes no definition, takes the place of a
-clause that drops one. A CHECK constraint's name is unique in its schema, so the new table cannot
-use the source's. RENAME TABLE renames every constraint whose name begins with ``<table>_chk_``
-(manual 15.1.20.6; measured: case-sensitive), so those get the new table's prefix, and RENAME
-restores them. Any other name gets an underscore in front or, if it has one, loses it.
-
-A temporary table has no foreign keys, partitions, FULLTEXT indexes, nor options about files
-(measured on 9.7: errors 1215, 1562, 1796, 3500, 3833, 4026). Those are taken out before, and put
-back into the text of the result where that is certain.
+CHECK names are unique in a schema. RENAME TABLE renames those that begin with ``<table>_chk_``
+(manual 15.1.20.6; measured: case-sensitive), so they get the new table's prefix; any other name
+gets an underscore in front or loses it. FORCE takes the place of a clause that drops a foreign key.
+What a temporary table cannot have (measured on 9.7: errors 1215, 1562, 1796, 3500, 3833, 4026) is
+taken out.
 """
 
 from __future__ import annotations
@@ -34,7 +30,6 @@ _GENERATED = "_chk_"
 _ROOM_FOR_NUMBER = MAX_IDENTIFIER - len("_99")
 _NO_CHANGE = "FORCE"
 _Change: TypeAlias = tuple[int, int, str]
-"""Start and end in the text of the clauses, and what takes the place of it."""
 
 
 def check_names(
@@ -53,11 +48,7 @@ def check_names(
 
 
 def _toggled(name: str, used: Collection[str]) -> str:
-    """Return a free name: ``name`` with an underscore in front, or without the one it has.
-
-    One that becomes too long loses its last letters: the server renames no constraint, so that a
-    shorter name would take a native copy of the whole table.
-    """
+    """Return a name with the underscore toggled; one too long is cut, as RENAME restores none."""
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
     choices.append(f"_{name}"[:MAX_IDENTIFIER])
     choices += [f"{name[:_ROOM_FOR_NUMBER]}_{number}" for number in range(2, 100)]
@@ -120,11 +111,8 @@ def rewrite_clauses(
 ) -> str:
     """Return the statement's clauses for the new table: only constraints differ.
 
-    A CHECK that is dropped and added again under its name keeps the name of its copy, because
-    the source still holds the name.
-
-    Args:
-        keys: names of the source's foreign keys, which DROP CONSTRAINT drops as well.
+    A CHECK that is dropped and added again keeps the name of its copy, because the source still has
+    it. ``keys``: foreign keys of the source, which DROP CONSTRAINT drops as well.
     """
     tokens = tokenize(statement.clauses, SqlMode.of(sql_mode))
     changes = [
@@ -145,7 +133,6 @@ def _renamed_checks(
     new: str,
     checks: Mapping[str, str],
 ) -> Iterator[_Change]:
-    """Yield each name of a CHECK constraint that the new table has under another one."""
     known = {old.lower(): name for old, name in checks.items()}
     dropping = (ClauseKind.DROP_CHECK, ClauseKind.DROP_CONSTRAINT)
     dropped = {clause.name.lower() for clause in statement.of_kind(*dropping)}
@@ -169,7 +156,6 @@ def _without_keys(tokens: tuple[Token, ...], keys: Collection[str]) -> Iterator[
 
 
 def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]:
-    """Yield each token that names a constraint, and whether it is created there."""
     for index, token in enumerate(tokens[1:-1], start=1):
         before, following = tokens[index - 1].upper, tokens[index + 1]
         if token.upper in {"CHECK", "CONSTRAINT"} and before in {"DROP", "ALTER"}:
@@ -178,7 +164,6 @@ def _constraint_names(tokens: tuple[Token, ...]) -> Iterator[tuple[Token, bool]]
             yield token, True
 
 
-#: With the comma before it; another definition may follow.
 FOREIGN_KEY: Final = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)+` FOREIGN KEY [^\n]*?(?=,?\n)")
 _FULLTEXT: Final = re.compile(r",\n  FULLTEXT KEY [^\n]*?(?=,?\n)")
 _PARTITIONS: Final = re.compile(r"\n/\*!\d+ +PARTITION BY.*\Z", re.DOTALL)
@@ -206,11 +191,7 @@ _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 class TemporaryForm:
     """A definition without what a temporary table cannot have.
 
-    Attributes:
-        body: what follows ``CREATE TEMPORARY TABLE name``, from the parenthesis on.
-        fulltext: the lines of FULLTEXT indexes, each with the comma before it.
-        keys: those of foreign keys.
-        options: those about files, each with the blank before it.
+    ``body`` follows the name; ``fulltext``, ``keys`` and ``options`` keep their comma or blank.
     """
 
     body: str
@@ -273,10 +254,7 @@ def unlike(statement: AlterStatement, keys: Collection[str], fulltext: Collectio
 def clauses_for_temporary(
     statement: AlterStatement, keys: Collection[str], fulltext: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the clauses that a temporary table takes, and those that are left out.
-
-    ``keys`` and ``fulltext`` are names of the source's foreign keys and indexes, in lower case.
-    """
+    """Return the clauses that a temporary table takes, and those left out; names in lower case."""
     if not unlike(statement, keys, fulltext):
         return statement.clauses, ()
     left = tuple(one.text for one in statement.parsed if _left_out(one, keys, fulltext))
@@ -308,7 +286,6 @@ def _left_out(clause: Clause, keys: Collection[str], fulltext: Collection[str]) 
 
 
 def _written(clause: Clause) -> str:
-    """Return a clause that can stand alone; one of ``ADD (a INT, b INT)`` lacks its verb."""
     adds = clause.kind in {
         *(ClauseKind.ADD_COLUMN, ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE),
         *(ClauseKind.ADD_PRIMARY_KEY, ClauseKind.ADD_CHECK),
@@ -324,10 +301,7 @@ def _name(line: str) -> str:
 
 
 def _renamed_columns(line: str, statement: AlterStatement) -> str:
-    """Return a line with the columns of the table itself renamed.
-
-    Those are in the first list, and in the second one where the key refers to the same table.
-    """
+    """Rename columns in the first list, and in the second where the key refers to the table."""
     head, opened, rest = line.partition("(")
     columns, closed, end = rest.partition(")")
     if f" REFERENCES {quote_identifier(statement.table)} (" in end:
