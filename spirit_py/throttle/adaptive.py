@@ -1,26 +1,9 @@
 """How much the work may take of a server that others use (pure): the default pace.
 
-The *share* is how many tasks work on average; below 1 one task works and rests. With it goes the
-size of a transaction, from :data:`LEAST_PART` to :data:`~spirit_py.pace.PART_BYTES`. Twice a second
-they grow by a step or shrink by a factor (additive increase, multiplicative decrease), as TCP does
-with a network whose capacity nobody knows and which others use, too:
-
-- When small commits take more than :data:`FACTOR` times as long as before the work began,
-  transactions shrink, and tasks beyond the first one stop. Small transactions cost the copy little,
-  and are what others notice least.
-- When many more sessions run than before the work, and when a throttler is near its limit, the
-  first task rests as well. Slow commits alone make no task rest: measured, that lengthens the copy
-  by more than it helps others.
-- It never becomes zero: a run always makes progress. Only a throttler that has a reason to wait
-  stops it.
-- It grows to one task first, then to transactions of :data:`MIDDLE_PART`, then to all tasks, then
-  to the largest transactions.
-- A server that nobody else uses is not spared: nobody waits there.
-
-**The measure before the work.** Commits are timed for a second before the first chunk, and again
-every ten minutes, while nothing begins: load changes over hours. Work that is as slow as it may be
-and is still followed by slow commits has them measured again sooner, because then it is not the
-cause. Where nobody else uses the server nothing is waited for.
+docs/gentleness.md has the rules and figures. The *share* is how many tasks work on average; below 1
+one task works and rests. It and the size of a transaction grow by a step or shrink by a factor,
+twice a second. Slow commits alone make no task rest: that lengthens the copy by more than it helps
+others (measured).
 """
 
 from __future__ import annotations
@@ -33,7 +16,7 @@ from typing import Final
 from spirit_py.pace import PART_BYTES
 
 FACTOR: Final = 2.0
-"""Commits may take so many times as long as without the work."""
+"""Commits may take this many times as long as without the work."""
 LEAST_SHARE: Final = 0.5
 """Tasks that always may work, on average: one, for half of the time."""
 LEAST_PART: Final = 128 << 10
@@ -41,19 +24,17 @@ LEAST_PART: Final = 128 << 10
 FIRST_SHARE: Final = 1.0
 FIRST_PART: Final = 256 << 10
 MIDDLE_PART: Final = 512 << 10
-"""Bytes of a transaction from which on more tasks come before larger transactions."""
 BUSY_WRITES: Final = 5.0
-"""Statements of others a second from which on they are spared: those that write."""
+"""Writing statements of others a second from which on they are spared."""
 BUSY_READS: Final = 50.0
-"""The same for those that read: some of ours are not known, and count as theirs."""
-#: Seconds without statements of others until the server is taken for unused.
+"""The same for queries: some of ours are not known, and count as theirs."""
 _UNUSED_SECONDS: Final = 5.0
 _MORE_SHARE: Final = 0.1
 _MORE_PART: Final = 128 << 10
 _SHRINK: Final = 0.7
-#: Slower commits by less than this are no sign of anything, seconds.
+#: Seconds; less is no sign.
 _SLACK: Final = 0.0003
-#: Sessions that may run beyond twice those of before: our own, and a few by chance.
+#: Sessions beyond twice those of before: our own, and a few by chance.
 _MORE_RUNNING: Final = 8.0
 _NEAR: Final = 0.8
 _STEP_SECONDS: Final = 0.5
@@ -61,22 +42,15 @@ _WINDOW_SECONDS: Final = 1.5
 _FEWEST_SAMPLES: Final = 8
 _MEASURE_SAMPLES: Final = 16
 _LONGEST_MEASURE: Final = 2.0
-#: What was handed out before ends in this time.
 _SETTLE_SECONDS: Final = 0.6
 _MEASURE_EVERY: Final = 600.0
-#: Work that was as slow as it may be for so long is not the cause of slow commits.
+#: Then slow commits are not due to work at its least.
 _NOT_OURS_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Others:
-    """What the other sessions of the server do.
-
-    Attributes:
-        writes: their statements a second that write.
-        reads: those that read.
-        running: sessions that execute something, ours included.
-    """
+    """What other sessions do, a second; ``running`` executes now, ours included."""
 
     writes: float = 0.0
     reads: float = 0.0
@@ -89,33 +63,30 @@ class Others:
 
 
 class Adaptive:
-    """Decides the share and the size of a transaction. One thread changes it, any may read.
+    """Decides the share and the size of a transaction, for at most ``most`` tasks.
 
-    Args:
-        most: tasks that there are at most.
+    One thread changes it, any may read.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        #: Work has begun: a measure without it waits until what was begun has ended.
         self.begun = False
-        #: Work of other migrations of this process may go on when a measure begins.
+        #: Other migrations' work may go on when a measure begins.
         self.settles = False
         self.share = min(FIRST_SHARE, float(most))
         self.part_bytes = FIRST_PART
-        #: Why they shrank last; empty since they grew.
+        #: Empty since they grew.
         self.slowed_by = ""
-        #: None until it is known.
         self._busy: bool | None = None
         self._last_busy = 0.0
         self._samples: deque[tuple[float, float]] = deque()
         self._running = 0.0
         self._pressure: tuple[str, float] = ("", 0.0)
-        #: How long a small commit took without the work, at the p80; None before it was measured.
+        #: The p80 of a small commit without the work; None before it was measured.
         self.commit_seconds_before: float | None = None
         self._base_running = 0.0
         self._measured_at = 0.0
-        #: Since when commits are measured without work; None while there may be work.
+        #: Since when; None while there may be work.
         self._measuring: float | None = None
         self._stepped_at = 0.0
         self._least_since: float | None = None
@@ -209,10 +180,7 @@ class Adaptive:
             self.part_bytes = min(PART_BYTES, self.part_bytes + _MORE_PART)
 
     def _why_slower(self) -> tuple[str, bool]:
-        """Return why the work must shrink, and whether the first task must rest, too.
-
-        The reason is empty when it may grow.
-        """
+        """Return why the work must shrink, or nothing; and whether the first task rests, too."""
         name, pressure = self._pressure
         if pressure >= _NEAR:
             return f"{name} is at {100 * pressure:.0f} % of its limit", True
@@ -224,11 +192,9 @@ class Adaptive:
         return "", False
 
     def _measure(self, now: float) -> None:
-        """Let nothing begin until it is known how long commits take then."""
         self._measuring = now
 
     def _end_measure(self, now: float) -> None:
-        """End the measure when there are enough samples from after the work had ended."""
         began = self._measuring or now
         settled = began + _SETTLE_SECONDS if self.begun or self.settles else began
         while self._samples and self._samples[0][0] < settled:

@@ -1,18 +1,8 @@
 """Throttlers that options ask for: an HTTP endpoint, a query, disk space.
 
-As with gh-ost: a HEAD request every so often; 200 means go on, every other answer (429 by custom)
-means wait. An endpoint that does not answer means wait, too, after the grace of every throttler.
-
-The first column of its first row decides. A number other than 0 means wait, as with gh-ost, and so
-does a text, which is then shown as the reason: ``SELECT IF(HOUR(NOW()) < 20, 'the evening', '')``.
-NULL, an empty text and no row mean go on. It runs in a session that cannot write, under the
-server's own settings, for two seconds at most.
-
-No statement returns how much of a server's disk is free. So that is known only where the server's
-data directory is on this machine (its ``auto.cnf`` names the server's uuid) and may be read. What
-any account with REPLICATION CLIENT can see, from anywhere, is how large the binary logs are
-together: the part of the disk that a copy fills beside the new table, and that comes back when the
-server drops old files.
+docs/gentleness.md has what the answers mean. Free disk is known only where the server's data
+directory is on this machine (its ``auto.cnf`` names the server's uuid) and may be read. Any account
+with REPLICATION CLIENT sees the size of all binary logs, which a copy fills as well.
 """
 
 from __future__ import annotations
@@ -44,13 +34,8 @@ _TIMEOUT: Final = 2.0
 
 
 def http_throttler(url: str) -> Looking:
-    """Return what asks one endpoint.
-
-    Args:
-        url: ``http`` or ``https``; a name and password in it are sent as basic authentication.
-    """
+    """Return what asks one endpoint; a name and password in ``url`` become basic authentication."""
     parts = urlsplit(url)
-    # A password, and a token in the query, appear in no message (R20).
     place = parts.netloc.rpartition("@")[2]
     shown = urlunsplit((parts.scheme, place, parts.path, "", ""))
     request = urllib.request.Request(  # noqa: S310 - http and https alone
@@ -86,11 +71,7 @@ def _credentials(parts: SplitResult) -> dict[str, str]:
 
 
 def query_throttler(connection: ConnectionOptions, query: str, *, database: str = "") -> Looking:
-    """Return what asks one query.
-
-    Args:
-        database: the default schema of the query.
-    """
+    """Return what asks one query, whose default schema is ``database``."""
     return asking(
         connection,
         "query",
@@ -121,7 +102,6 @@ def require_query(connection: ConnectionOptions, query: str, *, database: str = 
 
 
 def _bounded(session: SqlSession) -> None:
-    """Let a session write nothing, and end its queries."""
     session.execute(f"SET SESSION max_execution_time={int(1000 * _TIMEOUT)}")
     session.execute("SET SESSION TRANSACTION READ ONLY")
 
@@ -139,7 +119,7 @@ def why_query(rows: list[tuple[Any, ...]]) -> str:
 
 
 FREE_DISK: Final = "free disk"
-#: A search for duplicates without an index fills a temporary table.
+#: A search for duplicates fills a temporary table.
 FREE_DISK_HOLDS: Final = WRITES | {Work.SEARCH}
 
 
@@ -152,10 +132,7 @@ def free_disk_throttler(
 ) -> Looking:
     """Return what waits while a folder of a server on this machine has too little room.
 
-    Args:
-        folders: where the server writes data and binlog.
-        least: bytes that have to be free.
-        free: returns the free bytes of a folder.
+    ``folders`` have data and binlog; ``least`` bytes must be free.
     """
     each_once = tuple(dict.fromkeys(folders))
 

@@ -1,13 +1,7 @@
 """The throttler for replica lag (``--max-lag``), and the replicas that it watches.
 
-Whoever names replicas, or a limit, relies on it: then a replica that cannot be looked at, or does
-not replicate, holds the work back after :data:`GRACE` seconds (*strict*). Without either the
-replicas that the server knows are watched as far as they can be: one that cannot be reached is
-reported once and left out.
-
-Whoever may replicate (REPLICATION SLAVE) says under which address, or connects from one. So the
-password goes to an address that nobody named only where TLS proves that it is a server of the
-operator's: with an authority that the operator gave, and a certificate that has the name (R26).
+docs/replicas.md says which are watched, when a replica without an answer counts (*strict*), and why
+the password goes to no unnamed address without verified TLS (R26).
 """
 
 from __future__ import annotations
@@ -46,8 +40,8 @@ if TYPE_CHECKING:
     from spirit_py.throttle.unapplied import Behind
 
 GRACE: Final = 2.0
-"""Seconds for which a replica may not answer, or not replicate, before that counts."""
-#: A replica is near its limit from this part of it on, and slow for so long after that.
+"""Seconds for which a replica may not answer, or not replicate."""
+#: A replica is near its limit from this part on, and slow for so long after.
 _NEAR: Final = 0.8
 _SLOW_SECONDS: Final = 10.0
 _INSTEAD: Final = (
@@ -59,13 +53,12 @@ _INSTEAD: Final = (
 class LagThrottler:
     """Holds back what is replicated while a replica is behind.
 
-    Args:
-        strict: a replica that cannot be looked at holds the work back.
-        warn: reports what is not watched, once.
+    ``strict``: a replica that cannot be looked at holds the work back; ``warn`` reports others,
+    once.
     """
 
     name: Final = "replica lag"
-    #: The replicas delete the old table's file as well, and apply nothing else meanwhile.
+    #: Replicas delete the old table's file as well.
     holds: Final = WRITES | {Work.DROP}
     every: Final = LOOK_SECONDS
 
@@ -84,9 +77,8 @@ class LagThrottler:
         self._warn = warn
         self._clock = clock
         self._told: set[str] = set()
-        #: Until when a replica counts as slower than the copy.
         self._slow_until = float("-inf")
-        #: Addresses of the replicas that were well at some time: trouble has a grace for these.
+        #: Addresses of replicas that were well once: their trouble has a grace.
         self._known: set[str] = set()
 
     def look(self) -> str:
@@ -130,7 +122,6 @@ class LagThrottler:
         return [state.behind for state in states if state.behind is not None]
 
     def _why(self, one: ReplicaWatch, limit: float) -> str:
-        """Return why a replica is waited for, or an empty text; report one that is left out."""
         state = one.state
         trouble, lasted = self._trouble(state)
         if trouble and (lasted >= GRACE or one.address not in self._known):
@@ -153,7 +144,6 @@ class LagThrottler:
         return ("it does not answer", silent) if silent >= GRACE else ("", 0.0)
 
     def _lost(self, state: ReplicaState) -> bool:
-        """Return whether the lag of a replica cannot be known."""
         silent = self._clock() - state.looked_at >= GRACE
         return state.lost or silent or state.behind is None or state.trouble == NO_REPLICA
 
@@ -198,7 +188,7 @@ NAME_OR_PROVE: Final = (
 
 
 FIND_SECONDS: Final = 10.0
-#: Addresses that are watched, or reported, without having been named.
+#: Addresses watched or reported without having been named.
 _MOST_FOUND: Final = 32
 _HOST: Final = re.compile(r"[0-9A-Za-z._:-]+")
 
@@ -212,17 +202,13 @@ def unnamed(connection: ConnectionOptions, host: str, port: int) -> ConnectionOp
 
 
 class Replicas:
-    """All replicas that are watched; :meth:`look` by one thread, again and again.
+    """All replicas that are watched; one thread calls :meth:`look` again and again.
 
     Args:
-        connection: the source.
-        account: account and TLS with which replicas are reached; None for those of the source.
-            Replicas that nobody named only where TLS proves them: see :func:`unnamed`.
-        named: ``host`` or ``host:port`` of replicas. With any, and without ``also_known``, no other
-            is watched.
+        account: with which replicas are reached; None for the source's. See :func:`unnamed`.
+        named: ``host`` or ``host:port``; without ``also_known`` no other is watched.
         heartbeat: see :class:`MarkedSource`.
-        interval: seconds between two looks at one replica.
-        on_look: called after each look at a replica, in that one's thread.
+        on_look: called after each look at a replica, in its thread.
     """
 
     def __init__(
@@ -246,11 +232,11 @@ class Replicas:
         self._clock = clock
         self._source = MarkedSource(connection, heartbeat=heartbeat, clock=clock)
         self._watches: dict[str, ReplicaWatch] = {}
-        #: Those that cannot be reached, because they report no address.
+        #: Without an address, so not reachable.
         self.silent: tuple[KnownReplica, ...] = ()
-        #: Those that no verified TLS proves.
+        #: Without verified TLS.
         self.unproved: tuple[KnownReplica, ...] = ()
-        #: Why the server's list of replicas cannot be read; empty when it can.
+        #: Why the server's list cannot be read; empty when it can.
         self.unlisted = ""
         for text in named:
             host, port = host_and_port(text)
@@ -258,11 +244,7 @@ class Replicas:
             self._add(address_of(host, port), options_of_replica(self._account, host, port))
 
     def look(self) -> None:
-        """Take a mark of the source, and find replicas that are new.
-
-        Raises:
-            ServerFault: the source did not answer.
-        """
+        """Take a mark of the source, and find new replicas; may raise `ServerFault`."""
         mark = self._source.mark()
         if self._find and self._clock() >= self._found_at + FIND_SECONDS:
             self._found_at = self._clock()

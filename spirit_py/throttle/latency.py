@@ -1,12 +1,8 @@
-"""How long a small commit takes, and what the server's other users do: the input of the pace.
+"""How long a small commit takes, and what the server's other users do: input of the pace.
 
-The *probe* is a commit of one row of our own, the heartbeat of the checkpoint table. It waits for
-the same lock of the binlog, the same disk and the same CPUs as the application's commits. Replicas
-receive it, too, with the server's time in it.
-
-Each migration of a batch times small commits before its copy and again every ten minutes
-(:mod:`spirit_py.throttle.adaptive`). Another copy beside it would count as the application's load,
-and everything measured later would look fast. So the others begin nothing for this second or two.
+The *probe* commits one row, the heartbeat in the checkpoint table, which waits for the same locks,
+disk and CPUs as other commits. While a migration of a batch measures without its own work
+(:mod:`spirit_py.throttle.adaptive`), the others begin nothing, or they would count as load.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.throttle.settings import LiveSettings
 
-#: What writes and is none of our statements: rows are copied, applied and repaired with REPLACE.
+#: None of our statements: rows are written with REPLACE.
 _WRITES: Final = (
     "Com_insert",
     "Com_insert_select",
@@ -44,11 +40,8 @@ _WRITES: Final = (
 class Traffic:
     """Counters of the server at one moment, since its start.
 
-    Attributes:
-        writes: statements that write and cannot be ours.
-        reads: queries of all sessions.
-        running: sessions that execute something now.
-        own: queries of this process, before and after the counters were read.
+    ``writes`` cannot be ours; ``reads`` are of all sessions; ``own``: this process's queries before
+    and after; ``running`` executes now.
     """
 
     writes: float
@@ -57,10 +50,7 @@ class Traffic:
     own: tuple[int, int]
 
     def others_since(self, before: Traffic) -> tuple[float, float]:
-        """Return the writes and the reads that were others' since an earlier moment.
-
-        A query of this process that is counted at one end alone is taken for one of its own.
-        """
+        """Return others' writes and reads since then, without any that may be ours."""
         own = self.own[1] - before.own[0]
         return self.writes - before.writes, max(0.0, self.reads - before.reads - own)
 
@@ -77,32 +67,28 @@ def read_traffic(session: SqlSession) -> Traffic:
     )
 
 
-#: Probes while somebody is to be spared, and otherwise: as a heartbeat for replicas.
+#: While others are spared, and otherwise.
 _PROBE_SECONDS: Final = 0.1
 _BEAT_SECONDS: Final = 0.25
-#: The same while nothing works, as in the days of a deferred swap.
+#: While nothing works.
 _QUIET_SECONDS: Final = 1.0
-#: Probes while commits are measured without the work.
+#: While commits are measured.
 _MEASURE_SECONDS: Final = 0.05
 _TRAFFIC_SECONDS: Final = 0.5
-#: Until it is known whether anybody uses the server.
 _FIRST_TRAFFIC_SECONDS: Final = 0.1
 
 
 class CommitLatency:
     """Probes the server and steps the adaptive pace.
 
-    Its reason is the measure of commits before the work; otherwise it holds nothing back. The swap
-    does not wait for it: it is short, and no work that could be spared goes on beside it.
+    Its reason is the measure of commits before the work. The swap, with no work at its time, does
+    not wait for it.
 
     Args:
-        beat: commits the row.
         working: returns whether there is work that goes on or waits.
-        unknown_reads: returns how many queries a second of ours are not counted in this process.
-        pressure: returns the throttler that is nearest to its limit, and how near: 1.0 is at it.
-        seen: what the others had done at an earlier moment of ``clock``. A tenth of a second later
-            the first look knows whether anybody uses the server, so that the measure begins before
-            any work, and does not wait for the end of what was begun.
+        unknown_reads: returns our queries a second that this process does not count.
+        pressure: returns the throttler nearest to its limit, and how near: 1.0 is at it.
+        seen: the others' traffic at an earlier ``clock``, so that the measure may begin at once.
     """
 
     name: Final = "latency"
@@ -161,7 +147,6 @@ class CommitLatency:
         self._look_at_others(session, ended)
 
     def _look_at_others(self, session: Session, now: float) -> None:
-        """Read what the other sessions did since the last time, now and then."""
         if self._seen is None:
             self._seen = (now, read_traffic(session))
             return
@@ -171,8 +156,7 @@ class CommitLatency:
             return
         found = read_traffic(session)
         writes, reads = found.others_since(before)
-        # A short span shows who writes; single queries would count for too much in it. The first
-        # one holds those of the preparation too, not all of which this process counts.
+        # A short span, and the first with the preparation's queries, shows only who writes.
         sure = self._known and passed >= _TRAFFIC_SECONDS
         self._seen, self._known = (now, found), True
         self._adaptive.saw(
@@ -196,12 +180,12 @@ class Measures:
         self._paces: tuple[Adaptive, ...] = ()
 
     def join(self, pace: Adaptive) -> Looking:
-        """Add the pace of a migration; return what holds it back while another one measures.
+        """Add a migration's pace; return what holds it back while another one measures.
 
-        Its end removes the pace: the other migrations are no longer held back.
+        The result's end removes the pace.
         """
         self._paces = (*self._paces, pace)
-        # What the others have begun ends before the commits count.
+        # What others began ends first.
         pace.settles = True
         waits = "the measure of commits for another table of the batch"
         return Looking(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 
-#: For a login at each replica, all at the same time.
 _LOOK_SECONDS: Final = 8.0
 _SEE_IT: Final = (
     "start it, or correct what it says; --replica for each of the others leaves it out, --max-lag 0"
@@ -76,9 +75,7 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
 
 
 def unwatched(config: MigrationConfig, session: SqlSession) -> list[tuple[str, str]]:
-    """Return what is said of each replica that is not waited for, with what to do.
-
-    Nothing where a replica that cannot be watched is refused (:func:`require_throttlers`).
+    """Return replicas that are not waited for, with what to do; none where they are refused.
 
     Raises:
         ServerFault: the source did not answer, or the account may not list its replicas.
@@ -107,10 +104,7 @@ def unwatched(config: MigrationConfig, session: SqlSession) -> list[tuple[str, s
 
 
 def _unseen(config: MigrationConfig) -> list[tuple[str, str]]:
-    """Look once at each replica that is to be watched; return those that cannot be, with why.
-
-    A replica that has stopped is not among them: its lag is known, and waited for.
-    """
+    """Look at each replica; return those that cannot be watched, with why; not stopped ones."""
     replicas = Replicas(config.connection, config.replicas, account=config.replica_account)
     with contextlib.closing(replicas):
         replicas.look()

@@ -1,15 +1,7 @@
 """One replica, looked at several times a second in a thread of its own, and its source's marks.
 
-How a replica is compared with the source's marks, the first of these that can be used:
-
-1. by the GTIDs that the source executed since the first mark: exact for direct and chained
-   replicas, several channels, members of a group and replicas with filters, which record the GTIDs
-   of what they leave out. Needs no privilege on the replica.
-2. by the place in the source's binlog up to which a direct replica has executed (REPLICATION
-   CLIENT).
-3. by the heartbeat: the row of the checkpoint table that the probe writes a few times a second,
-   where it is replicated and may be read (SELECT).
-4. by the times in ``performance_schema`` of what is being applied, by the clocks of both machines.
+docs/replicas.md says how both are compared, and with which privileges: by executed GTIDs, the place
+in the source's binlog, the heartbeat, or the times of what is applied.
 """
 
 from __future__ import annotations
@@ -43,8 +35,7 @@ _MARK_SECONDS: Final = 5
 class MarkedSource:
     """Takes marks of the source, in a session of its own; used by one thread.
 
-    Args:
-        heartbeat: a query for the time of the newest heartbeat; the same on every replica.
+    ``heartbeat`` is a query for the time of the newest heartbeat; the same on every replica.
     """
 
     def __init__(
@@ -58,9 +49,8 @@ class MarkedSource:
         self._counts = True
         self._last: Mark | None = None
         self.heartbeat = heartbeat
-        #: The server's ``@@server_uuid``, and whether its transactions get GTIDs; once it was read.
+        #: Known after the first mark.
         self.uuid, self.gtid = "", False
-        #: The first mark, which says what was there before.
         self.first: Mark | None = None
 
     def mark(self) -> Mark:
@@ -78,7 +68,7 @@ class MarkedSource:
         self.gtid = mode == "ON"
 
     def _read(self, session: Session) -> Mark:
-        # Before the query: what is committed while it runs may count as older than it is.
+        # Before the query: later commits may count as older than they are.
         now = self._clock()
         file, offset, gtids = self._place(session)
         beat = ""
@@ -87,7 +77,6 @@ class MarkedSource:
         return Mark(now, self._written(file, offset), gtids, file, offset, beat)
 
     def _place(self, session: Session) -> tuple[str, int, str]:
-        """Return binlog file, offset and executed GTIDs; without REPLICATION CLIENT the last."""
         if self._counts:
             try:
                 status = binlog_status(session)
@@ -100,10 +89,7 @@ class MarkedSource:
         return "", 0, str(session.value("SELECT @@GLOBAL.gtid_executed")).replace("\n", "")
 
     def _written(self, file: str, offset: int) -> int:
-        """Return the bytes of binlog since the first mark.
-
-        What was written to a file after the last mark in it is left out: a tenth of a second's.
-        """
+        """Return the bytes of binlog since the first mark, but for the last ones of a file."""
         last = self._last
         if last is None:
             return 0
@@ -129,7 +115,7 @@ def heartbeat_read(session: Session, query: str) -> str | None:
 LOOK_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.5
-#: The longest pause between two tries to reach a replica that does not answer.
+#: Between two tries at a silent replica.
 _LONGEST_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 2
 _READ_SECONDS: Final = 3
@@ -138,7 +124,7 @@ NO_REPLICA: Final = "it is no replica"
 
 
 class Way(enum.Enum):
-    """How a replica is compared with the source's marks; see the module."""
+    """How a replica is compared with the source's marks."""
 
     GTID = "GTIDs"
     PLACE = "the place in the binlog"
@@ -147,13 +133,11 @@ class Way(enum.Enum):
 
 
 class ReplicaState(NamedTuple):
-    """What is known of a replica.
+    """What is known of a replica; times in monotonic seconds.
 
     Attributes:
-        behind: how far it was behind at the last look that succeeded; None before the first.
-        looked_at: when that look began; monotonic seconds.
-        trouble: why it cannot be looked at, or does not replicate; empty when it does.
-        since: when the trouble began.
+        behind: at the last look that succeeded; None before the first.
+        trouble: why it cannot be looked at, or does not replicate, ``since`` when; or empty.
         lost: it does not answer: the lag is that of an earlier look.
     """
 
@@ -174,11 +158,9 @@ class ReplicaWatch:
     """Looks at one replica until it is closed. No fault of the replica reaches the caller.
 
     Args:
-        options: how to reach it; see :func:`options_of_replica`.
-        address: its name in messages.
+        options: of :func:`options_of_replica`.
         source: what it replicates, directly or not.
-        named: the operator named it. A login that is refused is repeated, with growing pauses;
-            elsewhere it is the only one.
+        named: by the operator; a login that it refuses is tried again, with growing pauses.
         on_look: called after each look, in the replica's thread.
     """
 
@@ -194,13 +176,12 @@ class ReplicaWatch:
         clock: Clock = time.monotonic,
     ) -> None:
         self.address = address
-        #: Seconds behind at the first look, by the times of what it applied then.
+        #: Seconds at the first look, by what it applied then.
         self.behind_before = 0.0
-        #: Set when it was looked at since the last mark, or cannot be.
+        #: Since the last mark, or it cannot be.
         self.looked = threading.Event()
-        #: The server's ``@@server_uuid``, once it was reached.
         self.uuid = ""
-        #: How it is compared, once that is known.
+        #: None until known.
         self.way: Way | None = None
         self._on_look = on_look
         self._options = options
@@ -292,7 +273,6 @@ class ReplicaWatch:
         return session
 
     def _health(self, session: Session) -> str:
-        """Return why the server does not replicate; empty when it does, or that cannot be seen."""
         if self.way in {None, Way.TIMES}:
             self.way = self._choose(session)
         try:
@@ -335,13 +315,11 @@ class ReplicaWatch:
         return self._unapplied.look(now, reached, delay=self._delay)
 
     def _executed(self, session: Session, mark: Mark) -> bool:
-        """Ask whether all that the source executed since the first mark is executed here."""
         before = self._source.first.gtids if self._source.first else ""
         sql = "SELECT GTID_SUBSET(GTID_SUBTRACT(%s, %s), @@GLOBAL.gtid_executed)"
         return bool(session.value(sql, (mark.gtids, before)))
 
     def _failed(self, fault: ServerFault) -> None:
-        """Record that the replica cannot be looked at; what was known of it stays."""
         self._close_session()
         with self._lock:
             self._over = login_refused(fault) and not self._named
@@ -353,7 +331,7 @@ class ReplicaWatch:
         self._ended(fresh=True)
 
     def _ended(self, *, fresh: bool) -> None:
-        """Let others know that a look has ended; ``fresh``: it compared with a mark, or failed."""
+        """Report a look; ``fresh``: it compared with a mark, or failed."""
         if self._on_look is not None:
             self._on_look(self)
         with self._lock:
@@ -374,5 +352,5 @@ def pause_after(fault: ServerFault, count: int) -> float:
 
 
 def _beyond(executed: tuple[str, int], place: tuple[str, int]) -> bool:
-    """Return whether a place is at another one or after it; file numbers grow after 999999."""
+    """Return whether a place is not before another one; file numbers grow after 999999."""
     return (len(executed[0]), *executed) >= (len(place[0]), *place)

@@ -1,23 +1,10 @@
 """Throttlers by what the server shows: load, InnoDB's backlog, a global lock that waits.
 
-Above a limit of ``--max-load`` nothing new begins. Above one of ``--critical-load`` in two looks in
-succession the run ends as for any other failure: it can be resumed. Both limits may change while it
-runs.
-
-The *history* holds old versions of rows that no transaction needs any more and that are not purged
-yet; a long one makes reads slow. The copy inserts, which adds next to nothing to it, but a purge
-that is behind has its own work to do. While a transaction of another client stays open, waiting
-does not make the history shorter: hence no limit by default.
-
-The *checkpoint age* is the part of the redo log whose pages are not written yet. Near its capacity
-every commit waits for pages to be written. InnoDB itself writes more of them as it grows, so a high
-age is usual in a copy; no limit by default, and the latency of commits is watched in any case.
-
-``FLUSH TABLES WITH READ LOCK``, with which backups begin, and ``SET GLOBAL read_only`` wait for
-running statements, SELECT too, while no other session may write (measured, 9.7): 5.5 s behind a
-SELECT of ours of 6 s, and behind an ADD INDEX until its end. ``FLUSH TABLES`` alone keeps others
-from the tables that are in use. So nothing new begins then, and a statement of this run that is
-still in front after :data:`OURS_SECONDS` is ended (R23); it is made again afterwards.
+docs/gentleness.md has their limits. The *history* holds unpurged old row versions; the *checkpoint
+age* is the part of the redo log whose pages are not written. While ``FLUSH TABLES WITH READ LOCK``
+or ``SET GLOBAL read_only`` wait, no other session may write (measured, 9.7: 5.5 s behind a SELECT
+of 6 s, and until the end of an ADD INDEX): nothing new begins, and our statements in front end
+after :data:`OURS_SECONDS` (R23) and are made again.
 """
 
 from __future__ import annotations
@@ -45,18 +32,14 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.settings import LiveSettings, LoadLimits
 
-#: One look may meet the moment of a peak that is over at once.
+#: One look may meet a short peak.
 _LOOKS_IN_SUCCESSION: Final = 2
 
 
 def load_throttler(
     connection: ConnectionOptions, settings: LiveSettings, stop: StopSwitch
 ) -> Looking:
-    """Return what compares counters of the server with their limits.
-
-    Args:
-        stop: is requested when the load is critical.
-    """
+    """Return what compares counters with their limits; critical load requests ``stop``."""
     session = own_session(connection, "load")
     critical_looks = 0
 
@@ -83,11 +66,7 @@ def load_throttler(
 
 
 def excess(found: Mapping[str, float], limits: LoadLimits) -> list[str]:
-    """Return each counter that is above its limit, as text with both values.
-
-    Args:
-        found: the counters' values by their names in lower case.
-    """
+    """Return each counter, by its lower-case name, that is above its limit, as text with both."""
     return [
         f"{name} is {found[name.lower()]:g}, above {limit:g}"
         for name, limit in limits
@@ -95,13 +74,13 @@ def excess(found: Mapping[str, float], limits: LoadLimits) -> list[str]:
     ]
 
 
-#: A metric that is switched off keeps its last value; the status text has the length in any case.
+#: The status text has the length even where the metric is switched off.
 _HISTORY: Final = """
 SELECT `COUNT` FROM information_schema.INNODB_METRICS
 WHERE NAME = 'trx_rseg_history_len' AND STATUS = 'enabled'"""
 _STATUS: Final = "SHOW ENGINE INNODB STATUS"
 _LENGTH: Final = re.compile(r"^History list length\s+(\d+)$", re.MULTILINE)
-#: From 8.0.30 on; before, the same is in SHOW ENGINE INNODB STATUS.
+#: From 8.0.30; before it in SHOW ENGINE INNODB STATUS.
 _NOW: Final = "innodb_redo_log_current_lsn"
 _THEN: Final = "innodb_redo_log_checkpoint_lsn"
 _CAPACITY: Final = "innodb_redo_log_capacity_resized"
@@ -110,11 +89,7 @@ _CHECKPOINT: Final = re.compile(r"^Last checkpoint at\s+(\d+)$", re.MULTILINE)
 
 
 def history_throttler(connection: ConnectionOptions, most: int) -> Looking:
-    """Return what waits while InnoDB's history is longer than a limit (PROCESS).
-
-    Args:
-        most: undo log records of committed transactions, in the history list.
-    """
+    """Return what waits while InnoDB's history has more than ``most`` records (PROCESS)."""
 
     def why(session: SqlSession) -> str:
         length = history_length(session)
@@ -177,7 +152,6 @@ def _number(pattern: re.Pattern[str], status: str, absent: str) -> int:
     return int(found[1])
 
 
-#: For which a global lock may wait, and a statement of ours may run meanwhile.
 OURS_SECONDS: Final = 2
 _WAITING: Final = """
 SELECT PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_HOST, PROCESSLIST_TIME, PROCESSLIST_INFO
@@ -196,10 +170,9 @@ AND PROCESSLIST_ID <> CONNECTION_ID()"""
 
 
 def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
-    """Return what waits while a global lock waits, and ends what this run has in front of it.
+    """Return what waits while a global lock waits, and ends this run's statements in front of it.
 
-    Args:
-        tell: reports what was ended, and for whom.
+    ``tell`` reports what was ended, and for whom.
     """
     token = token_of(connection.label)
 
@@ -216,10 +189,7 @@ def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
 
 
 def _waiting(session: SqlSession) -> Sequence[tuple[Any, ...]]:
-    """Return who waits for a global lock; nobody where the account may not see that.
-
-    The privilege is not required, so that an account without it does not wait for ever.
-    """
+    """Return who waits for a global lock; no rows where the account may not see that."""
     try:
         return session.query(_WAITING)
     except ServerFault as fault:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
 
 LoadLimits: TypeAlias = tuple[tuple[str, float], ...]
-"""Names of global status variables, each with the value that it must not exceed."""
+"""Global status variables, with the values not to be exceeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +22,10 @@ class PaceSettings:
 
     Attributes:
         threads: tasks that may work at a time, at most.
-        target_chunk_time: how long a chunk should take.
-        nice: seconds of rest for each second of work.
-        aggressive: spare no other user of the server.
-        max_lag: how far a replica may be behind; None for no limit.
-        max_load: above one of these values the work waits.
-        critical_load: above one of these values the run ends; it can be resumed.
-        paused: who has paused the run; empty when nobody has.
+        nice: rest for each second of work.
+        max_lag: None for no limit.
+        max_load: the work waits above it; above ``critical_load`` the run ends.
+        paused: who has paused the run, or empty.
     """
 
     threads: int
@@ -58,7 +55,7 @@ class LiveSettings:
         self._lock = threading.Lock()
         self._current = settings
         self._clock = clock
-        #: Seconds of all pauses that have ended, and when the one that goes on began.
+        #: Of ended pauses; and when the present one began.
         self._paused_for = 0.0
         self._paused_at = clock()
 

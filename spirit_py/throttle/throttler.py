@@ -1,8 +1,4 @@
-"""The interface of one throttler, its session, and those that ask no server.
-
-Outside of every window nothing begins that others might notice: no chunk, no build of indexes, no
-comparison, no repair, and no swap. The change feed and the checkpoint go on.
-"""
+"""The interface of one throttler, its session, and those that ask no server."""
 
 from __future__ import annotations
 
@@ -33,9 +29,9 @@ _ANSWER_WITHIN: Final = 3
 
 
 class Throttler(Protocol):
-    """Looks at one thing that may be a reason to wait.
+    """Looks at one thing that may be a reason to wait; owns its sessions.
 
-    One thread calls it, but for :attr:`every` 0, where any may. It owns its sessions.
+    One thread calls it; any may for :attr:`every` 0.
     """
 
     @property
@@ -48,16 +44,12 @@ class Throttler(Protocol):
 
     @property
     def every(self) -> float:
-        """Seconds until the next look.
-
-        Always 0 for a throttler that does no I/O: it is asked whenever work is.
-        """
+        """Seconds until the next look; 0 only for one without I/O, asked whenever work is."""
 
     def look(self) -> str:
         """Return what the work has to wait for, as :meth:`spirit_py.pace.Pace.reason`.
 
-        May block, at most for seconds. May raise anything: it is tried again, and what it found
-        last holds for a grace.
+        May block for seconds, or raise: the last finding then holds for a grace.
         """
 
     def close(self) -> None:
@@ -93,11 +85,7 @@ def asking(
 
 
 def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) -> Looking:
-    """Return what waits until one of the windows is open.
-
-    Args:
-        now: returns the time, with a time zone.
-    """
+    """Return what waits until one of the windows is open; ``now`` returns a time with a zone."""
 
     def look() -> str:
         moment = now()
@@ -110,10 +98,9 @@ def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) 
 
 
 def backlog_throttler(statistics: Callable[[], FeedStatistics]) -> Looking:
-    """Return what holds the copy back while the change feed has no room for what it reads (R19).
+    """Return what holds the copy back while the feed has no room for changes (R19).
 
-    The copy adds to the binlog that the feed has to read, and the server keeps the binlog for a
-    limited time. So the application's changes go first.
+    The copy adds to the binlog that the feed reads, and the server keeps that for a limited time.
     """
     return Looking(
         name="change feed",
@@ -141,9 +128,8 @@ def own_session(
 ) -> RenewedSession:
     """Return a session whose statements are answered within seconds, or fail.
 
-    Args:
-        prepare: called with every session that is opened.
-        more: further arguments of :func:`connect`.
+    ``prepare`` is called with every session that is opened; ``more`` are arguments of
+    :func:`connect`.
     """
     limits: dict[str, Any] = dict.fromkeys(
         ("read_timeout", "lock_wait_timeout", "innodb_lock_wait_timeout"), _ANSWER_WITHIN

@@ -1,7 +1,4 @@
-"""All throttlers together: the pace that the work asks for.
-
-Each is looked at in a thread of its own: one that is slow delays no other.
-"""
+"""All throttlers together: the pace that the work asks for. Each looks in a thread of its own."""
 
 from __future__ import annotations
 
@@ -33,11 +30,9 @@ GRACE: Final = 5.0
 
 
 class Watched:
-    """Looks at a throttler again and again, and keeps what it found.
+    """Looks at a throttler again and again, and keeps what it found for ``grace`` seconds.
 
-    Args:
-        grace: seconds for which what was found last holds when a look fails or does not end.
-        first: nothing begins before the first look has ended.
+    ``first``: nothing begins before the first look has ended.
     """
 
     def __init__(
@@ -117,28 +112,20 @@ _log = logging.getLogger(__name__)
 
 _PAUSED: Final = "pause"
 _LOOK_SECONDS: Final = 0.25
-#: Work that has not asked for so long is not waiting.
 _ASKED_SECONDS: Final = 1.0
-#: A shorter wait is counted and shown, but makes no line of the log.
+#: A shorter wait is not reported.
 _TOLD_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
-#: For which the start waits for the looks that nothing begins before: their reasons are shown.
 _FIRST_SECONDS: Final = 1.0
-#: How long a chunk takes where a replica is slower than the copy: what has begun is sent.
+#: Where a replica is slower than the copy.
 _SLOW_CHUNK_SECONDS: Final = 0.1
-#: Counts of six hours or so.
+#: About six hours.
 _KEPT_SHARES: Final = 100_000
 
 
 @dataclass
 class _Wait:
-    """The waiting for one throttler.
-
-    Attributes:
-        since: when the wait that goes on began; None while work need not wait.
-        told: whether its beginning was reported.
-        seconds: of all waits, including this one.
-    """
+    """The waiting for one throttler, ``since`` a time, or None; ``seconds`` are of all waits."""
 
     since: float | None = None
     told: bool = False
@@ -148,13 +135,11 @@ class _Wait:
 class Throttles:
     """The pace of a migration, as its settings and its throttlers allow.
 
-    One thread ("throttle") counts and reports the waits, and each throttler that does I/O has one
-    of its own. A wait is counted only while there is work that it holds back.
+    One thread counts and reports the waits of work that is held back.
 
     Args:
         adaptive: decides how much the work may take, unless the settings switch it off.
-        slow_part: returns how many bytes one transaction may write for a replica that is slower
-            than the copy; None where there is none.
+        slow_part: returns the bytes of a transaction for a replica slower than the copy, or None.
         tell: reports that a wait began or ended, with its figures; called from a thread.
     """
 
@@ -175,7 +160,6 @@ class Throttles:
         self._watched: list[Watched] = []
         self._asked: dict[Work, float] = {}
         self._waits: dict[str, _Wait] = {}
-        #: How many tasks worked on average, at every count; the last ones of a long run.
         self._shares: deque[float] = deque(maxlen=_KEPT_SHARES)
         self._counted_at = clock()
         self._closed = False
@@ -263,10 +247,7 @@ class Throttles:
         return {name: wait.seconds for name, wait in self._waits.items() if wait.seconds}
 
     def shares(self) -> tuple[float, float] | None:
-        """Return how many tasks worked at least and in the median, rests counted.
-
-        None where the pace did not adapt.
-        """
+        """Return the least and the median number of working tasks; None if not adaptive."""
         found = sorted(self._shares)
         return (found[0], found[len(found) // 2]) if found else None
 
@@ -293,7 +274,7 @@ class Throttles:
         passed, self._counted_at = now - self._counted_at, now
         working = self._working()
         found = dict(self._reasons(working))
-        # Work that asks no more, because the server is away, may wait again: no wait has ended.
+        # Work that asks no more, as its server is away, may wait again.
         held = found if working else dict(self._reasons(Work))
         for name in found.keys() - self._waits.keys():
             self._waits[name] = _Wait()
@@ -327,7 +308,6 @@ class Throttles:
         return {work for work, asked_at in list(self._asked.items()) if asked_at >= after}
 
     def _reasons(self, work: Iterable[Work]) -> list[tuple[str, str]]:
-        """Return name and reason of everything that holds some of this work back."""
         wanted = set(work)
         found = []
         paused = self._settings.current.paused

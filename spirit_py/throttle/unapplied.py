@@ -1,18 +1,9 @@
 """What one replica has not applied yet, in seconds and in bytes of the source's binlog (pure).
 
-*Marks* are places of the source at known times of the caller's monotonic clock. A replica that has
-not reached a mark is behind by at least the mark's age, whatever the cause: a slow applier, a
-stopped receiver, a slow network. A source on which nothing is written has no new marks, and no lag.
-No clock of a server is needed.
-
-Lag alone comes too late for holding back a copy: while a replica applies half as fast as the source
-writes, every second of lag is two seconds of work that is already sent. So what is sent and not
-applied is counted, in bytes, with how fast the replica applies (:class:`Behind`), and the copy may
-be ahead of it by no more than the replica applies in a part of the limit (:func:`why_behind`). At
-first the speed is not known; then the copy may be ahead by :data:`FIRST_BYTES`. What is applied of
-these shows the speed, so the room grows within a second or two to what the replica can do. What has
-begun when the copy is held back is sent, too: where a replica is slower than the copy, one task
-works at a time, on short chunks in small transactions.
+*Marks* are places of the source at times of the caller's monotonic clock: a replica is behind by
+the age of the oldest mark that it has not reached. docs/replicas.md says why bytes count too. While
+the speed is not known, the copy may be ahead by :data:`FIRST_BYTES`, which show it within a second
+or two.
 """
 
 from __future__ import annotations
@@ -30,12 +21,12 @@ if TYPE_CHECKING:
 FIRST_BYTES: Final = 1 << 20
 """Bytes by which the copy may be ahead of a replica whose speed is not known."""
 LEAST_BYTES: Final = 128 << 10
-"""Bytes by which it may be ahead of any replica."""
+"""The same for any replica."""
 SHARE: Final = 0.4
-"""Part of the limit in which a replica should be able to apply all that is sent."""
+"""Part of the limit in which a replica should apply all that is sent."""
 PART_SHARE: Final = 0.1
 """The same for one transaction: a replica shows nothing of it before it has applied it."""
-#: The speed of the last while counts, and that of the last moments if it is lower.
+#: The lower of the speeds of this while and of the last moments.
 _SPEED_SECONDS: Final = 3.0
 _MOMENT_SECONDS: Final = 1.0
 _FEWEST_SECONDS: Final = 0.3
@@ -43,14 +34,10 @@ _MOST_MARKS: Final = 4096
 
 
 class Mark(NamedTuple):
-    """What the source had committed at a moment.
+    """What the source had committed at monotonic seconds ``at``.
 
-    Attributes:
-        at: seconds of the caller's monotonic clock.
-        written: bytes of binlog since the first mark.
-        gtids: the GTID set; empty where the source has no GTIDs.
-        file: the binlog file, and ``offset`` in it.
-        beat: when the newest heartbeat was written, as the server's text; empty without any.
+    ``written`` are binlog bytes since the first mark; ``gtids`` may be empty; ``beat`` is the
+    newest heartbeat's time, as the server's text, or empty.
     """
 
     at: float
@@ -67,12 +54,9 @@ class Mark(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """How far a replica is behind.
+    """How far a replica is behind, in seconds and in bytes of binlog.
 
-    Attributes:
-        lag: seconds; 0 when everything is applied.
-        unapplied: bytes of binlog that are written and not applied.
-        speed: bytes of binlog that it applies in a second of work; None when not known.
+    ``speed``: bytes that it applies in a second of work; None when not known.
     """
 
     lag: float = 0.0
@@ -87,7 +71,7 @@ class Unapplied:
         self._waiting: list[Mark] = []
         self._newest: Mark | None = None
         self._applied = 0
-        #: Time, applied bytes, and whether nothing was left to apply then.
+        #: Time, applied bytes, and whether all was applied.
         self._looks: deque[tuple[float, int, bool]] = deque()
 
     def add(self, mark: Mark) -> None:
@@ -99,17 +83,14 @@ class Unapplied:
         self._newest = mark
         self._waiting.append(mark)
         if len(self._waiting) > _MOST_MARKS:
-            # The oldest has the lag; every second of the others is enough.
+            # The oldest has the lag.
             del self._waiting[1::2]
 
     def look(self, now: float, reached: Callable[[Mark], bool], *, delay: float = 0.0) -> Behind:
         """Compare with the replica.
 
-        Args:
-            reached: asks the replica, a few times; whoever has reached a mark has reached all
-                earlier ones.
-            delay: seconds that the replica is told to stay behind (SOURCE_DELAY); what is younger
-                is not due.
+        ``reached`` asks it, a few times; a reached mark implies all earlier ones. Marks younger
+        than ``delay`` seconds (SOURCE_DELAY) are not due.
         """
         count = bisect_left(self._waiting, 1, key=lambda mark: 0 if reached(mark) else 1)
         if count:
@@ -160,11 +141,7 @@ def part_bytes(behind: Behind, limit: float) -> float:
 
 
 def pressure(behind: Behind, limit: float) -> float:
-    """Return how near a replica is to its limit: 1.0 is at it.
-
-    What is not applied counts as far as the replica is behind for a while: at first, while its
-    speed is not known, it is no sign.
-    """
+    """Return how near a replica is to its limit, 1.0; unapplied bytes count only with lag."""
     ahead = behind.unapplied / room(behind, limit)
     return max(behind.lag, min(ahead * limit, behind.lag / SHARE)) / limit
 
