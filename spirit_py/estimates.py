@@ -51,10 +51,7 @@ NOTHING_LEFT: Final = RowsLeft(most=0, probable=0)
 def probable_total(
     done: int, *, handed_out: int, left: RowsLeft, estimate: int | None
 ) -> int | None:
-    """Return how many rows there are in all; None where that is not known.
-
-    ``handed_out`` are rows of chunks that are not done, ``left`` those not handed out yet.
-    """
+    """Return how many rows there are; None if unknown. ``left`` are those not handed out yet."""
     under_way = done + handed_out
     most = None if left.most is None else under_way + left.most
     if left.probable is not None:
@@ -97,10 +94,6 @@ class Speed:
         return self._over(now, STEADY_SECONDS)
 
     def _over(self, now: float, seconds: float) -> float | None:
-        """Return the speed between the window's first step and its last.
-
-        An unusually long time since the last step counts: it is a pause.
-        """
         if len(self._steps) < 2:
             return None
         steps = [step for step in self._steps if step[0] >= now - seconds]
@@ -151,10 +144,7 @@ class ChangeBacklog:
         return self._applied.recent(now)
 
     def seconds(self, now: float, pending: int, *, ahead: float = 0.0) -> float | None:
-        """Return how long the pending changes take once other work ends, in ``ahead`` seconds.
-
-        None where they come in as fast as they are applied.
-        """
+        """Return how long the pending changes take, from ``ahead`` seconds on; None if unknown."""
         if not self._capacity:
             return 0.0 if pending <= _TRIVIAL_CHANGES else None
         coming, going = self._wanted.steady(now) or 0.0, self._applied.steady(now) or 0.0
@@ -219,10 +209,7 @@ def row_seconds(rows: int, seconds: float) -> float | None:
 
 
 def rest_of_run(seen: Measured) -> dict[str, float | None]:
-    """Return the seconds of what is left until the swap, by phase; None for what is not known.
-
-    Empty in a phase that waits for others, and before the copy.
-    """
+    """Return the seconds left until the swap, by phase; empty while others are waited for."""
     if seen.phase not in _ESTIMATED:
         return {}
     rest = {seen.phase.value: seen.eta}
@@ -288,10 +275,7 @@ _FIXED: Final = FIXED_BYTES | {"decimal": 6, "enum": 2, "set": 4, "bit": 4}
 
 
 def build_share(table: TableSchema, names: Iterable[str], *, row_bytes: float | None) -> float:
-    """Return the time of building indexes by that of copying the rows without them.
-
-    ``row_bytes`` is the average; None where that is not known.
-    """
+    """Return the time of building indexes by that of copying the rows without them."""
     size = row_bytes or _USUAL_ROW
     copied = _COPIED + _COPIED_BYTE * size
     found = [index for name in names if (index := table.index(name)) is not None]

@@ -1,7 +1,4 @@
-"""Pace: what search, copy, index build, checksum, swap and drop ask before they begin (pure).
-
-:class:`spirit_py.throttle.throttles.Throttles` answers in a migration.
-"""
+"""Pace: what search, copy, index build, checksum, swap and drop ask before they begin (pure)."""
 
 from __future__ import annotations
 
@@ -55,10 +52,7 @@ _ASK_SECONDS: Final = 0.1
 def await_turn(
     pace: Pace, work: Work, *, pause: Callable[[float], object], show: Callable[[str], object]
 ) -> None:
-    """Wait until work of this kind may begin; ``pause`` raises when a stop was asked for.
-
-    ``show`` gets what is waited for, and an empty text at the end.
-    """
+    """Wait until work of this kind may begin; ``pause`` raises when a stop was asked for."""
     if not pace.reason(work):
         return
     while reason := pace.reason(work):

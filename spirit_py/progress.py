@@ -1,7 +1,4 @@
-"""How far a migration has come: figures that displays, records and metrics share (pure).
-
-A figure is declared once, with what it means, its metric, and its curve on the page.
-"""
+"""How far a migration has come: figures that displays, records and metrics share (pure)."""
 
 from __future__ import annotations
 

@@ -66,10 +66,7 @@ class Background:
         return not self._thread.is_alive()
 
     def join(self, seconds: float | None = None) -> bool:
-        """Ask the thread to end and wait for it; return whether it has ended in time.
-
-        One that has not is named in the log and left: it is a daemon thread.
-        """
+        """Ask the thread to end and wait for it; return whether it did. Otherwise it is left."""
         self.stop()
         seconds = self._join_seconds if seconds is None else seconds
         ended = self.wait(seconds)

@@ -30,10 +30,7 @@ def argument_name(option: click.Option) -> str:
 def option_values(
     command: click.Command, arguments: type, given: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return the values of all options of a command; None in ``given`` means not given.
-
-    Raises TypeError for an unknown argument, UsageFault for a wrong value.
-    """
+    """Return the values of all options; None is not given. TypeError, UsageFault for wrong ones."""
     options = {
         argument_name(option): option
         for option in command.params

@@ -1,7 +1,4 @@
-"""Runs the migrations of a batch, one after another or side by side.
-
-Tables that reference each other by foreign keys are never changed at the same time.
-"""
+"""Runs the migrations of a batch; tables related by foreign keys never at the same time."""
 
 from __future__ import annotations
 
@@ -100,10 +97,7 @@ class Batch:
         self._began = time.monotonic()
 
     def run(self) -> None:
-        """Run the migrations that are left, until all have ended or one says that none may begin.
-
-        Raises the reason of the stop switch, once the migrations under way have ended.
-        """
+        """Run the migrations that are left; raise the reason of a stop when all have ended."""
         try:
             with self._session() as session:
                 self._related = related_tables(session, set(self._waiting))

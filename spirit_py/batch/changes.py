@@ -191,10 +191,7 @@ def _matching(session: SqlSession, pattern: TablePattern) -> list[Name]:
 def without_own(
     names: Iterable[Name], checkpoints: Collection[Name], batches: Collection[Name]
 ) -> list[Name]:
-    """Return the tables that are not auxiliary ones of a migration, nor records of batches.
-
-    A name counts as an auxiliary table's only where the checkpoint is there.
-    """
+    """Return tables that are neither batch records nor, by the checkpoint, auxiliary ones."""
     own = {*checkpoints, *batches}
     beside = [
         (schema, found)

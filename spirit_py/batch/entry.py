@@ -191,10 +191,7 @@ def _begun(config: BatchConfig, plan: BatchPlan) -> BatchRecord:
 
 
 def _records(plan: BatchPlan, earlier: dict[Name, TableRecord]) -> dict[Name, TableRecord]:
-    """Return the record of each table of the plan, those of earlier runs as they are.
-
-    Tables that an earlier run has changed stay, though they may have another name by now.
-    """
+    """Return the record of each table; those that earlier runs have changed stay as they are."""
     planned = {one.change.name: _record(one, earlier) for one in plan.tables}
     gone = {name for name in earlier if name not in planned}
     done = {name: earlier[name] for name in gone if earlier[name].state == TableState.DONE}

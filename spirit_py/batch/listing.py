@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchShown:
-    """One batch.
-
-    ``batch`` is schema and name of its table, ``worked_on_by`` the server session of its process;
-    ``unreadable`` says why there is no more to show.
-    """
+    """One batch; ``unreadable`` says why there is no more to show."""
 
     batch: str
     unreadable: str = ""
@@ -69,11 +65,7 @@ class BatchShown:
 
 
 def batches(options: ConnectionOptions, *, database: str, table: str) -> list[BatchShown]:
-    """Return the batches that are not done; an empty ``database`` or ``table`` stands for all.
-
-    Raises ServerFault where the server does not answer any more, Refusal where it cannot be
-    reached.
-    """
+    """Return the batches that are not done; an empty ``database`` or ``table`` stands for all."""
     with connect_first(options, role="status", read_timeout=60) as session:
         marked = marked_tables(session)
         with doubtful(session):

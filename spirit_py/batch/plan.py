@@ -28,11 +28,7 @@ ACTIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedTable:
-    """One table of the plan.
-
-    ``done``: an earlier run has changed it. ``rows`` is the server's estimate; ``differs`` says how
-    its definition differs from that of most others.
-    """
+    """One table of the plan; an earlier run has changed it if ``done``."""
 
     change: TableChange
     action: str = ""
@@ -97,10 +93,7 @@ class BatchPlan:
 
     @property
     def asks(self) -> bool:
-        """Whether the operator should see the tables before the first one is changed.
-
-        Patterns may match others than were meant, or new ones since an earlier run.
-        """
+        """Whether the operator should see the tables first: a pattern may match too many."""
         known = self.earlier or {}
         return any(one.change.name not in known for one in self.left if not one.change.place)
 
@@ -205,20 +198,14 @@ def _without_name(shape: str, table: str) -> str:
 
 
 class Slots:
-    """The slots of all migrations together, dealt out to those that run side by side.
-
-    A migration keeps what it began with. So the last one, which runs alone, has all of them.
-    """
+    """The slots of all migrations together; a migration keeps those that it began with."""
 
     def __init__(self, total: int, parallel: int) -> None:
         self._free = total
         self._parallel = parallel
 
     def take(self, waiting: int) -> int:
-        """Return the slots of the next migration; 0 where it cannot begin now.
-
-        ``waiting`` counts this one too.
-        """
+        """Return the slots of the next of ``waiting`` migrations; 0 where it cannot begin now."""
         parallel = min(self._parallel, waiting)
         share = self._free // parallel if parallel else 0
         if share:

@@ -50,11 +50,7 @@ _PERHAPS = "in place if the server can, otherwise copied"
 
 
 def plan_batch(config: BatchConfig) -> BatchPlan:
-    """Read and check all tables; write nothing.
-
-    Raises Refusal where the server cannot be used, or the request is not clear; a table that cannot
-    be changed is in the plan instead.
-    """
+    """Read and check all tables; write nothing. The plan has the tables that are refused."""
     connection = config.each.connection
     with connect_first(connection, role="plan") as session:
         require_one_server(session, connection)
@@ -207,10 +203,7 @@ def room_for(
 def what_becomes_of_it(
     session: SqlSession, config: MigrationConfig, contexts: Sequence[PreflightContext]
 ) -> str:
-    """Return what is done with an earlier run's work, for the plan.
-
-    Raises Refusal where the operator must decide; ServerFault or FeedFailure where it is unknown.
-    """
+    """Return what is done with an earlier run's work; Refusal where the operator must decide."""
     _, decision = examine_and_decide(session, config, contexts)
     if isinstance(decision, Refuse | GiveUp):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
@@ -228,10 +221,7 @@ def what_becomes_of_it(
 def plan_of_batch(
     config: BatchConfig, *, stop: StopSwitch | None = None, sample: bool = True
 ) -> Plan:
-    """Return the plan of a batch; write nothing.
-
-    Raises Refusal where the server cannot be used, or the request is not clear; or ServerFault.
-    """
+    """Return the plan of a batch; write nothing. May raise Refusal or ServerFault."""
     batch = plan_batch(config)
     made = [
         (planned, make_plan(planned.change.config(config.each), stop=stop, sample=sample))

@@ -55,10 +55,7 @@ class BatchReport(OutcomeReport):
         self.runs = runs
 
     def conclude(self, stopped: BaseException | None, *, seconds: float, record: str) -> None:
-        """Enter outcome and exit code, the time of the run, and what keeps the batch.
-
-        ``stopped`` is what ended the run early.
-        """
+        """Enter outcome, exit code, time and record; ``stopped`` is what ended the run early."""
         self.seconds, self.record = round(seconds, 3), record
         if stopped is not None:
             self.note_failure(stopped)

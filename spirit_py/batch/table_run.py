@@ -40,10 +40,7 @@ _R = TypeVar("_R")
 
 
 class SharedSpark:
-    """Makes the engine when the first migration needs one. Thread-safe.
-
-    ``config`` is that of the whole batch, with all slots.
-    """
+    """Makes the engine, with all slots, when the first migration needs one. Thread-safe."""
 
     def __init__(
         self, factory: Callable[[MigrationConfig], GangEngine], config: MigrationConfig
@@ -54,10 +51,7 @@ class SharedSpark:
         self._engine: GangEngine | None = None
 
     def lease(self, config: MigrationConfig) -> SparkLease:
-        """Return the engine of one migration, with the threads of its configuration as slots.
-
-        Raises Refusal for impossible settings, and without a usable Java.
-        """
+        """Return the engine of one migration; Refusal for wrong settings, or without Java."""
         with self._lock:
             if self._engine is not None and self._engine.failure is not None:
                 self._engine.stop()
@@ -129,10 +123,7 @@ _ROUTINE: Final = (StatementRead, PlanMade, AlgorithmChosen, CopyDone, SwapDone)
 
 
 class NamedReporter:
-    """Shows each event under the name of its table; the batch shows the progress of all.
-
-    ``said`` are the warnings that were shown for other tables; this one's are added.
-    """
+    """Shows each event under its table's name; ``said`` are warnings shown for other tables."""
 
     def __init__(self, reporter: Reporter, name: str, said: set[str]) -> None:
         self._reporter = reporter

@@ -1,7 +1,4 @@
-"""The command line: options to a frozen configuration, errors to a message, a hint, an exit code.
-
-The module of a command is imported when the command is named, and large modules when it runs.
-"""
+"""The command line: options to a configuration, errors to a message, a hint, an exit code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The options of a command, as click takes them: derived from :mod:`spirit_py.options`.
-
-Every option can come from the environment too, as ``SPIRIT_PY_`` and the option's name.
-"""
+"""The options of a command, as click takes them: derived from :mod:`spirit_py.options`."""
 
 from __future__ import annotations
 
@@ -195,10 +192,7 @@ Body: TypeAlias = Callable[[ErrorsShown, dict[str, Any]], int | None]
 def command(
     arguments: type, exit_codes: str, *, document: str = ""
 ) -> Callable[[Body], click.Command]:
-    """Declare a command with the options of a TypedDict; its errors are shown, and it exits.
-
-    ``document`` is the option by which its answer, and so its error, is one JSON document.
-    """
+    """Declare a command with the options of a TypedDict; with ``document`` it answers in JSON."""
 
     def declare(body: Body) -> click.Command:
         @functools.wraps(body)

@@ -52,10 +52,7 @@ def is_batch(options: dict[str, Any]) -> bool:
 def batch_config(
     options: dict[str, Any], each: MigrationConfig, *, listed: str = ""
 ) -> BatchConfig:
-    """Build the configuration of a batch; raises UsageFault.
-
-    ``listed`` are statements that a program gives instead of a file.
-    """
+    """Build the configuration of a batch, perhaps of ``listed`` statements; raises UsageFault."""
     _require_one_way(options | {"statements": listed or options["statements"]})
     _refuse_what_waits(each)
     if options["parallel"] > each.threads:

@@ -67,10 +67,7 @@ class ReaderGone(OutputFailed):
 
 
 class ErrorsShown:
-    """Turn errors into a line of cause, a line of remedy, and the exit code (R16).
-
-    With ``document``, an error is a JSON document on standard output, too.
-    """
+    """Turn errors into cause, remedy and exit code (R16); with ``document`` into JSON, too."""
 
     def __init__(
         self, *, verbose: bool, log_format: LogFormat = "text", document: bool = False

@@ -21,10 +21,7 @@ _NAMES: Final = (click.NoSuchOption, click.exceptions.NoSuchCommand)
 
 
 class JsonAwareGroup(click.Group):
-    """A group that refuses a wrong command line as its commands log: in text or in JSON.
-
-    No command has read ``--log-format`` yet: it is looked for in arguments, environment and files.
-    """
+    """A group that refuses a wrong command line as its commands log: in text or in JSON."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the arguments as they were given; ``help migrate`` means ``migrate --help``."""

@@ -104,10 +104,7 @@ class SessionFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineChange:
-    """A statement that changes one table, and how it is carried out online.
-
-    ``arguments`` are the library's; with ``handle_signals`` SIGTERM, too, stops the run in order.
-    """
+    """A statement that changes one table, with the library's arguments for an online change."""
 
     table: tuple[str, str]
     statement: str
@@ -166,10 +163,7 @@ def prepared(
 
 
 def _with_present_names(session: FrameworkSession, around: SessionFacts, statement: str) -> str:
-    """Return the statement with the names that CHECK constraints have by now.
-
-    A copy gives them another name, an underscore more or less, as names are unique in a schema.
-    """
+    """Return the statement with the names that CHECK constraints have by now, after copies."""
     try:
         (alter,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
     except (Refusal, ValueError):

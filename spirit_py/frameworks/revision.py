@@ -118,10 +118,7 @@ class Revision:
             self._whole = None
 
     def gather(self, statement: str, asked: OnlineChange | None) -> None:
-        """Take a statement of the context; Refusal for one that neither changes a table nor reads.
-
-        ``asked`` is None where it does not change a table that exists.
-        """
+        """Take a statement; Refusal for one that neither changes a table (``asked``) nor reads."""
         if asked is not None:
             self.online(asked)
         else:
@@ -150,8 +147,7 @@ class Revision:
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Carry out a statement as the framework does, unless an earlier run has: then None.
 
-        Raises Refusal where the table was changed by others since an earlier run made the
-        statement.
+        Raises Refusal where others changed the table since an earlier run made the statement.
         """
         if self._whole is not None:
             raise self._apart(statement)
@@ -166,10 +162,7 @@ class Revision:
         return result
 
     def online(self, asked: OnlineChange) -> None:
-        """Carry a statement out online, at the latest before the next :meth:`flush` returns.
-
-        Raises SpiritError where earlier statements failed.
-        """
+        """Carry a statement out online, at the latest before the next :meth:`flush` returns."""
         if self._whole is not None:
             if not self._whole.open:
                 raise self._apart(asked.statement)
@@ -181,10 +174,7 @@ class Revision:
         self._waiting.append(asked)
 
     def flush(self, before: str = "") -> None:
-        """Carry out what waits; ``before`` is the next statement, empty at a transaction's end.
-
-        After a SpiritError the framework's same command resumes.
-        """
+        """Carry out what waits, ``before`` the next statement; on SpiritError a rerun resumes."""
         if self._carrying_out:
             return
         if self._whole is not None:
@@ -405,10 +395,7 @@ class Revision:
         return len(waiting)
 
     def _shape_after(self, table: tuple[str, str], clauses: Iterable[str | None]) -> str:
-        """Return what the server makes of an empty table by ALTERs; empty where it makes nothing.
-
-        Only the session sees the temporary table, which has the name of the real one.
-        """
+        """Return what the server makes of an empty temporary table by ALTERs; or an empty text."""
         definition = self._definition(table)
         quoted = quote_table(*table)
         _, found, body = definition.partition("(\n")

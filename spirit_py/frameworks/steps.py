@@ -84,7 +84,7 @@ def form_of(create: str, foreign_keys_of: str = "") -> str:
 
 
 def made_of(steps: list[RevisionStep], form: str) -> int:
-    """Return how many steps of a table are made; -1 where others have changed its form."""
+    """Return how many steps of a table are made, by its form; -1 where others have changed it."""
     made = 0 if not steps or steps[0].before == form else -1
     for number, step in enumerate(steps, start=1):
         if step.after == form and (step.made or step.before != step.after):
@@ -209,10 +209,7 @@ def version_rows(session: SqlSession, table: Name) -> tuple[str, ...]:
 
 
 class VersionSwap:
-    """The version table in the swap of a migration (:class:`~spirit_py.contracts.SwappedAlong`).
-
-    ``rows`` are those before, from :func:`version_rows`; ``home`` is the schema of the steps.
-    """
+    """The version table in the swap of a migration (:class:`~spirit_py.contracts.SwappedAlong`)."""
 
     def __init__(
         self,
@@ -235,10 +232,7 @@ class VersionSwap:
         return self.swap.schema, self.swap.new
 
     def prepare(self, session: SqlSession) -> None:
-        """Make the second table; a second call makes it anew.
-
-        Refusal where a RENAME cannot exchange the table, its rows changed, or the name is taken.
-        """
+        """Make the second table anew; Refusal if a RENAME cannot exchange it, or rows changed."""
         comment = self._require_plain(session)
         self._require_rows(session)
         steps = StepTable(lambda: session, self.swap.table)
@@ -330,10 +324,7 @@ class VersionSwap:
 def finish_versions(
     session: FrameworkSession, table: Name, steps: StepTable, settle: Callable[[Name], None]
 ) -> None:
-    """Drop what an exchange of the version table has left, if there was one.
-
-    ``settle`` finishes the migration of a table whose process has ended after the RENAME.
-    """
+    """Drop what an exchange of the version table has left; ``settle`` finishes its migration."""
     noted = steps.versions()
     plain = cast("SqlSession", session)
     if noted is None or not identity(plain, *table).equals(noted.after):

@@ -231,10 +231,7 @@ def _require_sight(session: SqlSession, source: TableSchema) -> None:
 
 
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:
-    """Compare the source's definition again: from here on the feed sees every DDL (R14).
-
-    Raises SchemaChanged, or MigrationFailure where the table is hidden from the account.
-    """
+    """Compare the source's definition again; SchemaChanged, or MigrationFailure if hidden (R14)."""
     found = read_table(session, source.schema, source.name)
     if found is None:
         _require_sight(session, source)

@@ -120,10 +120,7 @@ class Checkpoints:
             _log.info("the last checkpoint could not be written: %s", error)
 
     def _settle(self, connection: ConnectionOptions) -> None:
-        """Record the position after which nothing of this run writes to a new table.
-
-        Without foreign writes after it, the next run need not repeat this run's comparisons.
-        """
+        """Record the position after which nothing of this run writes to a new table."""
         if not any(pair.checked_up_to() for pair in self._pairs.values()):
             return
         self._feed.close()

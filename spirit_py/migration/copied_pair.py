@@ -42,10 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class CopiedPair(Pair):
-    """One table of a migration and its new table, which is copied while changes are applied.
-
-    ``before`` is what earlier runs have copied, ``checked_to`` how far their checksum was clean.
-    """
+    """One table of a migration and its new table, which is copied while changes are applied."""
 
     job: Run
     plan: IndexPlan

@@ -98,10 +98,7 @@ class Doubts:
         return self.keys.since(self._compared_from)
 
     def begin_comparison(self, *, whole: bool, optional: bool = False) -> Base:
-        """Note that a comparison begins, before it requests a lock.
-
-        The tables may be swapped without the end of an ``optional`` one.
-        """
+        """Note that a comparison, perhaps ``optional``, begins; before it requests a lock."""
         base = Base(self.keys.begin_comparison(), self._count())
         self._compared_from = base.number if whole else 0
         if whole and not optional:
@@ -191,10 +188,7 @@ def relieved(tables: Iterable[Doubts]) -> Background:
 
 
 def require_settled(tables: Iterable[Doubts], session: SqlSession) -> None:
-    """Raise NotProven while rows are in doubt; under the lock of all tables, when all is received.
-
-    The session reads the count, once, if there are rows in doubt.
-    """
+    """Raise NotProven while rows are in doubt; under the lock of all tables, one query at most."""
     doubtful = [table for table in tables if table.keys.since(0)]
     if not doubtful:
         return

@@ -213,10 +213,7 @@ def backpressure_note(seen: FeedStatistics) -> str:
 
 
 class Journal:
-    """Holds the state, and replaces it with what follows from each thing that happened.
-
-    Any thread may report and read; a state that was read never changes.
-    """
+    """Holds the state, and replaces it after each thing that happened. Thread-safe."""
 
     def __init__(
         self, report: MigrationReport, *, clock: Clock = time.monotonic, **first: Any

@@ -142,10 +142,7 @@ class Job:
         stop: StopSwitch | None = None,
         passing: Callable[[BaseException], bool] = lambda _: False,
     ) -> T:
-        """Do one step in a session of its own; ``work`` runs again if the server was away.
-
-        ``stop`` ends the waiting, by default the process's own; ``passing`` as of :func:`retrying`.
-        """
+        """Do one step in a session of its own; ``work`` runs again if the server was away."""
 
         def once() -> T:
             with self.session(role) as session:

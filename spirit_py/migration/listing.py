@@ -127,10 +127,7 @@ class _Listing:
         self.grants = read_grants(session)
 
     def of(self, marks: Iterable[Name]) -> list[MigrationShown]:
-        """Return the migrations of checkpoint tables; a pointer leads to the one that it is of.
-
-        Anybody may have made such a table: one that cannot be read is shown as that (R26).
-        """
+        """Return the migrations of checkpoint tables; one that is unreadable is shown so (R26)."""
         found: dict[str, MigrationShown] = {}
         held_up: set[str] = set()
         for schema, name in marks:
@@ -334,10 +331,7 @@ def _unread(schema: str, name: str, error: Exception) -> MigrationShown:
 
 
 def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
-    """Return the tables of other schemas that a record names, and that do not lead back to it.
-
-    Whoever has a schema of his own may write such a record (R26).
-    """
+    """Return foreign tables that a record names and that do not lead back to it (R26)."""
 
     def leads_here(name: Name) -> bool:
         try:

@@ -1,7 +1,4 @@
-"""What a migration does, phase by phase (:mod:`spirit_py.phases` has the legal transitions).
-
-docs/architecture.md describes each phase.
-"""
+"""What a migration does, phase by phase (:mod:`spirit_py.phases` has the legal transitions)."""
 
 from __future__ import annotations
 

@@ -169,10 +169,7 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
 
 
 def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
-    """Refuse a dry run that would have to drop what another run could still use.
-
-    A killed dry run looks like a run stopped before its copy: no position of the feed is written.
-    """
+    """Refuse a dry run that would have to drop what another run could still use."""
     worthless = isinstance(found.record, CheckpointRecord) and not found.record.position
     if isinstance(decision, Afresh) and (worthless or not decision.reason):
         return

@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 def open_feed(
     job: Job, stop: StopSwitch, stack: contextlib.ExitStack, *, judge_first: bool = False
 ) -> tuple[ChangeFeed, Applier]:
-    """Make a change feed and its applier, which ``stack`` closes; nothing is followed yet.
-
-    ``stop`` gets the fault that ends the feed; ``judge_first`` examines warnings before a commit.
-    """
+    """Make a feed, whose fault goes to ``stop``, and its applier; ``stack`` closes both."""
     connection, options = job.config.connection, job.config.feed
     applier = SqlApplier(
         connection,
@@ -117,10 +114,7 @@ class Pair:
         self.job.step("analyze", lambda session: session.query(sql), stop=self.stop)
 
     def check(self, stop: StopSwitch | None = None, *, why: str = "") -> ChecksumResult:
-        """Compare every row; a pass without a difference is needed.
-
-        ``stop`` ends this checksum alone; ``why`` is set where rows are compared again.
-        """
+        """Compare every row; a pass without a difference is needed. ``stop`` ends only this."""
         self.tables.look()
         taken_over = self.tables.taken_over
         self._tell_begun(why)

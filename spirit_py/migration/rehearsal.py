@@ -40,10 +40,7 @@ class TableDisk:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaFigures:
-    """How far one replica was behind, in seconds; None when that was never known.
-
-    ``lag_first`` is what it was behind before the run.
-    """
+    """How far one replica was behind, in seconds, or None; ``lag_first`` before the run."""
 
     address: str
     lag_first: float | None = None
@@ -142,10 +139,7 @@ def _listed(title: str, entries: list[str]) -> list[str]:
 
 
 class BinlogMeter:
-    """Bytes that a server writes to its binlog from the first sample on, across purges.
-
-    Of a file purged between two samples the last growth is missed, so sample often.
-    """
+    """Bytes written to the binlog since the first sample, across purges; needs frequent samples."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] | None = None

@@ -131,10 +131,7 @@ def _await_turn(run: Run, context: PreflightContext, listen: Callable[[], None])
 
 
 def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None]) -> bool:
-    """Wait until nothing holds the change back; return whether it waited.
-
-    _Deferred where a sentinel appears.
-    """
+    """Wait until nothing holds the change back; return whether it waited."""
     waited = bool(run.pace.reason(Work.SWAP))
     if waited:
         _reach(listen)
@@ -168,10 +165,7 @@ def _sending(run: Run) -> Iterator[Sending]:
 
 
 def _renew(run: Run, native: Session, session: Session) -> bool:
-    """Open lost sessions again, waiting for the server; return whether the second one was lost.
-
-    Raises SpiritError for a stop, or another server (R14); ServerFault if it was away too long.
-    """
+    """Open lost sessions again, waiting for the server; return whether the second was lost."""
 
     def renew(lost: Session, *, native: bool) -> None:
         lost.take_over(run.session(lost.role, native=native))

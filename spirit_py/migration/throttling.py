@@ -1,7 +1,4 @@
-"""The throttlers of a migration, put together.
-
-:mod:`spirit_py.throttle.option_checks` checks the options before anything is written.
-"""
+"""The throttlers of a migration, put together."""
 
 from __future__ import annotations
 
@@ -110,10 +107,7 @@ def traffic_now(session: SqlSession) -> SeenTraffic:
 
 
 def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -> None:
-    """Let the rest of the run ask the throttlers before each piece of work.
-
-    Before the feed starts: commits are timed while nothing of the run works.
-    """
+    """Let the run ask the throttlers before each piece of work; call it before the feed starts."""
     connection = run.config.connection
     around = tuple(surroundings(run, checkpoint))
     lag = next((one for one, _ in around if isinstance(one, LagThrottler)), None)
@@ -185,10 +179,7 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
 
 @contextlib.contextmanager
 def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], None]]:
-    """Return what a search calls before each statement: it waits while something holds that back.
-
-    The throttlers begin with the first call: most tables need no search.
-    """
+    """Return what a search calls before each statement to wait; begins with the first call."""
     with contextlib.ExitStack() as stack:
         throttling = False
         seen = time.monotonic()

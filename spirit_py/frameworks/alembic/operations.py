@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 
 def text_of(construct: Executable | str, dialect: Dialect) -> str:
-    """Return the statement that the server would get; empty for what is no DDL or text.
-
-    A driver that takes ``%`` for its own sign gets it twice; the server gets it once.
-    """
+    """Return the statement that the server would get; empty for what is no DDL or text."""
     if isinstance(construct, str):
         construct = sa.text(construct)
     if not isinstance(construct, (DDLElement, sa.TextClause)):
@@ -231,10 +228,7 @@ class _Collected(BatchOperationsImpl):
 
 
 class OnlineMySQLImpl(MySQLImpl):
-    """Takes the place of Alembic's own for MySQL once it is imported.
-
-    Without thresholds among the settings it does nothing else than that one.
-    """
+    """Takes the place of Alembic's own for MySQL; without thresholds it does nothing else."""
 
     __dialect__ = "mysql"
 

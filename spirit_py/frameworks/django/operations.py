@@ -182,10 +182,7 @@ class AtomicMigration:
 
 
 def _require_apart(operations: Sequence[Operation]) -> None:
-    """Raise Refusal where two operations change one field.
-
-    Django asks the server for the names of a field's constraints, which are not made yet.
-    """
+    """Refuse two operations on one field: the second would look for names of the first."""
     seen: set[tuple[str, str]] = set()
     for one in _flat(operations):
         if isinstance(one, FieldOperation):

@@ -79,10 +79,7 @@ class RunFigures:
         return self._run.state.phase, self._run.settings.current
 
     def now(self, session: SqlSession) -> LiveFigures:
-        """Return the current figures; warn where the binlog position will soon be lost.
-
-        Raises ServerFault as :meth:`PositionReach.look`.
-        """
+        """Return the current figures; warn and raise as :meth:`PositionReach.look`."""
         self._reach.look(session)
         self._run.note(BinlogReaches(self._reach.left))
         seen, settings = self._run.snapshots.take(), self._run.settings.current

@@ -45,10 +45,7 @@ _SETTLING_SECONDS: Final = 0.05
 
 
 def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
-    """Listen to operators until the end of the run; apply what they set in an earlier one.
-
-    Raises ServerFault where the checkpoint table could not be read.
-    """
+    """Listen to operators until the end of the run; apply what they set in an earlier one."""
     orders = Orders(run, CheckpointTable(*record.home))
     orders.load(session)
     verbs = Verbs(run, orders, [table.name for table in record.tables])

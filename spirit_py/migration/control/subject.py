@@ -67,10 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What was done.
-
-    ``then`` stops the run once the answer is written; ``by`` answers in another thread.
-    """
+    """What was done; ``then`` stops the run once it is written, ``by`` answers later."""
 
     said: str = ""
     then: SpiritError | None = None

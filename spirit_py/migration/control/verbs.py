@@ -223,10 +223,7 @@ class Verbs(Carrier):
             raise refused("this is a dry run, which swaps nothing")
 
     def _too_late(self) -> str:
-        """Return why it is too late to hold back; waits for a statement that is under way.
-
-        What has not sent its statement yet sees what was noted before this call.
-        """
+        """Return why it is too late; waits for a statement that is under way."""
         if self._renaming():
             return NOT_KNOWN
         run = self._run
@@ -253,10 +250,7 @@ class Verbs(Carrier):
 
 
 class Orders:
-    """Changes the settings of a run, after they are written: what is not written has no effect.
-
-    One thread changes them; the others read ``run.settings``.
-    """
+    """Changes settings once they are written; one thread, others read ``run.settings``."""
 
     def __init__(self, run: Run, checkpoint: CheckpointTable) -> None:
         self._run = run
@@ -265,10 +259,7 @@ class Orders:
         self._standing = StandingOrders()
 
     def load(self, session: SqlSession) -> None:
-        """Apply what was set in an earlier run; a command line changed since then is newer.
-
-        An unreadable row is ignored; ServerFault where it could not be looked at.
-        """
+        """Apply an earlier run's settings; those changed on the command line since are newer."""
         try:
             found = self._checkpoint.read(session, StandingOrders) or StandingOrders()
             kept = {

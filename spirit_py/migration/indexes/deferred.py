@@ -29,10 +29,7 @@ def build_lock(run: str, target: Name) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DeferredIndexes:
-    """The indexes of a new table that are, or may be, built after the copy; falsy for none.
-
-    ``whole_shape`` and ``bare_shape`` are digests of its definition with and without them.
-    """
+    """The indexes of a new table that may be built after the copy; falsy for none."""
 
     source: Name
     target: Name
@@ -73,10 +70,7 @@ class DeferredIndexes:
         raise self._changed()
 
     def require_whole(self, session: SqlSession) -> None:
-        """Raise SchemaChanged unless the new table has all indexes (R14).
-
-        One query of a table that exists: fast enough to be asked under the table lock.
-        """
+        """Raise SchemaChanged unless all indexes are there (R14); one query, fast under a lock."""
         if digest_of(read_shape(session, *self.target), self.target[1]) != self.whole_shape:
             raise self._changed()
 
@@ -88,10 +82,7 @@ class DeferredIndexes:
         )
 
     def drop(self, session: SqlSession) -> None:
-        """Drop the indexes, if they are there, from the new table.
-
-        Where it holds rows already, the record must have both definitions before.
-        """
+        """Drop the indexes; of a table with rows only once the record has both definitions."""
         if not self.are_built(session):
             return
         with as_stored(session):

@@ -1,7 +1,4 @@
-"""Which indexes of a new table are built after the copy, and why (``--defer-indexes``).
-
-:mod:`spirit_py.preflight.index_deferral` has the rule of ``auto``.
-"""
+"""Which indexes of a new table are built after the copy, and why (``--defer-indexes``)."""
 
 from __future__ import annotations
 
@@ -70,10 +67,7 @@ def begin_without_indexes(
     contexts: Iterable[PreflightContext],
     mappings: Iterable[TableMapping],
 ) -> tuple[IndexPlan, ...]:
-    """Decide for every table of a new migration, and drop what is deferred; before the copy.
-
-    The drop needs no record: a run that ends before its first position is not resumed.
-    """
+    """Decide for each table of a new migration, and drop what is deferred; before the copy."""
     plans = []
     for context, mapping in zip(contexts, mappings, strict=True):
         plan = plan_indexes(run, session, context, mapping)
@@ -91,10 +85,7 @@ def carry_on_with_indexes(
     mappings: Iterable[TableMapping],
     record: CheckpointRecord,
 ) -> tuple[IndexPlan, ...]:
-    """Return what an earlier run has decided for every table; decide where it deferred nothing.
-
-    An empty table that a killed run has tried the statements on is dropped before.
-    """
+    """Return an earlier run's decisions; decide where it deferred nothing."""
     plans = []
     for context, mapping in zip(contexts, mappings, strict=True):
         building = read_proofs(session, context.schema, context.table).building
@@ -141,11 +132,7 @@ def _deferred_clauses(
     mapping: TableMapping,
     progress: TableProgress,
 ) -> tuple[tuple[str, str], ...]:
-    """Return name and definition of the indexes that an earlier run has left out, in their order.
-
-    The record has the names, the server the definitions: of the new table, or of an empty one
-    (R26).
-    """
+    """Return name and definition of the indexes left out; the server has the latter (R26)."""
     if not progress.deferred:
         return ()
     made = mapping.target

@@ -1,7 +1,4 @@
-"""Control of a ``spirit-py revert`` that works in the place of a process that has ended.
-
-It can be paused and aborted; a pause ends with the process.
-"""
+"""Control of a ``spirit-py revert`` in the place of an ended process: pause and abort."""
 
 from __future__ import annotations
 

@@ -64,10 +64,7 @@ def with_shapes(session: SqlSession, table: ReverseTable) -> ReverseTable:
 
 
 def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> None:
-    """Compare the definitions with those right after the swap; quick enough under a lock.
-
-    The feed sees DDL of the new tables; DDL of the old ones raises SchemaChanged only here.
-    """
+    """Compare the definitions with those at the swap; quick under a lock. Raises SchemaChanged."""
     for table in tables:
         for name, noted in ((table.table, table.now_shape), (table.old, table.old_shape)):
             if noted and _shape(session, table.schema, name) != noted:

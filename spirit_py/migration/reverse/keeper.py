@@ -96,10 +96,7 @@ def begin(
     seconds: float,
     modes: SessionModes,
 ) -> ReverseRecord:
-    """Write the first record, right after the swap; its checkpoint table exists.
-
-    ``position`` is the place right after the RENAME, ``seconds`` how long the old tables follow.
-    """
+    """Write the first record, from the position after the RENAME; its table exists."""
     now = session.value("SELECT UNIX_TIMESTAMP(NOW(6))")
     record = ReverseRecord(
         tables=tuple(with_shapes(session, table) for table in tables),
@@ -179,10 +176,7 @@ class Keeper:
             return self._keep()
 
     def revert(self, *, skip_drop: bool) -> None:
-        """Swap back at once, for the caller alone.
-
-        Raises ReverseReplicationLost where it cannot be tried again, SpiritError where it may.
-        """
+        """Swap back at once; after a SpiritError but ReverseReplicationLost it may be repeated."""
         with contextlib.closing(self._record), self._following():
             try:
                 self._swap_back(skip_drop=skip_drop)
@@ -267,10 +261,7 @@ class Keeper:
         raise self._stopped(fault) from fault
 
     def _stopped(self, fault: SpiritError) -> MigrationFailure:
-        """Return the error for a fault after which a revert is still possible.
-
-        Its code is the fault's: the page of a lost one says that the old table may be dropped.
-        """
+        """Return the error for a fault, with its code, after which a revert is still possible."""
         explain_access(fault)
         says_more = isinstance(fault, StatementWrite) or fault.error_code in _OF_THE_ACCOUNT
         return MigrationFailure(

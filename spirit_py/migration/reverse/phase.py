@@ -87,10 +87,7 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
 
 
 def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> bool:
-    """Resume what an earlier run kept; True when nothing is left to clean up.
-
-    Raises ReverseReplicationLost where that run found that the old tables can follow no more.
-    """
+    """Resume what an earlier run kept; True when nothing is left to clean up."""
     wanted = run.config.keep_old_current > 0
     record = find_reverse(session, *table)
     if record is None:

@@ -69,10 +69,7 @@ def revert(
     engine_factory: Callable[[RevertConfig], GangEngine] | None = None,
     stop: StopSwitch | None = None,
 ) -> None:
-    """Bring the old definition of a table back, without losing a write.
-
-    ``stop`` is a switch of the caller's own. Raises SpiritError with the exit code (R16).
-    """
+    """Bring the old definition of a table back, without losing a write."""
     switch = stop or StopSwitch()
     reporter = SafeReporter(reporter)
     run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)

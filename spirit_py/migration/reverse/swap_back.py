@@ -89,10 +89,7 @@ class SwapBack:
         return self._cutover is not None and self._cutover.renaming
 
     def run(self, *, skip_drop: bool) -> None:
-        """Compare and swap; after OutcomeUnknown the RENAME's answer was lost.
-
-        After another SpiritError the tables are as before; the hint has what to do.
-        """
+        """Compare and swap; only after OutcomeUnknown the tables may be swapped."""
         try:
             self.prove()
             self._kept.write(position=self._feed.position(), state=REVERTING, skip_drop=skip_drop)
@@ -215,7 +212,7 @@ _LAST_TRIES: Final = 8
 
 
 class KeptRecord:
-    """Writes the record, and what is left to do when reverse replication ends; for one thread.
+    """Writes the record, and what is left to do at the end; for one thread.
 
     Its session is opened again when it was lost: only what must be written raises.
     """
@@ -290,10 +287,7 @@ class KeptRecord:
         )
 
     def keep_up(self, position: Callable[[], str]) -> None:
-        """Write the position when it is time, and look at the definitions.
-
-        Raises SchemaChanged; the feed waits for a server that is away, and gives up in its time.
-        """
+        """Write the position when it is time; raise SchemaChanged where a definition changed."""
         if time.monotonic() - self._written_at < WRITE_SECONDS:
             return
         try:

@@ -148,11 +148,7 @@ class SwapAttachments(AttachedObjects):
         self._tables, self.implied = tables, implied
 
     def prove(self, session: SqlSession) -> None:
-        """Prove under the lock that the keys and triggers are those of the survey.
-
-        Raises TryFailed where they are not, MigrationFailure where the account may no longer see
-        them.
-        """
+        """Prove under the lock that keys and triggers are as surveyed, and are visible."""
         noted = {key for key in self._keys if key.visible}
         changed = noted.symmetric_difference(concerned_now(session, self._names))
         if changed:
@@ -180,10 +176,7 @@ class SwapAttachments(AttachedObjects):
             self.job.tell(AttachmentsLeft(reason=error.message))
 
     def finish(self) -> None:
-        """Settle what is left after the swap, and forget what was noted.
-
-        Raises Interrupted or MigrationFailure; then the same command settles it.
-        """
+        """Settle what is left after the swap, and forget it; if that fails, a rerun settles it."""
         if not self._noted:
             return
 
@@ -271,10 +264,7 @@ def is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
 
 
 def _read(session: SqlSession, table: Name) -> AttachmentsNote | None:
-    """Return what is noted of a table and of all swapped with it; None where they disagree.
-
-    No statement is sent before it is noted for all of them.
-    """
+    """Return what is noted of a table and all swapped with it; None where they disagree."""
     noted = _noted_beside(session, table)
     if noted is None or table not in {swap.name for swap in noted.swaps}:
         return None

@@ -221,10 +221,7 @@ def _old_table_left(error: SpiritError) -> MigrationFailure:
 
 
 def settle_old_tables(run: Run, tables: Sequence[Name]) -> None:
-    """Drop the old tables when their grace is over; with each, its checkpoint table.
-
-    Raises Interrupted, or SpiritError where the server was away for too long; the change is done.
-    """
+    """Drop old tables and their checkpoints after the grace; on errors the change is done."""
     for_good = math.isinf(run.config.drop_old_after)
     if run.config.drop_old_after:
         _step(run, partial(_end_reverse, tables=tables))
@@ -306,10 +303,7 @@ def _stopped(run: Run, when: str) -> None:
 
 
 def _seconds_left(session: SqlSession, tables: Sequence[Name], grace: float) -> tuple[float, float]:
-    """Return the seconds until the old tables may be dropped, and that time.
-
-    0 where no old table is left. Where nothing is stored of one, its time begins now.
-    """
+    """Return the seconds until the old tables may be dropped, 0 without any, and that time."""
     ours, now = _ours(session, tables), _now(session)
     if not ours:
         return 0.0, 0.0

@@ -206,10 +206,7 @@ def different(noted: dict[Name, Identity], found: dict[Name, Identity]) -> set[N
 
 
 def require_same(session: SqlSession, tables: Iterable[SameTables]) -> None:
-    """Raise NotProven for other tables than the noted ones; also under their lock.
-
-    Why they differ is found without the lock, by :meth:`SameTables.look`.
-    """
+    """Raise NotProven for other tables than the noted ones; also under their lock."""
     pairs = list(tables)
     noted = {name: one for pair in pairs for name, one in pair.noted.items()}
     changed = different(noted, identities(session, noted))

@@ -127,10 +127,7 @@ class PairSwap:
         self.cutover = Cutover(plan)
 
     def run(self) -> CutoverResult:
-        """Swap the tables under one lock (R15). Raises as :meth:`Cutover.run`.
-
-        HeldBack where a sentinel exists, or a table must be compared once more.
-        """
+        """Swap the tables under one lock (R15); HeldBack, or as :meth:`Cutover.run`."""
         try:
             with self._tried:
                 result = self.cutover.run()
@@ -169,10 +166,7 @@ class PairSwap:
                 align_auto_increment(session, pair.mapping)
 
     def _note(self, session: SqlSession, pair: Pair) -> None:
-        """Note the proofs of both tables, and that the swap is begun.
-
-        A table that we altered has another CREATE TIME, by which another server knows it.
-        """
+        """Note the proofs of both tables (ours was altered since), and that the swap is begun."""
         proofs = {
             self.direction.incoming: pair.target_name,
             self.direction.outgoing: pair.source_name,

@@ -66,10 +66,7 @@ class Veto:
         return self._gate is not None
 
     def held_back(self) -> str:
-        """Return why the hook does not agree; empty where it does, or is not asked.
-
-        Raises MigrationFailure where that lasted too long; SpiritError for a stop.
-        """
+        """Return why the hook does not agree; MigrationFailure where that lasted too long."""
         if self._gate is None:
             return ""
         with self._asking:
@@ -101,10 +98,7 @@ class Veto:
         return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
 
     def wait(self, hindered: Callable[[], object] = lambda: False) -> bool:
-        """Wait until the hook agrees, or ``hindered`` returns true; return whether it was asked.
-
-        Raises SpiritError as :meth:`held_back`.
-        """
+        """Wait until the hook agrees, or ``hindered`` returns true; return whether it was asked."""
         asked = self._asked
         while why := self.held_back():
             self._job.show(f"the hook to agree: {why}")
