@@ -1,7 +1,7 @@
 """Every option, declared once: command line, help, configuration file and library are derived.
 
-An option is an item of a TypedDict: ``nice: Annotated[float, SPEED(least=0), "Seconds of ..."]``.
-Its name is the flag's, its type is what a program may give, and the text is that of ``--help``.
+An item of a TypedDict: ``nice: Annotated[float, SPEED(least=0), "Seconds of ..."]``: flag, type,
+help.
 """
 
 import enum
@@ -46,17 +46,14 @@ class Option:
     """One option of a command.
 
     Attributes:
-        place: by which options are sorted.
         name: keyword of a program, and without a last underscore the flag.
         form: how the value is written; None where the type says it.
         default: as it is written on the command line; None where the configuration has it.
-        least: the smallest number that is accepted; ``most`` is the largest.
-        metavar: what stands for the value in ``--help``.
         parameter: name of the value in the program; empty for the option's own.
-        variables: of the environment, beside ``SPIRIT_PY_NAME``.
+        variables: of the environment, besides ``SPIRIT_PY_NAME``.
         environment: whether it may be set there, or in a configuration file, at all.
         live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
-        common: most runs have a use for it: ``--help`` shows it where a command has many.
+        common: ``--help`` shows it where a command has many.
     """
 
     section: str

@@ -1,7 +1,7 @@
 """The options of each command: ``...Arguments`` are the library's, ``...Command`` add to these.
 
-What ``...Command`` adds is of the command line alone. Every argument may be left out. Durations are
-seconds, a ``timedelta``, or a text (``"90s"``, ``"2h"``); sizes are bytes or a text (``"20G"``).
+Durations are seconds, a ``timedelta`` or ``"2h"``; sizes are bytes or ``"20G"``. All may be left
+out.
 """
 
 from typing import Annotated, Literal, TypedDict
@@ -73,8 +73,6 @@ class _EachOptions(
     VerboseOption,
     total=False,
 ):
-    """How tables are migrated."""
-
     dry_run: Annotated[
         bool,
         BEGIN(),

@@ -42,8 +42,8 @@ _SOURCES_TLS: Final = " [default: the source's, if no --target-ssl option is giv
 class ConnectionArguments(TypedDict, total=False):
     """How to reach the server.
 
-    A program's option files are read only if named, or for ``no_defaults=False``; its environment
-    is not. ``password`` may be a function, called once, when the run is prepared.
+    Option files are read only if named, or for ``no_defaults=False``. ``password`` may be a
+    function, called once, when the run is prepared.
     """
 
     host: Annotated[str, BEGIN(), "Server, as host or host:port."]

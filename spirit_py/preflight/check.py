@@ -33,9 +33,8 @@ class PreflightContext:
         found: the table; None when there is no such base table.
         altered: the statement of each table of the run, by schema and name.
         made: source to new table; None before the new table was created.
-        moment: when the migration began, ISO 8601 in UTC, for which defaults of new columns are
-            evaluated; empty where nothing is to be written.
-        check_stop: returns when the next statement of a long check may begin; raises on a stop.
+        moment: ISO 8601 in UTC, for the defaults of new columns; empty if nothing is written.
+        check_stop: returns when a long check may go on; raises on a stop.
     """
 
     session: SqlSession
@@ -88,19 +87,14 @@ class Severity(enum.Enum):
     """The consequence of a finding."""
 
     REFUSAL = "refusal"
-    """The migration may not run."""
     WARNING = "warning"
-    """It may run, and the operator should know."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One finding of a check; cause and remedy are a line each.
 
-    Attributes:
-        code: the page that says what to do; that of the check where it is None.
-        locked: the check could not look, because another session has locked the table.
-        denied: it could not, because the account may not.
+    It could not look where it is ``locked`` (by another session) or ``denied`` (to the account).
     """
 
     severity: Severity
@@ -114,7 +108,6 @@ class Finding:
 
 
 Findings: TypeAlias = Iterator[Finding]
-"""The findings of a check; none if it passes."""
 
 
 def refuse(
@@ -159,11 +152,7 @@ def first_row(
 ) -> tuple[Any, ...] | None:
     """Return these columns of some row that meets the condition; None when there is none.
 
-    Args:
-        seconds: limit of the search; 0 for :data:`SECONDS`.
-
-    Raises:
-        ServerFault: also where none was found in time.
+    ``seconds`` limits the search (0: :data:`SECONDS`); raises ServerFault where that is over.
     """
     table = quote_table(context.schema, context.table)
     hint = f"/*+ MAX_EXECUTION_TIME({int((seconds or SECONDS) * 1000)}) */"

@@ -59,11 +59,7 @@ def _metadata_only(source: TableSchema, clause: Clause) -> bool:
 
 
 def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
-    """Return whether a definition only lengthens a VARCHAR or VARBINARY.
-
-    The server refuses INPLACE when the length needs another byte, but changes NULL to NOT NULL or
-    back INPLACE by a rebuild.
-    """
+    """Return whether a VARCHAR or VARBINARY only gets longer: no other length byte, same NULL."""
     found = _VARIABLE.match(clause.body)
     if found is None or not source.has_column(clause.name):
         return False
@@ -77,7 +73,6 @@ def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     )
 
 
-#: Neither INSTANT nor INPLACE of metadata; for these the server need not be asked.
 _NEVER_IN_PLACE: Final = frozenset(
     {
         *(ClauseKind.ADD_INDEX, ClauseKind.ADD_UNIQUE, ClauseKind.ADD_PRIMARY_KEY),
@@ -100,11 +95,7 @@ def certainly_copied(statement: AlterStatement) -> str:
 
 
 def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
-    """Return why the options have the rows copied; empty where they do not.
-
-    Args:
-        tables: how many change together; 0 for as many as there are contexts.
-    """
+    """Return why the options have the rows copied (``tables``: 0 for all); empty if they do not."""
     config, tables = contexts[0].config, tables or len(contexts)
     if config.no_shortcut:
         return "shortcuts were switched off"
@@ -123,7 +114,6 @@ def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
 
 
 def _lost_in_place(context: PreflightContext) -> str:
-    """Return a column whose values go in place, which only a drop does; empty without one."""
     if context.found is None:
         return ""
     dropped = (

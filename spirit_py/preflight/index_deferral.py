@@ -1,11 +1,8 @@
 """When the secondary indexes of a new table are built after the copy: ``--defer-indexes auto``.
 
-They are where they are together larger than :data:`POOL_SHARE` of the buffer pool, because a row
-that is inserted then reads and writes a page of most of them; and where the table is so small that
-the build takes a few seconds (:data:`BRIEF_BYTES`): sorting costs less than single inserts. Up to
-:data:`_WORTH_BYTES` they stay. Indexes of a large table below that share may still be dropped in
-the middle of the copy (:mod:`spirit_py.migration.indexes.drop_when_slow`). Never where another
-server replicates from this one: it would apply the build as one statement, and fall behind.
+Where they are larger than :data:`POOL_SHARE` of the buffer pool, since a row then reads and writes
+a page of most of them, or the build takes seconds (:data:`BRIEF_BYTES`). Never where another server
+replicates from this one: it would apply the build as one statement, and fall behind.
 """
 
 from __future__ import annotations
@@ -29,20 +26,16 @@ if TYPE_CHECKING:
 POOL_SHARE: Final = 1 / 8
 """Part of the buffer pool above which indexes are deferred from the beginning.
 
-Measured (600 000 rows, four random indexes of 67 MiB, two threads): where the pool was 2 to 8
-times as large as they are, copy and build together took 0.3 to 0.7 times as long as the copy with
-them in place."""
+Measured (600 000 rows, four random indexes of 67 MiB, two threads): copy and build took 0.3 to 0.7
+times as long in pools of 2 to 8 times that size.
+"""
 BRIEF_BYTES: Final = 1 << 30
-"""Data and indexes of a table whose build takes a few seconds.
-
-Measured (2 million rows, 440 MiB with one index, two threads, everything in memory): build of one
-second; the whole migration took 0.8 times as long as with the index in place."""
+"""Measured: 440 MiB were built in one second; the migration took 0.8 times as long."""
 FALLING_SHARE: Final = POOL_SHARE / 4
 """Part of it below which a slower copy has other reasons than the indexes."""
 _WORTH_BYTES: Final = 16 << 20
-"""Bytes of indexes below which a build would save less than a second."""
 _ENTRY_BYTES: Final = 40
-"""Assumed bytes of an index's entry where no index of the source shows them."""
+"""Where no index of the source shows it."""
 
 
 def why_none(found: DeferrableIndexes) -> str:
@@ -55,9 +48,8 @@ def why_none(found: DeferrableIndexes) -> str:
 def automatic(
     *, indexes: int, data: int, pool: int, who_replicates: Callable[[], str]
 ) -> tuple[bool, bool, str]:
-    """Return whether to defer at once, whether to be ready for it, and why, as the module says.
+    """Return whether to defer at once, whether to be ready for it, and why; sizes are bytes.
 
-    Sizes are bytes: of the deferrable indexes, of the table's rows, and of the buffer pool.
     ``who_replicates`` is called only if that decides.
     """
     sizes = f"about {human_bytes(indexes)}, of {human_bytes(pool)} of buffer pool"
@@ -103,7 +95,6 @@ def expected_bytes(session: SqlSession, mapping: TableMapping, names: Iterable[s
 def _parts(
     table: TableSchema, name: str, renamed: Mapping[str, str]
 ) -> tuple[tuple[str, int | None], ...]:
-    """Return columns and lengths of an index, by the names of the source."""
     index = table.index(name)
     parts = index.parts if index is not None else ()
     found = ((part.column or "", part.prefix) for part in parts)

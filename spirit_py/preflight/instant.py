@@ -1,27 +1,18 @@
 """What the server is expected to do with a statement: INSTANT, INPLACE, or neither (pure).
 
-Only the server knows for certain, and it cannot be asked without changing the table, or making an
-empty copy of it. So ``migrate`` asks, and ``plan`` goes by these rules: manual 17.12.1 (Online DDL
-Operations) with its limits, each measured on 9.7. ``tests/integration/test_plan_cases.py`` compares
-them with what migrations did.
+``migrate`` asks the server, ``plan`` goes by these rules: manual 17.12.1 (Online DDL Operations)
+with its limits, each measured on 9.7 and held against migrations by ``test_plan_cases.py``.
+INSTANT:
 
-===============================  ===================================================================
-INSTANT                          not where
-===============================  ===================================================================
-ADD, DROP COLUMN                 ROW_FORMAT=COMPRESSED; a FULLTEXT index; no row version is left;
-                                 1017 columns; before 8.0.29: DROP, and ADD but at the end
-ADD a STORED generated column    never; nor one whose default is an expression, AUTO_INCREMENT
-ADD a NOT NULL column            of a spatial type, a DATE or a DATETIME, under whatever sql_mode
-without a default
-ADD, DROP a VIRTUAL column       between others; together with a rename
-RENAME COLUMN, CHANGE            before 8.0.28; a column that another table refers to
-MODIFY: default, comment,        with type, collation, NULL, place or expression
-visibility, ON UPDATE
-MODIFY: members at the end       where the values need another number of bytes
-of an ENUM or SET
-DROP CHECK, CHECK NOT ENFORCED   an enforced one is added
-options, indexes, keys           never
-===============================  ===================================================================
+- ADD, DROP COLUMN: not with ROW_FORMAT=COMPRESSED, a FULLTEXT index, 1017 columns, or without a
+  row version; before 8.0.29 no DROP, and ADD only at the end.
+- ADD: no STORED column, expression default or AUTO_INCREMENT; a NOT NULL column without a default
+  neither of a spatial type nor a DATE or DATETIME, under whatever sql_mode.
+- VIRTUAL columns: not between others, nor with a rename.
+- RENAME COLUMN, CHANGE: not before 8.0.28, nor a column that another table refers to.
+- MODIFY: default, comment, visibility and ON UPDATE, or members at the end of an ENUM or SET
+  of as many bytes.
+- DROP CHECK, CHECK NOT ENFORCED; never options, indexes and keys.
 """
 
 from __future__ import annotations
@@ -54,26 +45,22 @@ _REBUILDS: Final = frozenset(
         *(ClauseKind.ALTER_INDEX,),
     }
 )
-#: Bytes of a character at most; one in all other sets.
 _WIDEST: Final = {
     **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
     **dict.fromkeys(("utf8mb3", "utf8", "eucjpms", "ujis"), 3),
     **dict.fromkeys(("ucs2", "big5", "gbk", "gb2312", "sjis", "cp932", "euckr"), 2),
 }
-#: Whose zero a mode may forbid; the server asks no mode (measured), and not for a TIMESTAMP.
+#: Their zero is refused under any mode (measured), not so for a TIMESTAMP.
 _DATES: Final = frozenset({"date", "datetime"})
-#: The length of a value that has so many bytes at most is kept in one byte.
+#: Most bytes of a value whose length is one byte.
 _ONE_BYTE: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True)
 class Altered:
-    """A table and what a statement makes of it.
+    """A table and what a statement makes of it; without FULLTEXT indexes and foreign keys.
 
-    Attributes:
-        target: the new definition, apart from FULLTEXT indexes and foreign keys.
-        row_versions: used by the table; None where it cannot be read.
-        referenced: columns that foreign keys of other tables refer to, in lower case.
+    ``row_versions`` is None where it cannot be read; ``referenced`` are columns in lower case.
     """
 
     source: TableSchema
@@ -130,10 +117,7 @@ def why_not_inplace(altered: Altered) -> str:
 
 
 def _why_index_stays(altered: Altered) -> str:
-    """Return why an index over an expression is not dropped in place (measured: error 1846).
-
-    Its hidden column goes too, which the server does beside a drop of plain indexes only.
-    """
+    """Return why an index over an expression is not dropped in place (measured: error 1846)."""
     dropped = [
         index
         for clause in altered.statement.of_kind(ClauseKind.DROP_INDEX)
@@ -159,7 +143,7 @@ def _reasons(altered: Altered) -> Iterator[str]:
 
 
 def _reordered(altered: Altered) -> bool:
-    """Return whether columns change places; beside an instant ADD or DROP the server allows it."""
+    """Return whether columns change places; the server allows it in an instant ADD or DROP."""
     places = [old.ordinal for old, _ in altered.pairs]
     stored = [one for one in (*altered.added, *altered.dropped) if one.generated != "VIRTUAL"]
     anywhere = stored and version_numbers(altered.version) >= _ANYWHERE
@@ -206,7 +190,6 @@ def _of_column(old: Column, new: Column) -> Iterator[str]:
 
 
 def _more_members(old: Column, new: Column) -> bool:
-    """Return whether an ENUM or SET only gets members at its end, and as many bytes."""
     return (
         old.data_type == new.data_type
         and old.data_type in {"enum", "set"}
@@ -225,7 +208,6 @@ def _member_bytes(column: Column) -> int:
 
 
 def _length_bytes(column: Column) -> int:
-    """Return the bytes that keep the length of a VARCHAR's value; 0 for another type."""
     if column.data_type not in {"varchar", "varbinary"}:
         return 0
     longest = (column.length or 0) * _WIDEST.get(column.charset or "", 1)

@@ -1,7 +1,4 @@
-"""The tables that ``--pass-statement-writes`` names: none may lead to a migrated one (R13).
-
-What the catalogue does not show, such as a trigger that calls a procedure, is the operator's.
-"""
+"""The tables that ``--pass-statement-writes`` names: none may lead to a migrated one (R13)."""
 
 from __future__ import annotations
 
@@ -29,11 +26,9 @@ _SHOWN_BY_VIEW: Final = (
 
 
 def require_passable(session: SqlSession, passable: Names, tables: Names) -> None:
-    """Refuse a table that the option may not name; all names are schema and table.
+    """Refuse a table, by schema and name, that the option may not name.
 
-    Raises:
-        Refusal: a write to one of ``passable`` is one to a migrated table or one of its auxiliary
-            tables, changes rows of one through a foreign key, or has a trigger that names one.
+    Raises Refusal where its writes reach a migrated table, its foreign keys or its triggers do.
     """
     passable = tuple(passable)
     if not passable:
@@ -62,10 +57,7 @@ def require_passable(session: SqlSession, passable: Names, tables: Names) -> Non
 
 
 def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str], str]:
-    """Return what a write changes: a table, what a view shows, rows that foreign keys change.
-
-    Each with the foreign key that leads to it, as the end of a sentence; empty without one.
-    """
+    """Return what a write changes, each with the foreign key that leads to it, if one does."""
     found: dict[tuple[str, str], str] = {}
     left = [(table, "")]
     while left:
@@ -90,7 +82,6 @@ def _keys_to(session: SqlSession, table: tuple[str, str]) -> tuple[ForeignKey, .
 def _naming(
     session: SqlSession, table: tuple[str, str], names: set[str], fold: Callable[[str], str]
 ) -> str:
-    """Return a trigger of a table that names one of these tables; empty when there is none."""
     for trigger in list_triggers(session, *table):
         try:
             tokens = trigger.tokens()

@@ -1,12 +1,8 @@
 """The preflight phase: read server and tables, run the checks, make the mapping.
 
-Life::
-
-    contexts = prepare(session, config)                 statements, facts, tables; MySQL only
-    warnings = check_before_create(contexts)            nothing is written until here
-    target = create_new_table(...)
-    mapping, warnings = check_after_create(context, target)   on a Refusal the caller drops it
-    check_keys(contexts, mappings, building)                  once all are created; likewise
+In order: :func:`prepare`, :func:`check_before_create` (nothing is written until here), the creation
+of new tables, :func:`check_after_create`, and :func:`check_keys` once all are created. On a Refusal
+of the last two the caller drops the new tables.
 """
 
 from __future__ import annotations
@@ -56,18 +52,13 @@ if TYPE_CHECKING:
 
 
 def at_one_moment(session: SqlSession, mapping: TableMapping, moment: str) -> TableMapping:
-    """Return the mapping with a constant for each new column with such a default.
-
-    Args:
-        moment: ISO 8601 with its offset, to the microsecond as the server's clock.
-    """
+    """Return the mapping with constants for new columns that read the clock (ISO 8601)."""
     columns = of_the_moment(mapping)
     if not columns:
         return mapping
     at = datetime.fromisoformat(moment)
     zone = string_literal(mapping.time_zone or "+00:00")
     try:
-        # Needs no privilege, on any version (tried on 9.7 with an account that has none).
         session.execute(f"SET SESSION time_zone = {zone}, SESSION timestamp = {at.timestamp():.6f}")
         schema = mapping.source.schema
         fills = [Fill(column=column, sql=_value(session, column, at, schema)) for column in columns]
@@ -96,10 +87,9 @@ def _literal(value: Any) -> str:
 
 
 def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightContext, ...]:
-    """Read the server, the statements and their tables; return a context for each, in their order.
+    """Read the server, the statements and their tables; return a context for each, in order.
 
-    Raises:
-        Refusal: for another server than MySQL, and for a statement that cannot be honoured.
+    Raises Refusal for another server than MySQL, or a statement that cannot be honoured.
     """
     facts = read_facts(session)
     require_mysql(facts)
@@ -135,11 +125,7 @@ def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
 
 
 def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, ...]:
-    """Run all checks that need nothing to be written; return the warnings.
-
-    Raises:
-        Refusal: with all that was found, together.
-    """
+    """Run all checks that need nothing to be written; return the warnings, or raise Refusal."""
     findings = run_checks(contexts, CheckScope.SERVER, CheckScope.SOURCE)
     if frozenset(read_grants(contexts[0].session).lines) != frozenset(contexts[0].grants.lines):
         raise Refusal(
@@ -155,11 +141,7 @@ def check_before_create(contexts: Sequence[PreflightContext]) -> tuple[Finding, 
 def check_after_create(
     context: PreflightContext, target: TableSchema
 ) -> tuple[TableMapping, tuple[Finding, ...]]:
-    """Make the mapping and run the checks that need the new definition; return the warnings.
-
-    Raises:
-        Refusal: with all that was found, together; the caller drops the new table.
-    """
+    """Make the mapping, run the checks of the new definition; return the warnings, or refuse."""
     mapping = mapping_of(context, target)
     context = replace(context, made=mapping)
     return mapping, run_checks([context], CheckScope.AFTER_CREATE)
@@ -168,13 +150,9 @@ def check_after_create(
 def check_keys(
     contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping], building: str
 ) -> None:
-    """Try the foreign keys between all new definitions, once all new tables are made.
+    """Try the foreign keys between all new definitions; raise Refusal with all that fail.
 
-    Args:
-        building: the name that is noted for what is built beside the first table.
-
-    Raises:
-        Refusal: with all that the server refuses, together.
+    ``building`` is the name that is noted for what is built beside the first table.
     """
     session = contexts[0].session
     around = dict.fromkeys(
@@ -215,10 +193,7 @@ def mapping_of(context: PreflightContext, target: TableSchema) -> TableMapping:
 
 
 def require_free_relatives(session: SqlSession, tables: Sequence[Name]) -> None:
-    """Require that no other run works on a child or a parent: the swap of one alters the other.
-
-    Each run has taken its own locks before, so of two that begin together one sees the other.
-    """
+    """Require that no other run works on a child or a parent: the swap of one alters the other."""
     for table in tables:
         for key in keys_around(session, *table):
             for other in sorted({key.child, key.parent} - set(tables)):

@@ -40,11 +40,8 @@ class CheckScope(enum.Enum):
     """When a check runs."""
 
     SERVER = "server"
-    """Before anything is written; needs no table."""
     SOURCE = "source"
-    """Before anything is written; needs the source table."""
     AFTER_CREATE = "after create"
-    """On the empty new table, which is dropped again when a check refuses."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,6 @@ class Check:
 
 
 PRIVILEGES: Final = privileges.privileges.__name__
-"""The check that names all GRANTs that are missing."""
 
 _SERVER, _SOURCE, _NEW = CheckScope.SERVER, CheckScope.SOURCE, CheckScope.AFTER_CREATE
 CHECKS: tuple[Check, ...] = tuple(
@@ -107,11 +103,7 @@ CHECKS: tuple[Check, ...] = tuple(
 
 
 def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes for all tables; return the warnings.
-
-    Raises:
-        Refusal: with all refusals together, when there is any.
-    """
+    """Run all checks of these scopes for all tables; return the warnings, or raise Refusal."""
     findings = findings_of(contexts, *scopes)
     refusals = [finding for finding in findings if finding.severity is Severity.REFUSAL]
     if refusals:
@@ -122,10 +114,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
 def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
     """Run all checks of these scopes for all tables; return equal findings once.
 
-    Without those that could not look for a lack of privileges, where these are refused by name.
-
-    Raises:
-        ServerFault: when the server was lost on the way, or the statement was ended.
+    Raises ServerFault when the server was lost on the way, or the statement was ended.
     """
     found = dict.fromkeys(
         replace(finding, check=check.name, code=finding.code or check.code)
@@ -150,7 +139,6 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
     except Refusal as error:
         return [refuse(error.message, error.hint, error.details, code=_code(error))]
     except ServerFault as error:
-        # A stop request ends a long statement; the caller knows why.
         if connection_lost(error) or error.code == INTERRUPTED:
             raise
         denied = access_denied(error)

@@ -1,8 +1,7 @@
 """Let the server change the table in place where that takes no time: INSTANT, or metadata only.
 
-INSTANT is left to the server. INPLACE may be expensive (an added index is built in place for
-hours), so it is tried only for clauses known to change only metadata: manual 17.12.1
-(Online DDL Operations), column "Only Modifies Metadata", measured on 9.7.
+INPLACE may be expensive, so it is tried only for clauses known to change only metadata: manual
+17.12.1 (Online DDL Operations), column "Only Modifies Metadata", measured on 9.7.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 Algorithm = Literal["instant", "inplace"]
 
 _IMPOSSIBLE = re.compile(r"ALGORITHM|instant", re.IGNORECASE)
-#: The least limit of all versions; the server is asked anyway when the table is changed.
 _MOST_VERSIONS = 64
 _MODIFIERS: Final[dict[Algorithm, str]] = {
     "instant": "ALGORITHM=INSTANT",
@@ -51,11 +49,9 @@ _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 
 @dataclass(kw_only=True)
 class Sending:
-    """An ALTER that is about to be sent.
+    """An ALTER that is about to be sent, as far as it is ``allowed``.
 
-    Attributes:
-        allowed: whether it may still be.
-        made: whether it has changed the table; set before it counts as under way no more.
+    ``made`` (it has changed the table) is set before it counts as under way no more.
     """
 
     allowed: bool = True
@@ -63,8 +59,6 @@ class Sending:
 
 
 class _NotGranted(Exception):
-    """The metadata lock was not granted."""
-
     def __init__(self, error: ServerFault) -> None:
         self.error = error
 
@@ -77,12 +71,9 @@ class OtherModesAccept(Refusal):
 
 @dataclass(frozen=True, kw_only=True)
 class ShortcutResult:
-    """The result of the shortcuts.
+    """The result of the shortcuts: ``algorithm`` is None where the table was not changed.
 
-    Attributes:
-        algorithm: how the table was changed; None when it was not.
-        reason: for the report: the server's message where there is one.
-        attempts: statements sent, waits for the lock included.
+    ``attempts`` are statements sent, waits for the lock included.
     """
 
     algorithm: Algorithm | None = None
@@ -112,7 +103,6 @@ def probe_shortcut(
 def _choose(
     source: TableSchema, statement: AlterStatement, refused: Callable[[Algorithm], str]
 ) -> ShortcutResult:
-    """Choose the first algorithm for which ``refused`` returns no reason against it."""
     if statement.of_kind(*_WITHOUT_MODIFIERS):
         return ShortcutResult(reason="partitioning is changed: the table is rebuilt")
     instant = refused("instant")
@@ -126,7 +116,6 @@ def _choose(
 
 
 def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
-    """Return that the table has no row version left; its empty copy has used none."""
     used = row_versions(session, source.schema, source.name) or 0
     return f"the table has {used} row versions already" if used >= _MOST_VERSIONS else ""
 
@@ -135,20 +124,17 @@ def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
 class Shortcut:
     """Sends the ALTER within a bounded wait for the lock, several times.
 
-    Neither algorithm gives the table another InnoDB number (measured on 9.7). So the table that was
-    judged, with the definition that the statement makes of it, is what proves the outcome.
+    Neither algorithm gives the table another InnoDB number (measured on 9.7): so number and
+    definition prove the outcome.
 
     Attributes:
         native: a session with the server's own settings; runs the ALTER.
         session: looks who is in front of the ALTER, and at the table when the answer is lost.
-        turns: decides when the ALTER may be sent, because it takes the table's metadata lock.
-        made: the definition that the statement makes; empty where it is not known: then a changed
-            definition does not prove by whom.
-        renew: opens those of both sessions again that are lost, such as by a restart of the server;
-            returns whether ``session`` was.
+        made: the definition that the statement makes; empty where it is not known.
+        renew: opens lost sessions again; returns whether ``session`` was lost.
         await_turn: waits until the ALTER may be sent; returns whether that took time.
         sending: is open while the ALTER is under way.
-        refused: called when the lock was not granted, before ``await_turn`` is called again.
+        refused: called when the lock was not granted, before the next ``await_turn``.
     """
 
     native: SqlSession
@@ -164,7 +150,6 @@ class Shortcut:
     )
     refused: Callable[[], object] = lambda: None
     _sends: int = field(default=0, init=False)
-    #: The named lock of the last try.
     _fenced: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -178,28 +163,25 @@ class Shortcut:
         Raises:
             Refusal: when the server refuses the statement for another reason than the algorithm.
             MigrationFailure: when the lock was not granted; the table is unchanged.
-            SchemaChanged: another session changed or replaced the table before the ALTER was sent.
-            OutcomeUnknown: the table is another one, or has another definition than the statement
-                makes; or the answer was lost and the table could not be examined.
+            SchemaChanged: another session has changed or replaced the table before.
+            OutcomeUnknown: the table is neither as before nor as the statement makes it.
         """
         found = _choose(self.source, self.statement, self._run)
         return replace(found, attempts=self._sends)
 
     def _keep_alive(self) -> None:
-        # The wait may last for a day. What is lost is seen by the statement that needs it.
+        # The wait may last for a day.
         self._attend()
         for each in (self.native, self.session):
             with contextlib.suppress(ServerFault):
                 each.query("SELECT 1")
 
     def _run(self, algorithm: Algorithm) -> str:
-        """Change the table; return why the server cannot with this algorithm, or an empty text."""
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
         while True:
             self._await_free()
             if self.await_turn():
-                # Somebody may be in front again.
                 continue
             self.renew()
             if not self._is_unchanged():
@@ -229,7 +211,6 @@ class Shortcut:
                 f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
             )
         except ServerFault as error:
-            # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:
                 raise _NotGranted(error) from error
             if not self._was_restarted(error):
@@ -239,25 +220,17 @@ class Shortcut:
         return ""
 
     def _fence(self, fence: str) -> None:
-        """Take a named lock by which the statement of this try is known, whatever becomes of it.
-
-        A server that was restarted numbers its sessions again.
-        """
+        """Take a named lock for the statement: a restarted server numbers its sessions again."""
         if self._fenced:
             release_named_lock(self.native, self._fenced)
         take_named_lock(self.native, fence)
         self._fenced = fence
 
     def _await_free(self) -> None:
-        # A look's session that is lost has changed nothing.
         if not retrying(self.turns.stop)(self.turns.await_free):
             raise self._no_lock(None)
 
     def _was_restarted(self, error: ServerFault) -> bool:
-        """Return whether the server was away; it is back then, with other sessions.
-
-        An operator who kills the ALTER ends one session only.
-        """
         return disposition(error, committing=True) is not Disposition.FATAL and self.renew()
 
     def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
@@ -271,7 +244,6 @@ class Shortcut:
         )
 
     def _judge(self, error: ServerFault, fence: str) -> str:
-        """Return the reason when only the algorithm is impossible; raise for everything else."""
         fate = disposition(error, committing=True)
         if fate is Disposition.FATAL and _IMPOSSIBLE.search(error.text):
             return error.text
@@ -286,11 +258,7 @@ class Shortcut:
         raise error
 
     def _is_unchanged(self) -> bool:
-        """Return whether the table is the one that was judged; False where the server was away.
-
-        Raises:
-            SchemaChanged: another session has changed or replaced the table.
-        """
+        """Return whether the table is the one that was judged; False where the server was away."""
         try:
             shape, same = self._look()
         except ServerFault as error:
@@ -306,15 +274,10 @@ class Shortcut:
         )
 
     def _require_made(self) -> None:
-        """Require that what the server has answered is true of the table now.
-
-        Raises:
-            OutcomeUnknown: another session has changed or replaced it, before the ALTER or since.
-        """
+        """Require that the table is now what the server has answered."""
         try:
             shape, same = self._look()
         except ServerFault:
-            # The answer counts: the server says that it was done.
             return
         if not same or (self.made and shape != self.made):
             raise self._other_table("was executed", same=same)
@@ -322,15 +285,10 @@ class Shortcut:
     def _changed(self, error: ServerFault, fence: str) -> bool:
         """Return whether an ALTER that was not answered with success has taken effect.
 
-        DDL is atomic: once the lost session is gone, the definition is the old one or the new. The
-        server releases the named lock ``fence`` of that session when its statement has ended;
-        ``native`` may be another session by now.
-
-        Raises:
-            OutcomeUnknown: the table is neither as before nor as the ALTER makes it.
+        DDL is atomic: the lost session's lock ``fence`` is released when its statement has ended,
+        and the definition is the old one or the new; anything else is OutcomeUnknown.
         """
         try:
-            # A session that is there has ended its statement, and still has its lock.
             for _ in range(60 if connection_lost(error) else 1):
                 if not connection_lost(error) or named_lock_holder(self.session, fence) is None:
                     return self._has_changed(error)
@@ -351,9 +309,9 @@ class Shortcut:
         raise self._other_table(f"was not answered ({error.text})", same=same) from error
 
     def _look(self) -> tuple[str, bool]:
-        """Return the definition, empty without a table, and whether it is the table of before.
+        """Return the definition (empty without a table), and whether the table is the same.
 
-        In this order: a table that takes the place of another has another number afterwards.
+        In this order: a table that takes its place has another number.
         """
         found = read_table(self.session, self.source.schema, self.source.name)
         now = identity(self.session, self.source.schema, self.source.name)

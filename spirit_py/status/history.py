@@ -35,15 +35,12 @@ _CURVES: Final = tuple(
 )
 _JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {"sum": sum, "most": max}
 THROTTLED: Final = "throttled "
-"""Before the name of what is waited for, in the name of a counter of seconds."""
 _TEXT: Final = 4000
 _ENDED_TABLES: Final = 1000
-#: Of which the page shows the fields.
 _KEPT: Final = (
     RunBegun, RunEnded, StatementRead, PlanMade, AlgorithmChosen, ResumeDecided, ChecksumDone,
     SwapDone,
 )  # fmt: skip
-#: They repeat what the page shows as figures.
 _NOT_NOTED: Final = (ProgressMade, Summary, CheckpointWritten)
 
 
@@ -52,10 +49,9 @@ class History:
     """What was seen of a run.
 
     Attributes:
-        facts: the fields of the last event of each kind of which they are shown.
+        facts: the fields of the last event of each kind.
         ended_tables: those of a batch, by name: the fields of the event of their end.
         compared: rows and differences of the last comparison of each table.
-        swaps: how many there were; ``lock_held_ms`` is the longest lock of one.
     """
 
     clock: Clock
@@ -122,7 +118,6 @@ class History:
             self.ended_tables[event.table] = _small(event.fields)
 
     def _phase_entered(self, event: Event) -> None:
-        """Note a phase at the time at which it began, which snapshots show later."""
         lanes = self.timeline.lanes
         lane = event.table if self.batch is not None else next(iter(lanes), event.table)
         if lane not in lanes:
@@ -143,7 +138,6 @@ class History:
     def _stage(self, seen: MigrationStatus, now: float) -> None:
         lane = _lane(seen)
         if self.batch is None and lane not in self.timeline.lanes:
-            # The name of the table may be read only now.
             for earlier in list(self.timeline.lanes):
                 self.timeline.rename(earlier, lane)
         if lane not in self.timeline.lanes:
@@ -164,7 +158,6 @@ def figures(tables: Iterable[MigrationStatus]) -> dict[str, float | None]:
 
 
 def _counters(seen: MigrationStatus) -> Iterator[tuple[str, float]]:
-    """Yield the counters that are known, by the names of their curves."""
     for one, value in seen.figures:
         if one.curve and one.kind == "counter":
             yield one.curve, value
@@ -177,7 +170,6 @@ def _lane(seen: MigrationStatus) -> str:
 
 
 def _small(fields: Mapping[str, object]) -> dict[str, object]:
-    """Return numbers, and texts, the long ones cut: memory stays flat."""
     kept = (str, int, float, type(None))
     return {
         name: _cut(value) if isinstance(value, str) else value

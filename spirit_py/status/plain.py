@@ -1,8 +1,7 @@
 """Log lines for everything that is not a terminal: text, or one JSON object a line.
 
-A pipe without a reader, a stopped terminal or a full disk never blocks or ends a reporting thread,
-which may hold the lock of the swap: a line that the stream does not take at once waits for a thread
-of the writer. Beyond a limit lines are dropped, and counted in a line of their own.
+A slow or broken stream never blocks a reporting thread, which may hold the lock of the swap: lines
+wait for a thread of the writer. Beyond a limit lines are dropped, and counted.
 """
 
 from __future__ import annotations
@@ -33,22 +32,17 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 _MOST_BYTES: Final = 8 << 20
-#: A pipe that takes anything takes so much (PIPE_BUF) without blocking.
 _PIECE_BYTES: Final = 4096
 _LOOK_SECONDS: Final = 0.2
 _TEMPORARY: Final = frozenset({errno.EAGAIN, errno.ENOSPC, errno.EDQUOT})
 
 
 class LineWriter:
-    """Writes whole lines, in the order of the calls; any thread may call it.
-
-    Without a stream it writes to what is standard error at the time of each line.
-    """
+    """Writes whole lines in the order of the calls, from any thread; default: standard error."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        #: What waits to be written, and its bytes.
         self._left: deque[bytes] = deque()
         self._left_bytes = 0
         self._lost = 0
@@ -59,12 +53,8 @@ class LineWriter:
     def write(self, line: str, *, lost: Callable[[int], str] | None = None) -> None:
         """Write a line, or have it written as soon as the stream takes it.
 
-        Args:
-            lost: returns the line that says how many were dropped.
-
-        Raises:
-            OSError: the stream has no reader any more, or is broken.
-            ValueError: it is closed.
+        ``lost`` returns the line about dropped ones. Raises OSError where the stream has no reader
+        or is broken, ValueError where it is closed.
         """
         stream = self._stream or sys.stderr
         descriptor = _descriptor(stream)
@@ -98,7 +88,6 @@ class LineWriter:
                 thread.wait(_LOOK_SECONDS)
 
     def _write_what_fits(self, descriptor: int) -> bool:
-        """Write until the stream takes no more; return whether that is what it did."""
         while self._left and _takes(descriptor, 0.0):
             data = self._left.popleft()
             try:
@@ -139,16 +128,13 @@ class LineWriter:
                     self._left.clear()
                     self._left_bytes = 0
                 if not self._left:
-                    # Under the lock, so that the next line that must wait starts another one.
                     self._thread = None
                     return
             if not has_room:
-                # A full disk seems to take everything.
                 stopping.wait(_LOOK_SECONDS)
 
 
 def _descriptor(stream: TextIO) -> int | None:
-    """Return the descriptor of a stream, with an empty buffer; None for a display's and others."""
     if stream is sys.stderr and stream is not sys.__stderr__:
         return None
     try:
@@ -167,7 +153,6 @@ def _takes(descriptor: int, seconds: float) -> bool:
 
 
 STANDARD_ERROR: Final = LineWriter()
-"""The one through which log lines go to standard error, so that no two of them are mixed."""
 
 
 def text_line(event: Event) -> str:
@@ -208,7 +193,6 @@ class PlainReporter:
         self._verbose = verbose
         self._writer = STANDARD_ERROR if stream is None else LineWriter(stream)
         self._json = as_json
-        # A program that reads JSON sees every phase at once.
         self._progress = ProgressEvents(clock, at_once=as_json)
 
     def start(self) -> None:
@@ -262,10 +246,7 @@ class LineFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Writes to standard error, between the lines of events, and waits for no reader."""
-
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; one that cannot be written is lost."""
         if self.stream is not sys.__stderr__:
             super().emit(record)
             return
@@ -281,5 +262,4 @@ def to_terminal(*, verbose: bool, as_json: bool = False) -> None:
     handler.setFormatter(LineFormatter(verbose=verbose, as_json=as_json))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("spirit_py").setLevel(logging.DEBUG if verbose else logging.WARNING)
-    # Py4J logs exceptions that its callers handle.
     logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)

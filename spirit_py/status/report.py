@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 End = TypeVar("End", bound=Ended)
 
 FORMAT = 1
-#: Only a deferred swap comes so long after its comparison.
 _TOLD_AGE = 30.0
 
 
@@ -37,10 +36,7 @@ _TOLD_AGE = 30.0
 class OutcomeReport:
     """The common base of all reports: the outcome, and the file.
 
-    Attributes:
-        outcome: one of those that the subclass lists, or :attr:`SpiritError.outcome`.
-        exit_code: of the process (R16).
-        error_code: one of :mod:`spirit_py.codes`; empty without an error.
+    ``outcome`` is one of the subclass's, or :attr:`SpiritError.outcome`; ``exit_code`` is R16's.
     """
 
     format: int = FORMAT
@@ -92,27 +88,18 @@ class MigrationReport(OutcomeReport):
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
     Attributes:
-        outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or
-            ``interrupted``, or ``reverse replication lost``: the change itself is done then.
+        outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or ``interrupted``,
+            or
+            ``reverse replication lost``: the change itself is done then.
         table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
-        rehearsal: the figures of a dry run; ``rehearsal_lines`` are the same as text.
         reason: why that algorithm, or why it failed.
-        checksum_age_seconds: from the end of the last clean comparison to the swap; of several
-            tables, that of the one whose comparison ended first.
-        attached: the foreign keys and triggers that the swap took along.
+        checksum_age_seconds: from the end of the first of the last clean comparisons to the swap.
         snapshot_guard: ``done``, ``off``, or why it was not possible.
-        snapshots_before_swap: the transactions that may have held a snapshot from before it.
         rows_copied: over all runs of the migration, as are the chunks.
         rows_copied_by_spark: those of this run; threads of this process have copied the others.
-        runs: which run of the migration this was.
-        resumed: what was done with what an earlier run left, and why.
-        rows_copied_before: by earlier runs.
-        indexes_plan: for each table, what is done with its secondary indexes, and why.
-        indexes_deferred: those that were built after the copy, with their tables.
         index_build_tries: ``ADD INDEX`` statements; more than one a table where one failed.
-        least_tasks: how many tasks worked at a time at least, rests counted; ``median_tasks`` in
-            the median. None where other users of the server were not spared.
+        least_tasks: rests counted; None where other users of the server were not spared.
         throttled_seconds: for how long work has waited, by what it waited for.
     """
 
@@ -186,7 +173,6 @@ class MigrationReport(OutcomeReport):
         lines = [self.headline()]
         if self.resumed:
             lines.append(f"  run {self.runs}     {self.resumed}")
-        # An earlier run may have copied and swapped, and said so: this one has no figures of that.
         if self.algorithm == "copy" and (not self.phases or Phase.COPY in self.phases):
             lines += self._copy_summary()
         lines += self.rehearsal_lines
@@ -195,7 +181,6 @@ class MigrationReport(OutcomeReport):
         return lines
 
     def _copied_by(self) -> str:
-        """Return who copied the rows of this run."""
         rows, by_spark = self.rows_copied - self.rows_copied_before, self.rows_copied_by_spark
         if not by_spark:
             return "by this process"
@@ -277,12 +262,7 @@ def told(
     broke: Callable[[BaseException], None],
     completed: Callable[[], OutcomeReport],
 ) -> Iterator[None]:
-    """Show a run from its beginning to its end, and write the report, also after an error.
-
-    Args:
-        broke: called with the error that has ended the run.
-        completed: returns the report with the last figures.
-    """
+    """Show a run to its end, and write the report, also after an error, which ``broke`` gets."""
     reporter.start()
     reporter.event(begun)
     try:
@@ -305,8 +285,7 @@ def run_begun(command: str, server: ConnectionOptions) -> Event:
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the whole new one; raises OSError.
 
-    Links are followed; what is no regular file is written through. What UTF-8 cannot hold, such as
-    half of a surrogate pair, is written as an escape.
+    Links are followed; what UTF-8 cannot hold is written as an escape.
     """
     target = path.resolve()
     content = text.encode("utf-8", "backslashreplace")
@@ -315,7 +294,7 @@ def write_whole(path: Path, text: str) -> None:
         return
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
-    # A new file gets what the umask leaves, as any other; nobody else reads it before an old mode.
+    # A new file gets what the umask leaves.
     created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handle = os.open(temporary, created, 0o666 if mode is None else 0o600)
     try:

@@ -1,8 +1,4 @@
-"""Several reporters behind one: none disturbs another, and a failed one is switched off (R16).
-
-A closed terminal, a full disk or a pipe without a reader must not end a migration of days, nor turn
-a finished swap into a failure.
-"""
+"""Several reporters behind one: none disturbs another, and a failed one is switched off (R16)."""
 
 from __future__ import annotations
 
@@ -58,9 +54,7 @@ class Reporters:
 
     def __init__(self, reporters: Iterable[Reporter]) -> None:
         self._all = [SafeReporter(one) for one in reporters]
-        #: Asks before the tables are changed; None where nobody is to be asked.
         self.gate: Gate | None = None
-        #: The end of the run was shown.
         self.ended = False
 
     def add(self, reporter: Reporter) -> None:
@@ -90,11 +84,7 @@ class Reporters:
 
 
 def recorders(records: RecordOptions, announce: Callable[[Event], None]) -> Iterator[Reporter]:
-    """Return what is asked for; what is not asked for is not imported either.
-
-    Raises:
-        UsageFault: metrics are asked for, and their address is in use.
-    """
+    """Return what is asked for; raises UsageFault where the address of metrics is in use."""
     if records.report_html is not None:
         from spirit_py.status.html.page import PageReporter
 

@@ -1,7 +1,7 @@
 """A snapshot of a migration's state, and totals that never fall (pure).
 
-What is not known is None. Counters belong to the parts of a run: a second feed after the swap
-counts from zero, a batch forgets a table's when it ends. :class:`Growth` adds up what they grow.
+What is not known is None. A second feed counts from zero: :class:`Growth` adds up what counters
+grow.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from spirit_py.progress import Figure
 
 HISTORY_SECONDS: Final = 2.0
-"""Seconds between two speeds of :attr:`MigrationStatus.history`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTotals:
-    """What one run has done since it began: counts that only grow; what is not known is None.
+    """What one run has done since it began: counts that only grow; None where not known.
 
-    Attributes:
-        tables: all that the run changes, each with its schema; empty before they are known.
-        throttled: seconds for which work has waited, by what it waited for.
+    ``throttled`` are seconds for which work has waited, by what it waited for.
     """
 
     tables: tuple[str, ...] = ()
@@ -69,10 +66,8 @@ class MigrationStatus(MigrationProgress):
 
     Attributes:
         pace: how much the work takes of a server that others use; empty where nothing is spared.
-        totals: what the run has done since it began; None where that is not counted.
         passed: the phases that have ended, with their seconds.
         path: the phases that this run goes through; empty for those of a migration.
-        to_come: the phases that are still to come, as far as that is decided.
         history: rows a second at even times, the newest last; ``HISTORY_SECONDS`` apart.
     """
 
@@ -115,12 +110,9 @@ class MigrationStatus(MigrationProgress):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchStatus:
-    """A snapshot of a batch.
+    """A snapshot of a batch; ``tables`` are those under way.
 
-    Attributes:
-        described: how many tables are done, under way, failed and left.
-        tables: those under way.
-        counts: how many are ``done``, ``running``, ``failed`` and ``left``.
+    ``counts`` are how many are ``done``, ``running``, ``failed`` and ``left``.
     """
 
     described: str

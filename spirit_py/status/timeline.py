@@ -1,9 +1,8 @@
 """A bounded history of a run: its figures, its phases, and what happened (pure).
 
-Memory does not grow with the run: figures are kept in spans of equal length, and when there are too
-many, each two neighbours become one. A span keeps least, most and mean of a figure, and a counter's
-value at its end: rates over any spans are exact, and peaks stay. Of events the first and the last
-are kept, and between them warnings and errors before the others.
+Figures are kept in spans of equal length; when there are too many, each two neighbours become one.
+A span has least, most and mean of a figure, and a counter's value at its end: rates over any spans
+are exact. Of events the first, the last, warnings and errors are kept.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 SPANS: Final = 480
-"""Spans of figures that are kept at most."""
 EVENTS: Final = 400
-"""Events that are kept at most, of each of the two kinds."""
+"""Of each of the two kinds."""
 STAGES: Final = 200
-"""Stages of each lane that are kept at most."""
+"""Of each lane."""
 LANES: Final = 200
-"""Lanes that are kept at most: tables of a batch."""
 _FIRST_EVENTS: Final = 50
 
 
@@ -84,19 +81,12 @@ class Noted:
 class Timeline:
     """The history of one run. Not thread-safe.
 
-    Args:
-        spans: how many are kept at most; an even number.
-        events: how many of each kind are kept at most.
-
-    Attributes:
-        lanes: for each table, the phases that it went through. A migration has one.
-        lanes_left_out: tables of which no phases are kept.
+    ``lanes`` has the phases of each table, ``lanes_left_out`` tables of which none are kept.
     """
 
     def __init__(self, *, spans: int = SPANS, events: int = EVENTS) -> None:
         self._limit = spans
         self._spans: list[Span] = []
-        #: Seconds of a span; the last one grows to it.
         self._length = 0.0
         self.lanes: dict[str, list[Stage]] = {}
         self.lanes_left_out: int = 0
@@ -106,8 +96,6 @@ class Timeline:
         self._usual: deque[tuple[int, Noted]] = deque(maxlen=events)
         self._weighty: deque[tuple[int, Noted]] = deque(maxlen=events)
         self._ended = 0.0
-
-    # -- figures
 
     def look(
         self, at: float, figures: Mapping[str, float | None], counters: Mapping[str, float | None]
@@ -128,7 +116,6 @@ class Timeline:
             self._halve()
 
     def _halve(self) -> None:
-        """Make one span of each two neighbours."""
         pairs = zip(self._spans[::2], self._spans[1::2], strict=False)
         rest = self._spans[len(self._spans) // 2 * 2 :]
         kept = []
@@ -147,8 +134,6 @@ class Timeline:
     def ended(self) -> float:
         """The time of the last look, event or stage."""
         return self._ended
-
-    # -- stages
 
     def stage(self, lane: str, name: str, at: float) -> None:
         """Note that a lane is in a phase at a time."""
@@ -178,8 +163,6 @@ class Timeline:
             self._without_lane = lane
             self.lanes_left_out += 1
 
-    # -- events
-
     def note(self, event: Noted) -> None:
         """Add something that happened."""
         self._ended = max(self._ended, event.at)
@@ -205,7 +188,6 @@ class Timeline:
 
 
 def _absorb_shortest(stages: list[Stage]) -> None:
-    """Let the shortest stage but the last become part of the one before it."""
     shortest = min(range(1, len(stages) - 1), key=lambda n: stages[n].ended - stages[n].began)
     stages[shortest - 1].ended = stages[shortest].ended
     del stages[shortest]

@@ -1,8 +1,4 @@
-"""What is said of a migration's figures, and when a log gets a line of them (pure).
-
-The live display, the line of a log and ``spirit-py status`` show these facts, each in its own form.
-What is not known is left out, or said to be unknown, and never shown as zero.
-"""
+"""The text of a migration's figures, and when a log gets a line of them (pure)."""
 
 from __future__ import annotations
 
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 Tone = Literal["", "dim", "yellow"]
-#: A binlog that is kept for less than this is worth a colour, seconds.
 _SOON: Final = 6 * 3600.0
 _WORKING: Final = {
     Phase.PREFLIGHT.value: "checking the table and the server",
@@ -96,7 +91,6 @@ def in_one_line(seen: MigrationStatus) -> str:
 
 
 def _declared(seen: MigrationProgress, row: str) -> Iterator[Said]:
-    """Yield what the figures of a row are declared to say."""
     values = vars(seen)
     for name, one in figures_of(MigrationProgress):
         if one.row == row:
@@ -137,14 +131,12 @@ def _speed(seen: MigrationProgress) -> Iterator[Said]:
 
 
 def _rest(seen: MigrationProgress, phase: str) -> Iterator[Said]:
-    """Yield how long it takes until the swap, and the phases that come before it."""
     if not seen.run_eta_parts:
         return
     if seen.run_eta is None:
         yield Said(f"unknown time until {seen.run_eta_until}", "dim")
     else:
         yield Said(f"about {duration(seen.run_eta)} until {seen.run_eta_until}", brief=True)
-    # The checkpoint table holds names in their own order.
     for one in Phase:
         if one.value in seen.run_eta_parts and one.value not in {phase, Phase.CUTOVER.value}:
             seconds = seen.run_eta_parts[one.value]
@@ -153,7 +145,6 @@ def _rest(seen: MigrationProgress, phase: str) -> Iterator[Said]:
 
 
 def _changes(seen: MigrationProgress) -> Iterator[Said]:
-    """Yield how far the change feed is."""
     if seen.pending is None:
         return
     size = "" if seen.buffered_bytes is None else f" ({human_bytes(seen.buffered_bytes)})"
@@ -166,7 +157,6 @@ def _changes(seen: MigrationProgress) -> Iterator[Said]:
 
 
 def _binlog(seen: MigrationProgress) -> Iterator[Said]:
-    """Yield how far the binlog reaches."""
     if seen.binlog_left is not None:
         soon: Tone = "yellow" if seen.binlog_left < _SOON else ""
         yield Said(f"kept for {duration(seen.binlog_left)} more", soon)
@@ -177,7 +167,6 @@ def _binlog(seen: MigrationProgress) -> Iterator[Said]:
 
 
 def _throttle(seen: MigrationProgress, pace: str) -> Iterator[Said]:
-    """Yield what holds the work back, or slows it down."""
     if seen.throttled:
         same = seen.throttled == seen.waiting_for
         yield Said("holds work back" if same else f"waits for {seen.throttled}", "yellow")
@@ -188,7 +177,6 @@ def _throttle(seen: MigrationProgress, pace: str) -> Iterator[Said]:
 
 
 def _now(seen: MigrationProgress, phase: str) -> Iterator[Said]:
-    """Yield what it waits for, or else what it does."""
     if not seen.waiting_for:
         yield Said(_WORKING.get(phase, phase))
         return
@@ -197,42 +185,32 @@ def _now(seen: MigrationProgress, phase: str) -> Iterator[Said]:
 
 
 PROGRESS_SECONDS: Final = 5.0
-#: Lines of a phase that lasts come more rarely: each after this share of its time so far,
+#: Lines of a lasting phase come after this share of its time, up to once a minute;
 _RARER: Final = 0.1
-#: up to once a minute; where only an operator can end it, up to once in half an hour.
+#: where only an operator can end it, up to once in half an hour.
 _RARELY: Final = 60.0
 _MOST_RARELY: Final = 1800.0
 _HELD: Final = frozenset({Phase.SENTINEL, Phase.KEEP, Phase.GRACE})
-#: The table is a key of every line, and speeds of the past are in earlier lines.
 _NO_FIGURES = frozenset({"table", "history"})
 
 
 @dataclass(frozen=True)
 class _Written:
-    """A progress line: of which phase, when that began, and when the line was written."""
-
     phase: Phase
     since: float
     written: float
 
     def pause(self, now: float) -> float:
-        """Return after how many seconds the next line of the phase follows."""
         most = _MOST_RARELY if self.phase in _HELD else _RARELY
         return min(most, max(PROGRESS_SECONDS, _RARER * (now - self.since)))
 
 
 class ProgressEvents:
-    """Makes events of snapshots: none in the first seconds, unless each phase begins with one.
-
-    Args:
-        clock: monotonic seconds.
-        at_once: each phase begins with one, the last one included.
-    """
+    """Makes events of snapshots, by monotonic seconds; none at first but where ``at_once``."""
 
     def __init__(self, clock: Clock, *, at_once: bool = False) -> None:
         self._clock = clock
         self._at_once = at_once
-        #: The last event of each table, while it is under way.
         self._last: dict[str, _Written] = {}
 
     def due(self, snapshot: MigrationStatus | BatchStatus) -> Iterator[ProgressMade]:
@@ -251,7 +229,6 @@ class ProgressEvents:
             last = _Written(snapshot.phase, since=now, written=written)
         due = now - last.written >= last.pause(now)
         if snapshot.phase is Phase.DONE and not self._at_once:
-            # The summary follows.
             due = False
         self._last[snapshot.table] = replace(last, written=now) if due else last
         return due

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 _KEEPS: Final = "NO_AUTO_VALUE_ON_ZERO"
-#: A warning is not worth a long search.
 _SECONDS: Final = 1.0
 
 
@@ -44,7 +43,6 @@ def auto_increment(context: PreflightContext) -> Findings:
 
 
 def _zeros(context: PreflightContext) -> Findings:
-    """Warn of a 0 that becomes a number of its own in a native ALTER; here it is kept (R10)."""
     if _KEEPS in context.facts.sql_mode.upper():
         return
     for pair in context.mapping.pairs:
@@ -60,10 +58,7 @@ def _zeros(context: PreflightContext) -> Findings:
 
 
 def clock_defaults(context: PreflightContext) -> Findings:
-    """Warn of new columns whose default reads the clock or the session, and other columns.
-
-    It is evaluated when a row is written, not once for all rows.
-    """
+    """Warn of new columns whose default reads the clock or the session, and other columns."""
     for column in of_each_write(context.mapping):
         yield warn(
             f"the default of new column {column.name}, ({column.default}), reads the time or the"
@@ -128,13 +123,11 @@ def _new_zeros(context: PreflightContext) -> Findings:
 
 
 def _zeros_in_rows(context: PreflightContext, modes: str) -> Findings:
-    """Warn of a date with zeros: a native ALTER keeps it where it rebuilds in place."""
     key = context.mapping.key.columns
     columns = [pair.old.name for pair in context.mapping.pairs if pair.old.data_type in _DATES]
     for name in columns:
         column = quote_identifier(name)
         zeros = f"(MONTH({column}) = 0 OR DAYOFMONTH({column}) = 0)"
-        # What is not found in time is kept all the same.
         with contextlib.suppress(ServerFault):
             row = first_row(context, zeros, (*key, name), seconds=_SECONDS / len(columns))
             if row is not None:

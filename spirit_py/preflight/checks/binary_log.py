@@ -17,7 +17,6 @@ def binlog_filters(context: PreflightContext) -> Findings:
         yield refuse(hides_changes(log.filtered), WITHOUT_FILTER)
 
 
-#: A cautious estimate of the copy's speed, and of how often as long a resume may come.
 _BYTES_A_SECOND: Final = 5 << 20
 _SPARE: Final = 2
 _LEAST_SECONDS: Final = 3600

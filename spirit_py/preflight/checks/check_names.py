@@ -32,10 +32,7 @@ WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s O
 
 
 def new_check_names(context: PreflightContext) -> Findings:
-    """Refuse a name with which the swap would fail, as a native ALTER fails.
-
-    The server accepts it in the new table, whose own name is shorter.
-    """
+    """Refuse a name that fails at the swap: the new table's own name is shorter."""
     new = context.names.new
     for (found,) in context.session.query(_NAMES, (context.schema, new)):
         if not str(found).startswith(f"{new}_chk_"):

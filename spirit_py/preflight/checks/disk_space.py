@@ -16,16 +16,11 @@ if TYPE_CHECKING:
 _SIZES = """
 SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
-# For smaller tables no warning is given that the free space is unknown.
 _SMALL = 1 << 30
 
 
 def disk_space(context: PreflightContext) -> Findings:
-    """Refuse when the server's disk is known to be too small.
-
-    The free space is known only where the data directory is on this machine (its ``auto.cnf`` names
-    the server's uuid). Elsewhere a warning names the room needed.
-    """
+    """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``)."""
     source = context.source
     data, index = _written_before(context)
     table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
@@ -48,11 +43,6 @@ def disk_space(context: PreflightContext) -> Findings:
 
 
 def _check_sort_files(context: PreflightContext, left: int) -> Findings:
-    """Warn where the files in which deferred indexes are sorted may not find room.
-
-    They are about as large as the indexes of the source, and gone after the build. ``left`` are the
-    bytes of the data directory that the migration does not need otherwise.
-    """
     size = context.source.index_bytes
     if context.config.defer_indexes == "off" or not size:
         return

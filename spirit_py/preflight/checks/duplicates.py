@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 _TELL_SECONDS: Final = 5.0
-#: No warning is given for less that the free space is unknown.
 _LARGE: Final = 1 << 30
 
 

@@ -1,8 +1,4 @@
-"""Foreign keys of the table and to it: what a swap cannot carry along.
-
-What the server itself says to the keys between the new definitions is asked once all new tables
-are made: :mod:`spirit_py.attached.foreign_keys.catalogue`.
-"""
+"""Foreign keys of the table and to it: what a swap cannot carry along."""
 
 from __future__ import annotations
 
@@ -21,10 +17,7 @@ from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
 
 
 def foreign_keys(context: PreflightContext) -> Findings:
-    """Refuse what a native ALTER refuses, and no copy of the definition would show.
-
-    Without PROCESS, which ``privileges`` refuses, some children are unknown.
-    """
+    """Refuse what a native ALTER refuses; without PROCESS some children are unknown."""
     session, schema, table = context.session, context.schema, context.table
     own = keys_of(session, schema, table)
     for cause, remedy in dropped_in_vain(context.statement, context.source, own):
@@ -38,8 +31,7 @@ def foreign_keys(context: PreflightContext) -> Findings:
 def foreign_key_actions(context: PreflightContext) -> Findings:
     """Refuse what does no harm where nothing is copied; warn of many children, and of cascades.
 
-    Keys that change rows unseen by the feed, and those whose names RENAME would make too long. Of
-    a deadlock in a cascade a server may log changes that it has rolled back.
+    Of a deadlock in a cascade a server may log changes that it has rolled back.
     """
     table = (context.schema, context.table)
     keys = keys_around(context.session, *table)

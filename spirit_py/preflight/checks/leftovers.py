@@ -1,7 +1,4 @@
-"""Auxiliary tables that exist already and are not this program's are never touched.
-
-With a sentinel created by hand the operator defers the swap: it is no leftover.
-"""
+"""Existing auxiliary tables of others are never touched; a sentinel defers the swap."""
 
 from __future__ import annotations
 

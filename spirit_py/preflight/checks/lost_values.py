@@ -19,10 +19,7 @@ _KINDS: Final = frozenset({"enum", "set"})
 
 
 def lost_members(context: PreflightContext) -> Findings:
-    """Name a row that holds a member which the new list lacks.
-
-    Members that only move are converted by their text, as a native ALTER converts them.
-    """
+    """Name a row that holds a member which the new list lacks."""
     for pair in context.mapping.pairs:
         if pair.old.data_type in _KINDS and pair.new.data_type in _KINDS:
             kept = {member.casefold() for member in pair.new.members}
@@ -75,9 +72,9 @@ _PROBE: Final = "_spirit_py_members"
 
 
 def member_twice(context: PreflightContext) -> Findings:
-    """Refuse a carried ENUM or SET that has a member twice; strict modes refuse its definition.
+    """Refuse a carried ENUM or SET that has a member twice.
 
-    ``INSERT ... SELECT`` makes the second one the first.
+    Strict modes refuse its definition, and ``INSERT ... SELECT`` makes the second one the first.
     """
     modes = context.facts.sql_mode.upper().split(",")
     if any(mode in modes for mode in STRICT_MODES):
@@ -93,7 +90,6 @@ def member_twice(context: PreflightContext) -> Findings:
 
 
 def _has_one_twice(context: PreflightContext, column: str) -> bool:
-    """Ask the server, which compares members by their collation, in the program's strict mode."""
     probe = quote_table(context.schema, _PROBE)
     new = quote_table(context.schema, context.names.new)
     try:
@@ -112,7 +108,6 @@ def _has_one_twice(context: PreflightContext, column: str) -> bool:
 def _refuse_row(
     context: PreflightContext, column: str, condition: str, *, doubt: str, cause: str, remedy: str
 ) -> Findings:
-    """Refuse a row that meets a condition on a column; warn where that is not known in time."""
     key = context.mapping.key.columns
     try:
         row = first_row(context, condition, (*key, column))

@@ -1,7 +1,6 @@
 """Another server may write the table too: LOCK TABLES is local (R15).
 
-A row that another server writes under the old definition may arrive after the swap. So one of
-several writable servers is refused, unless ``--writes-only-here`` states that it is the only one.
+Its rows under the old definition may arrive after the swap; see ``--writes-only-here``.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 Channel: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
-"""The name of a replication channel, and its filters as name and rule."""
 _VARIABLES: Final = ("group_replication_single_primary_mode", "wsrep_on")
-# Receiver and applier may run separately: changes in the relay log are writes as well.
+# Receiver and applier may run separately.
 _CHANNELS: Final = """
 SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
 FROM performance_schema.replication_connection_status c
@@ -40,12 +38,7 @@ _REMEDY: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What a server shows of other servers that write.
-
-    Attributes:
-        variables: in lower case; those that the server does not have are missing or empty.
-        channels: each running channel into this server, with its filters as name and rule.
-    """
+    """Signs of other servers that write: variables in lower case, running channels."""
 
     variables: Mapping[str, str]
     in_group: bool = False
@@ -79,7 +72,7 @@ def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bo
         rules.setdefault(name.upper(), []).append(rule)
     full = f"{schema}.{table}"
     folded = full.lower()
-    # For a statement, filters by schema use the client's default schema, not the table's.
+    # For a statement, filters by schema go by the client's default schema.
     if full in rules.get("REPLICATE_DO_TABLE", ()):
         return True
     if full in rules.get("REPLICATE_IGNORE_TABLE", ()):
@@ -121,7 +114,6 @@ def _shown_channels(session: SqlSession) -> tuple[Channel, ...]:
 
 
 def _status_channels(session: SqlSession) -> tuple[Channel, ...]:
-    """Return the running channels of SHOW REPLICA STATUS, without their filters: in doubt."""
     return tuple(
         ("of SHOW REPLICA STATUS", ())
         for row in replica_status(session)

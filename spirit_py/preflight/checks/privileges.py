@@ -12,17 +12,14 @@ from spirit_py.preflight.checks.server_settings import WITHOUT_PERFORMANCE_SCHEM
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# On the table and its auxiliary ones: ALTER, CREATE, DROP and INSERT are what RENAME TABLE asks
-# for (manual 15.1.36), DELETE and INSERT what REPLACE does. Without TRIGGER the catalogue hides
-# the table's triggers.
+# ALTER, CREATE, DROP, INSERT: RENAME TABLE (manual 15.1.36); DELETE, INSERT: REPLACE; TRIGGER: to
+# see the triggers.
 _ON_TABLES = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "TRIGGER")
 _ON_SCHEMA = ("LOCK TABLES", "CREATE TEMPORARY TABLES")
-# On other tables: their locks are requested with the table's, LOCK TABLES also asks for SELECT; a
-# child's key is exchanged by ALTER, and REFERENCES is asked for on the table that a key refers to
-# (measured on 9.7; INSERT and CREATE, which the manual names for ALTER, are not).
+# Others: LOCK TABLES asks for SELECT, a child's key for ALTER, a key for REFERENCES on its parent
+# (measured on 9.7; not INSERT and CREATE, which the manual names for ALTER).
 _ON_PARENT = ("SELECT", "REFERENCES")
 _ON_CHILD = ("SELECT", "ALTER")
-# PROCESS: foreign keys of tables that the account may not see (INNODB_FOREIGN).
 _GLOBAL = ("REPLICATION SLAVE", "REPLICATION CLIENT", "PROCESS")
 _PERFORMANCE_SCHEMA = "performance_schema"
 
@@ -30,8 +27,7 @@ _PERFORMANCE_SCHEMA = "performance_schema"
 def privileges(context: PreflightContext) -> Findings:
     """Refuse an account without what is needed, with all GRANTs; warn of what else is missing.
 
-    Those for foreign keys alone are refused by ``foreign_key_privileges``: a change in place needs
-    none of them.
+    A change in place needs none of those of ``foreign_key_privileges``.
     """
     if any(privileges for _, privileges in _for_table(context)):
         yield refuse_all(context)

@@ -8,10 +8,7 @@ from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 
 def usable_key(context: PreflightContext) -> Findings:
-    """Refuse a table without a unique key over whole NOT NULL columns, or a nullable one by choice.
-
-    Whether the ALTER keeps it is seen on the new table (:mod:`spirit_py.table.unique_keys`).
-    """
+    """Refuse a table without a unique key over whole NOT NULL columns, or a nullable by choice."""
     source = context.source
     if any(i.visible for i in source.not_null_unique_indexes()):
         return

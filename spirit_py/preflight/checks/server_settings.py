@@ -16,7 +16,6 @@ WITHOUT_PERFORMANCE_SCHEMA: Final = (
     "index builds show no progress, tasks on Spark exchange messages through the checkpoint table,"
     " and filters of replication channels are not seen"
 )
-"""What is lost where it is off, or the account may not read it."""
 
 
 def server_settings(context: PreflightContext) -> Findings:
@@ -75,16 +74,14 @@ def server_settings(context: PreflightContext) -> Findings:
             return
 
 
-#: The copy of a smaller table is over within seconds.
 _LARGE_TO_COPY: Final = 256 << 20
 _SETTING: Final = "innodb_log_writer_threads"
 
 
 def log_writer(context: PreflightContext) -> Findings:
-    """Warn where no threads of the server write the redo log; Aurora has a storage of its own.
+    """Warn where no threads of the server write the redo log (docs/gentleness.md); not on Aurora.
 
-    A commit may then wait 100 ms for an event that nobody sets (docs/gentleness.md). Off is the
-    default from MySQL 8.4 on with fewer than 32 CPUs.
+    Off is the default from MySQL 8.4 on with fewer than 32 CPUs.
     """
     facts = context.facts
     if context.source.total_bytes < _LARGE_TO_COPY or not facts.text(_SETTING):
@@ -106,10 +103,9 @@ _LARGE_TO_DROP: Final = 1 << 30
 
 
 def drop_of_old_table(context: PreflightContext) -> Findings:
-    """Warn where the adaptive hash index is on: the drop looks through it.
+    """Warn where the adaptive hash index is on: the drop looks through it (docs/gentleness.md).
 
-    Measured on 9.7: 11 s for a table of 2 GB. Reads and writes of open tables are not held up;
-    but no table is created, altered, dropped or opened meanwhile (docs/gentleness.md).
+    Measured on 9.7: 11 s for 2 GB, in which no table is created, altered, dropped or opened.
     """
     size, config = context.source.total_bytes, context.config
     if size < _LARGE_TO_DROP or config.dry_run or math.isinf(config.drop_old_after):
@@ -128,10 +124,7 @@ SELECT JSON_EXTRACT(CAST('[14.809999999999999]' AS JSON), '$[0]') <> 14.80999999
 
 
 def json_doubles(context: PreflightContext) -> Findings:
-    """Warn where JSON is stored and the server reads no double in its text exactly (MySQL 8.0).
-
-    The program itself does not depend on it.
-    """
+    """Warn where JSON is stored and the server reads no double exactly in its text (MySQL 8.0)."""
     source = context.source
     stored = any(column.data_type == "json" for column in source.columns)
     if stored and context.session.query(_ROUNDED)[0][0]:

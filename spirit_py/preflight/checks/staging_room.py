@@ -1,7 +1,6 @@
-"""A table that is too wide for a staging table, which has one column more (see applier/stage.py).
+"""A table that is too wide for a staging table, which has one column more.
 
-InnoDB has room for 1017 columns, and a row for 65 535 bytes and, without its long values, for half
-a page.
+InnoDB has room for 1017 columns, and a row for 65 535 bytes and, without long values, half a page.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.statement import AlterStatement
 
-#: Errors of PREPARE about the statement's environment, not about its text.
 _NO_VERDICT = frozenset(
     {
         1046,  # no database selected: our sessions have no default schema
@@ -34,9 +33,7 @@ def read_intent(
 ) -> tuple[AlterStatement, ...]:
     """Read the statements that the configuration asks for, under the server's ``sql_mode``.
 
-    Raises:
-        UsageFault: clauses stand where a statement belongs, or the other way round.
-        Refusal: with the server's own message where the syntax is wrong.
+    Raises UsageFault for clauses in place of a statement or the reverse, Refusal for wrong syntax.
     """
     try:
         if config.statement:
@@ -84,7 +81,6 @@ def objection(session: SqlSession, sql: str, sql_mode: str) -> ServerFault | Non
     except ServerFault as error:
         if connection_lost(error):
             raise
-        # Privileges have a check of their own.
         return None if error.code in _NO_VERDICT or access_denied(error) else error
     finally:
         session.execute(f"SET SESSION sql_mode = {string_literal(before)}")

@@ -1,8 +1,4 @@
-"""What may prevent that triggers are kept, as far as it can be named.
-
-The migration tries on the empty new table whether the server makes them again as they are
-(:func:`spirit_py.migration.swap.attachments.try_triggers`).
-"""
+"""What may prevent that triggers are kept, as far as it can be named."""
 
 from __future__ import annotations
 
@@ -37,7 +33,7 @@ def triggers(context: PreflightContext) -> Findings:
 
 _COLLATION = """
 SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"""
-#: Each lets an account create objects with the name of another one; SET_ANY_DEFINER since 8.2.
+#: Create objects with the name of another account; SET_ANY_DEFINER since 8.2.
 _ANY_DEFINER = ("SET_ANY_DEFINER", "SET_USER_ID", "SUPER")
 _TRUST = "log_bin_trust_function_creators"
 

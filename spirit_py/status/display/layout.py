@@ -1,8 +1,4 @@
-"""Lay a snapshot out in lines, without I/O: right at any width from 60 columns on, never wrapped.
-
-A block is a label and *facts*, phrases that are never broken: as many as fit stand in a line. Where
-the screen is too low, the blocks of the smallest weight are left out first.
-"""
+"""Lay a snapshot out in lines, without I/O: from 60 columns on, never wrapped."""
 
 from __future__ import annotations
 
@@ -68,9 +64,7 @@ LABEL: Final = 10
 _LEAST_WIDTH: Final = 40
 _HISTORY_WIDTH: Final = 24
 _BAR_WIDTH: Final = 60
-#: Lines of one fact that is longer than a line.
 _MOST_LINES: Final = 3
-#: What a batch shows of a table, beside its bar.
 _COMPACT: Final = {"rows", "speed", "whole run", "changes", "waiting"}
 
 
@@ -103,18 +97,13 @@ def render(snapshot: MigrationStatus | BatchStatus, page: Room) -> list[Text]:
 
 
 def _fitted(head: list[Text], blocks: Sequence[Block], page: Room) -> list[Text]:
-    """Return the lines of all blocks for which there is room, in their order."""
     laid = [(block, _laid_out(block, page)) for block in blocks]
     while len(laid) > 1 and len(head) + sum(len(lines) for _, lines in laid) > page.height:
         laid.remove(min(laid, key=lambda one: one[0].weight))
     return [*head, *(line for _, lines in laid for line in lines)][: max(1, page.height)]
 
 
-# -- one migration
-
-
 def _head(name: str, elapsed: float, page: Room) -> Text:
-    """Return a rule with a name in it, and the time of the run at the right end."""
     spent, rule = f" {duration(elapsed)}", page.glyphs.empty
     name = shortened(name, page.width - len(spent) - 6, page.glyphs.more)
     gap = page.width - cell_len(name) - len(spent) - 4
@@ -124,7 +113,6 @@ def _head(name: str, elapsed: float, page: Room) -> Text:
 
 
 def _steps(seen: MigrationStatus, page: Room) -> Text:
-    """Return the phases as a line of steps: done, now with its time, to come."""
     glyphs = page.glyphs
     done = list(dict.fromkeys(phase.value for phase, _ in seen.passed if phase is not seen.phase))
     now = f"{glyphs.now} {seen.phase.value} {duration(seen.phase_elapsed)}"
@@ -143,7 +131,6 @@ def _steps(seen: MigrationStatus, page: Room) -> Text:
 
 
 def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
-    """Return the bar of the phase's own work, and what is said of the figures."""
     drawn = seen.rows is not None or seen.fraction is not None
     blocks = [_work(seen, page)] if drawn else []
     for row in rows_of(seen, seen.phase.value, pace=seen.pace):
@@ -158,7 +145,6 @@ def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
 
 
 def _work(seen: MigrationStatus, page: Room) -> Block:
-    """Return the bar, the part that is done, and the end."""
     known = f" {human_percent(seen.fraction):>6}" if seen.fraction is not None else " unknown"
     end = f"  ETA {duration(seen.eta)}" if seen.eta is not None else "  ETA unknown"
     room = page.width - LABEL - 1 - len(known) - max(len(end), 13)
@@ -169,11 +155,7 @@ def _work(seen: MigrationStatus, page: Room) -> Block:
     )
 
 
-# -- a batch
-
-
 def _batch(seen: BatchStatus, page: Room) -> list[Text]:
-    """Return the counts on top, then a compact block for each table that is under way."""
     lines = [_head(one_line(seen.described), seen.elapsed, page)]
     for place, one in enumerate(seen.tables):
         block = _compact(one, page)
@@ -186,7 +168,6 @@ def _batch(seen: BatchStatus, page: Room) -> list[Text]:
 
 
 def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
-    """Return the lines of a table: name, phase and bar; then at most two of other figures."""
     width, glyphs = page.width, page.glyphs
     known = f"{human_percent(seen.fraction):>6}" if seen.fraction is not None else " " * 6
     end = f" ETA {duration(seen.eta)}" if seen.eta is not None else ""
@@ -215,11 +196,7 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     return [first, *_laid_out(Block("", facts), page, indent=2)[:2]]
 
 
-# -- facts into lines
-
-
 def _laid_out(block: Block, page: Room, *, indent: int = LABEL + 1) -> list[Text]:
-    """Return a block's lines: as many facts as fit in each, a longer one over several."""
     room = page.width - indent
     lines: list[Text] = []
     for fact in _pieces(block.facts, room, page.glyphs):
@@ -237,7 +214,6 @@ def _laid_out(block: Block, page: Room, *, indent: int = LABEL + 1) -> list[Text
 
 
 def _pieces(facts: Iterable[Text], room: int, glyphs: Glyphs) -> Iterable[Text]:
-    """Yield facts; one that is longer than a line in pieces, at blanks where there are some."""
     for fact in facts:
         if fact.cell_len <= room:
             yield fact

@@ -1,7 +1,6 @@
-"""Paint lines at the bottom of a terminal, with standard streams and log handlers led above them.
+"""Paint lines at the bottom of a terminal, with streams and log handlers led above them.
 
-The cursor rests at the beginning of the last line that is painted. Nothing is written into the last
-column, so that no terminal wraps a line.
+The last column stays empty, so that no terminal wraps a line.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from rich.style import Style
     from rich.text import Text
 
-#: A character and how it looks; the second column of a wide character is an empty text.
+#: A character and its style; the second column of a wide character is an empty text.
 _Cell: TypeAlias = "tuple[str, Style | None]"
 
 CLEAR_BELOW: Final = "\x1b[J"
@@ -66,11 +65,7 @@ class Painter:
         return "".join(out)
 
     def clear(self, narrower: int = 0) -> str:
-        """Return what removes the painted lines; the cursor is where the first one was.
-
-        Args:
-            narrower: the columns of a terminal that got narrower and broke longer lines; else 0.
-        """
+        """Return what removes the painted lines; ``narrower``: new columns, or 0."""
         if not self._rows:
             return ""
         height = len(self._rows)
@@ -80,7 +75,6 @@ class Painter:
         return _moved(height - 1, 0) + "\r" + CLEAR_BELOW
 
     def _cells(self, line: Text, width: int) -> list[_Cell]:
-        """Return a line as cells, without blanks at its end."""
         base = self.resolve(line.style) if line.style else None
         styles: list[Style | None] = [base] * len(line.plain)
         for span in line.spans:
@@ -101,7 +95,6 @@ class Painter:
         return cells
 
     def _change(self, old: list[_Cell], new: list[_Cell]) -> str:
-        """Return what turns a row into another one, from the first cell that differs on."""
         if old == new:
             return ""
         first = next(
@@ -127,7 +120,6 @@ class Painter:
         return column + self._run(new[first:end]) + rest
 
     def _run(self, cells: Sequence[_Cell]) -> str:
-        """Return cells as text with its styles."""
         out = []
         for style, run in groupby(cells, key=lambda cell: cell[1]):
             text = "".join(character for character, _ in run)
@@ -136,7 +128,6 @@ class Painter:
 
 
 def _moved(place: int, to: int) -> str:
-    """Return what moves the cursor from one of the painted lines to another."""
     if place == to:
         return ""
     return f"\x1b[{place - to}A" if place > to else f"\x1b[{to - place}B"

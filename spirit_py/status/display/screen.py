@@ -37,13 +37,9 @@ _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 3.0
-#: Lines that wait for a terminal that takes none; older ones are lost.
 _MOST_WAITING: Final = 10_000
-#: The columns of the label in a line of a summary.
 _SUMMARY: Final = 12
-#: The panel is brought up to date once in so many seconds; events are printed at once.
 _REFRESH_SECONDS: Final = 1.0
-#: The columns of the time in front of an event.
 _EVENT: Final = 9
 _STYLES: Final = {"warning": "yellow", "error": "bold red"}
 _REFLOWING: Final = ("VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TMUX", "KONSOLE_VERSION")
@@ -58,10 +54,7 @@ def can_show(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 class LiveDisplay:
-    """Shows events above a panel of the figures; leaves the terminal as it was.
-
-    The terminal is standard error by default.
-    """
+    """Shows events above a panel of the figures; leaves the terminal as it was."""
 
     def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
         self._verbose = verbose
@@ -71,14 +64,11 @@ class LiveDisplay:
         self._glyphs = UNICODE if unicode else ASCII
         self._painter = Painter(styled=self._styled, resolve=self._console.get_style)
         self._size = (0, 0)
-        #: Size and phase that the panel was painted for last, and when.
         self._painted: tuple[object, ...] = ()
         self._painted_at = float("-inf")
         self._snapshot: MigrationStatus | BatchStatus | None = None
         self._planned: set[str] = set()
-        #: Each with the columns by which its further lines are indented.
         self._above: deque[tuple[Text, int]] = deque(maxlen=_MOST_WAITING)
-        #: Held while the terminal is written to.
         self._writing = threading.RLock()
         self._wanted = threading.Event()
         self._open = contextlib.ExitStack()
@@ -102,7 +92,7 @@ class LiveDisplay:
         ended = thread.wait(_JOIN_SECONDS)
         self._open.close()
         if not ended:
-            # The terminal takes nothing: what waits is lost, and the run ends all the same.
+            # The terminal takes nothing: what waits is lost.
             return
         with self._writing:
             self._snapshot = None
@@ -116,7 +106,6 @@ class LiveDisplay:
         if isinstance(event, PlanMade):
             self._planned = {one["method"]["algorithm"] for one in event.plan.get("tables", ())}
         if isinstance(event, AlgorithmChosen) and self._planned == {event.algorithm}:
-            # The plan above says so, and why.
             return
         for line, its_style in event.screen:
             self._print_all(Text(one_line(line), its_style))
@@ -135,11 +124,9 @@ class LiveDisplay:
         self._wanted.set()
 
     def _print(self, line: str) -> None:
-        """Print a line of somebody else; its colours stay."""
         self._print_all(Text.from_ansi(line))
 
     def _print_all(self, text: Text, hang: int = 0) -> None:
-        """Print a text above the panel; its further lines are indented by ``hang`` columns."""
         self._above.append((text, hang))
         if self._thread is None:
             with self._writing:
@@ -147,10 +134,7 @@ class LiveDisplay:
         else:
             self._wanted.set()
 
-    # -- the thread that writes
-
     def _run(self, stopping: threading.Event) -> None:
-        """Bring the screen up to date whenever there is something new."""
         while not stopping.is_set():
             self._wanted.wait(_LOOK_SECONDS)
             self._wanted.clear()
@@ -159,7 +143,6 @@ class LiveDisplay:
                     self._refresh()
 
     def _is_time(self) -> bool:
-        """Return whether the panel is to be brought up to date."""
         seen, size = self._snapshot, _size(self._stream)
         if seen is None:
             return False
@@ -171,12 +154,10 @@ class LiveDisplay:
         return True
 
     def _give_up(self, error: BaseException) -> None:
-        """Show nothing more: the terminal is gone, or the screen has a defect."""
         _log.debug("the display has ended", exc_info=error)
         self._above.clear()
 
     def _refresh(self) -> None:
-        """Print what waits, then the panel, in one write; nothing where nothing differs."""
         columns, rows = _size(self._stream)
         out = []
         if self._size != (columns, rows):
@@ -188,7 +169,6 @@ class LiveDisplay:
             while self._above:
                 out += [self._as_printed(*self._above.popleft(), columns - 1), "\r\n"]
         elif not out and not self._takes_more():
-            # A slow terminal gets the newest figures later, not all of them.
             return
         snapshot = self._snapshot
         if snapshot is not None:
@@ -197,14 +177,12 @@ class LiveDisplay:
         self._write("".join(out))
 
     def _takes_more(self) -> bool:
-        """Return whether the terminal takes more without a wait."""
         try:
             return bool(select.select([], [self._stream.fileno()], [], 0)[1])
         except (OSError, ValueError):
             return True
 
     def _as_printed(self, text: Text, hang: int, width: int) -> str:
-        """Return a line for the scrollback: events and summaries are broken at blanks."""
         plain = text.plain
         if not hang and plain.startswith("  "):
             hang = _SUMMARY if plain[_SUMMARY - 1 : _SUMMARY] == " " else 4
@@ -217,14 +195,11 @@ class LiveDisplay:
         return "\r\n".join(self._run_of(line).rstrip() for line in lines)
 
     def _run_of(self, text: Text) -> str:
-        """Return a text with its styles."""
-        # Rich leaves the style of the whole out where no part has one of its own.
         whole = self._console.get_style(text.style) if text.style else None
         styled = [(one.text, one.style or whole) for one in text.render(self._console)]
         return "".join(self._styled(part, style) if style else part for part, style in styled)
 
     def _styled(self, text: str, style: Style) -> str:
-        """Return a text in a style, as far as the terminal has colours and they are wanted."""
         console = self._console
         if console.no_color:
             style = style.without_color
@@ -236,11 +211,8 @@ class LiveDisplay:
             self._stream.write(text)
             self._stream.flush()
 
-    # -- Ctrl-Z
-
     @contextlib.contextmanager
     def _suspended_in_order(self) -> Iterator[None]:
-        """Leave the terminal to the shell while Ctrl-Z stops the process; draw anew after it."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -261,7 +233,6 @@ class LiveDisplay:
 
     def _resume(self, _number: int, _frame: FrameType | None) -> None:
         with self._held():
-            # What stands there now belongs to the shell.
             self._painter = Painter(styled=self._styled, resolve=self._console.get_style)
             self._write("\r" + HIDE_CURSOR)
             self._painted = ()
@@ -269,7 +240,6 @@ class LiveDisplay:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the terminal, unless the thread that writes waits for it."""
         got = self._writing.acquire(timeout=1.0)
         try:
             yield
@@ -279,7 +249,6 @@ class LiveDisplay:
 
 
 def _size(stream: TextIO) -> tuple[int, int]:
-    """Return columns and rows of a terminal; 80 and 24 where it does not know."""
     try:
         found = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -288,7 +257,6 @@ def _size(stream: TextIO) -> tuple[int, int]:
 
 
 def _reflows(environment: Mapping[str, str]) -> bool:
-    """Return whether a terminal breaks longer lines when it gets narrower, as most do by now."""
     if any(name in environment for name in _REFLOWING):
         return True
     return environment.get("TERM_PROGRAM", "") in _REFLOWING_PROGRAMS

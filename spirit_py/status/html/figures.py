@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from spirit_py.status.history import History
     from spirit_py.status.timeline import Span
 
-#: A gap of so many times the usual length of a span interrupts a curve.
 _GAP = 4.0
-#: Plots that are left out where all is zero: another one shows that already.
 _IF_ANY = frozenset({"buffered", "changes"})
 
 
@@ -85,7 +83,6 @@ def _known(*curves: Curve) -> list[Curve]:
 
 
 def _gauge(label: str, spans: Sequence[Span], name: str) -> Curve:
-    """Return a figure that goes up and down."""
     points = (
         Point(span.ended, seen.mean, seen.least, seen.most)
         for span in spans
@@ -95,19 +92,16 @@ def _gauge(label: str, spans: Sequence[Span], name: str) -> Curve:
 
 
 def _rate(label: str, spans: Sequence[Span], name: str) -> Curve:
-    """Return by how much a counter grew a second; nothing where it never did."""
     found = list(rates(spans, name))
     if not any(value for _, value in found):
         return Curve(label, ())
     first = found[0][0].began
     smoothed = _smoothed([(span.ended, span.ended - span.began, value) for span, value in found])
-    # The first speed is that of its whole span.
     began = Point(first, smoothed[0].value, smoothed[0].value, smoothed[0].value)
     return Curve(label, _pieces([began, *smoothed], spans))
 
 
 def _smoothed(rated: Sequence[tuple[float, float, float]]) -> list[Point]:
-    """Return the mean over some five spans: what is committed in chunks grows by leaps."""
     points = []
     for place, (at, _, _) in enumerate(rated):
         near = rated[max(0, place - 2) : place + 3]
@@ -118,7 +112,6 @@ def _smoothed(rated: Sequence[tuple[float, float, float]]) -> list[Point]:
 
 
 def _pieces(points: Iterable[Point], spans: Sequence[Span]) -> list[list[Point]]:
-    """Return the points without the gaps in which a figure was not known."""
     if not spans:
         return []
     usual = max(1.0, (spans[-1].ended - spans[0].began) / len(spans))
@@ -131,7 +124,6 @@ def _pieces(points: Iterable[Point], spans: Sequence[Span]) -> list[list[Point]]
 
 
 def _within(history: History, spans: Sequence[Span], phases: set[str]) -> list[Span]:
-    """Return the spans of some phases of the one migration; of a batch, all where it copies."""
     if len(history.timeline.lanes) != 1:
         return list(spans) if "copy" in phases else []
     (lane,) = history.timeline.lanes.values()
@@ -144,7 +136,6 @@ def _within(history: History, spans: Sequence[Span], phases: set[str]) -> list[S
 
 
 def _waits(history: History, spans: Sequence[Span]) -> list[Curve]:
-    """Return for each reason the part of the time in which work waited for it."""
     curves = []
     for reason in sorted(history.waits):
         points = [
@@ -156,7 +147,6 @@ def _waits(history: History, spans: Sequence[Span]) -> list[Curve]:
 
 
 def _parts(spans: Sequence[Span], name: str) -> Iterator[tuple[Span, float]]:
-    """Return the part of each span; a counter that is not there yet is zero."""
     before = spans[0] if spans else None
     for span in spans[1:]:
         passed = span.ended - (before.ended if before else 0.0)
@@ -167,7 +157,6 @@ def _parts(spans: Sequence[Span], name: str) -> Iterator[tuple[Span, float]]:
 
 
 def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
-    """Return the times in which work waited for somebody, over all reasons."""
     merged: dict[float, tuple[Span, list[str]]] = {}
     for reason in history.waits:
         for span, part in _parts(spans, THROTTLED + reason):
@@ -187,7 +176,6 @@ def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
 
 
 def _moments(history: History) -> list[Moment]:
-    """Return the tries of the swap, as vertical lines."""
     kinds = {CutoverTryFailed.name: "failed", SwapDone.name: "done"}
     return [
         Moment(event.at, kinds[event.name], event.text)
@@ -197,7 +185,6 @@ def _moments(history: History) -> list[Moment]:
 
 
 def _short(value: float) -> str:
-    """Render a count for an axis."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (size if unit != 'k' else 1e3):g}{unit}"

@@ -1,8 +1,4 @@
-"""The page of a run: what it shows of a history, and when it is written.
-
-The template escapes every text: names, errors and comments may hold markup. Only the plots are put
-in as they are; their texts are escaped where they are made.
-"""
+"""The page of a run; its template escapes every text but the plots, which escape their own."""
 
 from __future__ import annotations
 
@@ -157,7 +153,6 @@ def _shown(plot: Plot, seconds: float) -> Mapping[str, object]:
 
 
 def _tiles(history: History, seconds: float) -> list[Tile]:
-    """Return the figures of the head, as far as they are known."""
     totals = history.growth.totals
     waited = sum(history.waits.values())
     tiles = [Tile("duration", human_seconds(seconds))]
@@ -197,7 +192,6 @@ def _sum(values: Iterable[object]) -> float:
 
 
 def _diff(plan: object) -> list[DiffLine]:
-    """Return each definition's diff, as the plan shows it on a terminal."""
     tables = plan.get("tables", ()) if isinstance(plan, dict) else ()
     lines: list[DiffLine] = []
     for table in tables:
@@ -220,7 +214,6 @@ def _bars(stages: Iterable[Stage], seconds: float) -> list[Bar]:
 
 
 def _phases(stages: Iterable[Stage]) -> dict[str, float]:
-    """Return the seconds of each phase, in the order in which they were seen first."""
     spent: dict[str, float] = {}
     for stage in (one for one in stages if one.name not in _ENDS):
         spent[stage.name] = spent.get(stage.name, 0.0) + stage.ended - stage.began
@@ -228,13 +221,11 @@ def _phases(stages: Iterable[Stage]) -> dict[str, float]:
 
 
 def _ticks(seconds: float) -> list[tuple[float, str]]:
-    """Return where round times are, in percent; none so near to the end that it is cut off."""
     found = ((100 * at / seconds, clock(at)) for at in time_ticks(seconds))
     return [(round(left, 2), text) for left, text in found if left < 97]
 
 
 def _waits(history: History) -> list[tuple[str, float]]:
-    """Return what work has waited for, and how long, the longest first."""
     return sorted(history.waits.items(), key=lambda one: -one[1])
 
 
@@ -242,10 +233,7 @@ _log = logging.getLogger(__name__)
 
 
 class PageReporter:
-    """Keeps the history of a run, and writes the page of it at the end.
-
-    An earlier page stays until the new one is whole.
-    """
+    """Keeps the history of a run, and writes the page of it, as a whole, at the end."""
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
         self._path = path
@@ -274,7 +262,6 @@ class PageReporter:
             self._history.progress(snapshot)
 
     def _write(self, event: Event) -> None:
-        """Write the page; a failure is logged, and changes no outcome."""
         try:
             write_whole(self._path, page(self._history, ended=event.time))
         except OSError as error:

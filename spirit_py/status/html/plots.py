@@ -1,8 +1,6 @@
-"""Figures over time as SVG, made with pygal.
+"""Figures over time as SVG, made with pygal, without its scripts, tooltips and colours.
 
-pygal draws axes and lines. Its script and tooltips are taken out (:func:`_without_scripts`); its
-colours are left to the page's style sheet, for light and dark. Ranges of a figure, times in which
-work waited, and single moments are added to its tree in its own coordinates.
+Ranges, shades and moments are added to its tree in its own coordinates.
 """
 
 from __future__ import annotations
@@ -19,13 +17,12 @@ from pygal.style import Style
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# pygal adds a finder of its plugins, of a kind that Python 3.12 does not know any more and 3.11
-# warns of at every later import. None of its plugins is used here.
+# pygal's finder of plugins, which are not used, is of a kind that Python 3.12 lacks and 3.11
+# warns of.
 sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__ != "pygal"]
 
 WIDTH: Final = 560
 HEIGHT: Final = 230
-#: Points of a line at most; more are not seen, and make the page larger.
 POINTS: Final = 240
 _X_LABELS: Final = 6
 _Y_LABELS: Final = 4
@@ -81,8 +78,6 @@ class Plot:
         name: without blanks.
         shown: renders a value of the y axis.
         least_top: the value that the y axis reaches at least.
-        binary: the y axis counts bytes.
-        filled: the area under each curve is filled.
     """
 
     name: str
@@ -161,9 +156,6 @@ def _with_gaps(line: Curve) -> list[tuple[float | None, float | None]]:
     return values
 
 
-# -- ticks
-
-
 def time_ticks(seconds: float) -> list[float]:
     """Return round times from 0 to the end."""
     step = next((one for one in _STEPS if seconds / one <= _X_LABELS), seconds / _X_LABELS)
@@ -171,7 +163,6 @@ def time_ticks(seconds: float) -> list[float]:
 
 
 def _value_ticks(top: float, *, binary: bool) -> list[float]:
-    """Return round values from 0 to at least ``top``."""
     if top <= 0:
         return [0.0, 1.0]
     rough = top / _Y_LABELS
@@ -185,11 +176,7 @@ def _value_ticks(top: float, *, binary: bool) -> list[float]:
     return [step * number for number in range(math.ceil(top / step * 0.999) + 1)]
 
 
-# -- what pygal cannot draw
-
-
 def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
-    """Take out scripts and styles, and add shades, ranges and marks."""
     _without_scripts(root)
     for child in list(root):
         if callable(child.tag):  # comments, which name pygal's site
@@ -228,7 +215,6 @@ def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
 
 
 def _range(parent: Any, view: Any, number: int, piece: Sequence[Point]) -> None:
-    """Draw between what a figure moved."""
     if len(piece) < 2 or all(one.least == one.most for one in piece):
         return
     upper = [(view.x(one.at), view.y(one.most)) for one in piece]

@@ -1,9 +1,7 @@
 """Every metric, and the last snapshot of each table of which they are made.
 
-Names follow Prometheus' conventions: the program's name first, base units last, and ``_total``
-behind counters. A value that is not known is left out, never zero. Counters never fall within the
-process (:mod:`spirit_py.status.snapshot`). A table that is done keeps its outcome alone, and only
-the last :data:`ENDED_TABLES` of them do: a batch of thousands stays small.
+A value that is not known is left out, never zero. Counters never fall within the process. A table
+that is done keeps its outcome alone, and only the last :data:`ENDED_TABLES` of them do.
 """
 
 from __future__ import annotations
@@ -33,13 +31,7 @@ PREFIX: Final = "spirit_py_"
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSpec:
-    """A metric.
-
-    Attributes:
-        name: as it is read, with prefix and suffix.
-        labels: beside ``table``, which all have but those of the process.
-        of_process: there is one of it, whatever tables there are.
-    """
+    """A metric, with ``labels`` besides ``table``, which those ``of_process`` do not have."""
 
     name: str
     kind: Kind
@@ -107,26 +99,21 @@ FIGURES: Final = {
     for _, one in figures_of(holder)
     if one.metric
 }
-"""The metrics of figures, which are declared with these."""
 
 METRICS: Final[tuple[MetricSpec, ...]] = (
     BUILD, STARTED, PHASE, WAITING, PROGRESSED, *FIGURES.values(), THROTTLED, CUTOVER_TRIES,
     LOCK_HELD, OUTCOME, ENDED, RUN_OUTCOME, BATCH_TABLES,
 )  # fmt: skip
-"""All of them, in the order in which they are exposed."""
 
 
 ENDED_TABLES: Final = 500
 _THROTTLED: Final = "throttled "
 
 Row = tuple[MetricSpec, "Mapping[str, str]", float]
-"""A sample: its metric, labels, and value."""
 
 
 @dataclass
 class _Table:
-    """What is known of a table that is under way."""
-
     seen: MigrationStatus
     growth: Growth = field(default_factory=Growth)
     moved: tuple[object, ...] = ()
@@ -136,12 +123,7 @@ class _Table:
 
 
 class StatusCollector(Collector):
-    """Collects a run. Thread-safe, no I/O.
-
-    Args:
-        version: of the program.
-        clock: Unix time.
-    """
+    """Collects a run. Thread-safe, no I/O; ``clock`` is Unix time."""
 
     def __init__(self, *, version: str, clock: Clock = time.time) -> None:
         self._version = version
@@ -150,7 +132,6 @@ class StatusCollector(Collector):
         self._began = clock()
         self._tables: dict[str, _Table] = {}
         self._ended: dict[str, tuple[str, float]] = {}
-        #: Tries and lock of a table of which no snapshot was taken yet.
         self._tried: dict[str, tuple[int, float | None]] = {}
         self._batch: dict[str, int] | None = None
         self._outcome = ""
@@ -168,7 +149,6 @@ class StatusCollector(Collector):
             known = {",".join(one.names): one for one in under_way(snapshot) if one.names}
             if isinstance(snapshot, BatchStatus):
                 self._batch = dict(snapshot.counts)
-            # Of one migration, too: the names of its tables may be read only now.
             self._tables = {name: old for name, old in self._tables.items() if name in known}
             for name, one in known.items():
                 self._update(name, one)
@@ -196,11 +176,7 @@ class StatusCollector(Collector):
             table.moved, table.progressed_at = moved, self._clock()
 
     def tried(self, table: str, tries: int, lock_held: float | None) -> None:
-        """Note a try of the swap: of several tables at once, by any of them.
-
-        Args:
-            lock_held: seconds for which the swap held its lock; None where it did not happen.
-        """
+        """Count a try of the swap, by any of its tables; seconds of the lock, if any."""
         with self._lock:
             self._revision += 1
             alone = next(iter(self._tables.values()), None) if self._batch is None else None

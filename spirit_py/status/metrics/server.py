@@ -1,8 +1,6 @@
 """Serve metrics over HTTP while a run works, and in a file that stays.
 
-At most :data:`REQUESTS` are answered at a time, each in a thread; more are closed at once. A client
-that is silent for :data:`PATIENCE` seconds loses its connection. Each state of the figures is
-rendered once.
+Connections beyond :data:`REQUESTS` are closed at once; each state of the figures is rendered once.
 """
 
 from __future__ import annotations
@@ -34,11 +32,9 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 REQUESTS: Final = 8
-"""Requests that are answered at the same time."""
 PATIENCE: Final = 5.0
 """Seconds for which a client may be silent."""
 _POLL_SECONDS: Final = 0.1
-#: Where no address is named: there is no password.
 _HERE: Final = "127.0.0.1"
 _PATHS: Final = frozenset({"/", "/metrics"})
 
@@ -46,11 +42,7 @@ _PATHS: Final = frozenset({"/", "/metrics"})
 class MetricsServer:
     """Listens from its construction on, answers between :meth:`start` and :meth:`stop`.
 
-    Args:
-        listen: host and port; without a host this machine alone can reach it; port 0 for any.
-
-    Raises:
-        UsageFault: it cannot listen there.
+    ``listen`` is host (else this machine) and port (0 for any); raises UsageFault if it cannot.
     """
 
     def __init__(self, listen: tuple[str, int], collector: StatusCollector) -> None:
@@ -95,8 +87,6 @@ def _listening(listen: tuple[str, int]) -> _Server:
 
 
 class _Handler(WSGIRequestHandler):
-    """Answers one request; writes no log."""
-
     timeout = PATIENCE
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
@@ -104,8 +94,6 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(WSGIServer):
-    """Answers each request in a thread of its own, within bounds."""
-
     request_queue_size = 16
 
     def __init__(self, family: socket.AddressFamily, address: tuple[str, int]) -> None:
@@ -123,7 +111,6 @@ class _Server(WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin to answer; close the connection where too many are under way."""
         with self._lock:
             full = len(self._under_way) >= REQUESTS
             if not full:
@@ -144,7 +131,6 @@ class _Server(WSGIServer):
                 self._under_way.discard(request)
 
     def server_close(self) -> None:
-        """Free the port, and end the connections that are open."""
         super().server_close()
         with self._lock:
             for request in self._under_way:
@@ -156,8 +142,6 @@ class _Server(WSGIServer):
 
 
 class _Application:
-    """Answers GET and HEAD of ``/metrics`` in the format that the client prefers."""
-
     def __init__(self, registry: CollectorRegistry, collector: StatusCollector) -> None:
         self._registry = registry
         self._collector = collector
@@ -168,7 +152,6 @@ class _Application:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        """Answer a request."""
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             start_response("405 Method Not Allowed", [("Allow", "GET, HEAD")])
             return [b""]
@@ -197,16 +180,12 @@ class _Application:
 _log = logging.getLogger(__name__)
 
 FILE_SECONDS: Final = 15.0
-"""Seconds between two writes of the file."""
 
 
 class MetricsReporter:
     """Passes snapshots and outcomes on to a collector; raises UsageFault as of the server.
 
-    Args:
-        file: gets the same for node_exporter's textfile collector.
-        announce: shows the operator where the metrics are.
-        clock: monotonic seconds, to space the writes of the file.
+    ``file`` is for node_exporter's textfile collector, ``clock`` monotonic seconds.
     """
 
     def __init__(
@@ -264,7 +243,6 @@ class MetricsReporter:
             server.stop()
 
     def _write(self) -> None:
-        """Replace the file; that it cannot be written is reported once, and tried again."""
         if self._file is None:
             return
         self._written_at = self._clock()
