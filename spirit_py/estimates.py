@@ -122,6 +122,7 @@ class ChangeBacklog:
     def __init__(self) -> None:
         self._wanted, self._applied = Speed(), Speed()
         self._last: float | None = None
+        #: Changes a second, at the most.
         self._capacity: float | None = None
 
     def note(self, now: float, seen: ChangeCounts) -> None:

@@ -134,6 +134,7 @@ def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
 
 
 def _on_this_server(config: BatchConfig, plan: BatchPlan) -> BatchConfig:
+    """Have every session refuse another server than the planned one (R14)."""
     connection = replace(config.each.connection, server_uuid=plan.server_uuid)
     return replace(config, each=replace(config.each, connection=connection))
 

@@ -137,12 +137,8 @@ def give_up_batch(
 ) -> None:
     """Drop the record of a batch, after asking; what the migrations of its tables left stays.
 
-    ``batch`` is schema and name of the record, as ``spirit-py status`` shows them.
-
-    Raises:
-        UsageFault: ``batch`` is no such name.
-        Refusal: there is no such record; a process works on the batch; the answer was no.
-        ServerFault: the server does not answer any more.
+    ``batch`` is schema and name of the record. Raises UsageFault for no such name; Refusal where
+    there is no such record, a process works on it, or the answer was no; ServerFault.
     """
     schema, dot, table = batch.rpartition(".")
     if not (schema and dot and table):

@@ -378,6 +378,7 @@ class Revision:
         self._made(one.table)
 
     def _together(self, waiting: list[OnlineChange], around: SessionFacts) -> int:
+        """Return how many of the changes, from the first one on, become one ALTER."""
         step = self._next()
         for count in range(len(waiting), 0, -1):
             if step is not None and step.statement == _joined(waiting[:count], around).statement:

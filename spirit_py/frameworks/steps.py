@@ -278,6 +278,7 @@ class VersionSwap:
             raise self._changed()
 
     def _require_plain(self, session: SqlSession) -> str:
+        """Return the table's comment; raise where a RENAME would leave something behind."""
         found = session.query(_ENGINE_AND_COMMENT, self.swap.name)
         why = ""
         if not found:

@@ -221,6 +221,7 @@ def drop_sentinels(run: Run, tables: Iterable[Name]) -> None:
 
 
 def _require_sight(session: SqlSession, source: TableSchema) -> None:
+    """Raise MigrationFailure where a table may exist, hidden from the account."""
     grants = read_grants(session)
     if missing := grants.missing(("SELECT",), source.schema, [source.name]):
         raise MigrationFailure(

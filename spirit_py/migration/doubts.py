@@ -2,12 +2,12 @@
 
 :mod:`spirit_py.binlog.cascades` has the defect and the keys in doubt. The server rolls back so only
 at a deadlock, and InnoDB counts them all. A statement holds the metadata locks of all its tables,
-also of those it may cascade to, from begin to commit (SHARED_WRITE; measured on 9.7.4). So the
-count is read before a comparison's snapshot lock is requested, or under the swap's lock: a
-statement whose deadlock was counted by then is received and applied under that lock. If the count
-is the same at the swap, nothing received since is in doubt; one that cannot be read is never the
-same. Otherwise the rows in doubt are read from both tables in one snapshot, some times; if one
-still differs, or not all keys are known, the whole table is compared again.
+also of those it may cascade to, from begin to commit (SHARED_WRITE; measured on 9.7.4, even before
+it reads a row). So the count is read before a comparison's snapshot lock is requested, or under the
+swap's lock: a statement whose deadlock was counted by then is received and applied under that lock.
+If the count is the same at the swap, nothing received since is in doubt; one that cannot be read is
+never the same. Otherwise the rows in doubt are read from both tables in one snapshot, some times;
+if one still differs, or not all keys are known, the whole table is compared again.
 
 ::
 
@@ -90,6 +90,7 @@ class Doubts:
     must_compare: str = ""
     _base: Base = field(default_factory=Base, init=False)
     _quiet_from: Base = field(default_factory=Base, init=False)
+    #: The last comparison may have missed keys in doubt since this number.
     _compared_from: int = field(default=0, init=False)
 
     @property

@@ -104,6 +104,7 @@ def migrations(
 
 
 def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
+    """Return the migration whose process has created no checkpoint table yet, if there is one."""
     worker = _worker(session, [table])
     if worker is None:
         return []

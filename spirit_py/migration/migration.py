@@ -108,6 +108,7 @@ def _run_phases(run: Run) -> None:
 def _begin(
     run: Run, session: Session, contexts: Contexts, abandoned: CheckpointRecord | None
 ) -> NewTables | None:
+    """Change the tables in place, or create the new ones; None when nothing is left to do."""
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
     uuid, modes = contexts[0].facts.uuid, run.config.modes

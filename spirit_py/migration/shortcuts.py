@@ -165,7 +165,7 @@ def _sending(run: Run) -> Iterator[Sending]:
 
 
 def _renew(run: Run, native: Session, session: Session) -> bool:
-    """Open lost sessions again, waiting for the server; return whether the second was lost."""
+    """Open lost sessions again, on the same server (R14); return whether the second was lost."""
 
     def renew(lost: Session, *, native: bool) -> None:
         lost.take_over(run.session(lost.role, native=native))
@@ -215,6 +215,7 @@ def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> Lock
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
+    """Return why the shortcut is not to be tried; empty where it is."""
     if reason := why_copied(contexts):
         return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel

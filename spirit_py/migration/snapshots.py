@@ -88,6 +88,7 @@ class Snapshots:
         return MigrationStatus(**shown, totals=totals_of(self._figures))
 
     def _stands(self, now: float, shown: Mapping[str, Any]) -> bool:
+        """Return whether a pause, or a limit for a while, holds back the phase."""
         if self._state.phase not in _HELD_BACK:
             return False
         held = shown.get("throttled") and (self._throttled.seconds(now) or 0.0) >= _STANDS_SECONDS

@@ -67,7 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What was done; ``then`` stops the run once it is written, ``by`` answers later."""
+    """What was done; ``then`` stops the run after the answer, ``by`` answers in another thread."""
 
     said: str = ""
     then: SpiritError | None = None

@@ -232,6 +232,7 @@ class Verbs(Carrier):
         return "too late: the swap is made" if swapped else ""
 
     def _renaming(self) -> bool:
+        """Wait for the statement that changes the tables; return whether its outcome is unknown."""
         run = self._run
         await_outcome(lambda: run.renaming or run.state.altering, run.stop)
         return run.renaming or run.state.altering
