@@ -176,6 +176,7 @@ class Running(Generic[R, S]):
         try:
             self._report.append(self._work(self._reporter, self._stop))
         except BaseException as error:
+            # Before the last reader is woken: it may ask for the report at once.
             self._error = error
         finally:
             _UNDER_WAY.discard(id(self))

@@ -256,6 +256,7 @@ class BatchTable(RecordTable):
             self._require_size(session)
             rows = session.query(sql)
         except ServerFault as fault:
+            # A view, or a table without this key: not made by a batch.
             if fault.code != NO_SUCH_KEY:
                 raise
             return None

@@ -107,6 +107,7 @@ class Checkpoints:
         if self._writer.age is not None:
             self._run.note(RecordStays())
         if isinstance(self._run.stop.reason, HistoryLost):
+            # What this run knows may be ahead of what the server has; the record there is not.
             return
         connection = self._run.config.connection
         quick = replace(

@@ -154,6 +154,7 @@ class Doubts:
     def _differing(self, literals: list[str]) -> int:
         left = literals
         for _ in range(_READINGS):
+            # Everything that has put these rows in doubt is applied before they are read.
             self.feed.catch_up(self.job.show)
             found = retrying(self.stop)(self._read, left)
             left = [difference.key for difference in found]

@@ -101,6 +101,7 @@ class Job:
         for schema, table in sorted(tables):
             lock = migration_lock(self.config.connection, schema, table, stop=self.stop)
             self.stack.enter_context(lock)
+        # After the locks, so that no task runs any more when they are given back.
         self.closing("Spark", self.engines.stop)
 
     # -- sessions

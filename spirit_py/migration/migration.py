@@ -113,6 +113,7 @@ def _begin(
     sources = {(context.schema, context.table): context.source for context in contexts}
     uuid, modes = contexts[0].facts.uuid, run.config.modes
     record = first_record(session, statement_of(contexts), sources, uuid, modes)
+    # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
         _begin_engines(run, contexts)
     clear_abandoned(run, session, list(sources), abandoned)
@@ -309,6 +310,7 @@ def _swap(
                     run.enter(Phase.CHECKSUM)
                 pair.check(why=why)
         run.engines.rest()
+        # A pause, or a window that has closed, between two tries leaves no phase.
         if run.state.phase is not Phase.CUTOVER:
             run.enter(Phase.CUTOVER)
         try:

@@ -22,11 +22,7 @@ STOPPED: Final = "stopped"
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseShown:
-    """The reverse replication of one migration.
-
-    ``left`` is in seconds, below 0 when no process has ended it in time; ``age`` is its position's;
-    ``losses`` is what a revert would lose.
-    """
+    """The reverse replication of one migration; ``left`` is in seconds, below 0 when overdue."""
 
     state: str
     reason: str = ""

@@ -130,6 +130,7 @@ def show_plan(
     try:
         plan = brief_plan(run.config, contexts, decision, run.report.warnings)
     except Exception:
+        # The migration does not need the plan, which is for reading only.
         _log.debug("the plan could not be made", exc_info=True)
         return
     deferred = any(table.indexes is not None and table.indexes.deferred for table in plan.tables)

@@ -56,11 +56,7 @@ def open_feed(
 
 @dataclass(kw_only=True)
 class Pair:
-    """A table, and the table that follows it through the feed.
-
-    ``stop`` gets the feed's faults; ``tables`` are as they were when the feed began. A comparison
-    with ``max_passes`` of 1 repairs nothing.
-    """
+    """A table, and the one that follows it through the feed, whose faults go to ``stop``."""
 
     job: Job
     mapping: TableMapping
