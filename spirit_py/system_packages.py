@@ -9,7 +9,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 
 OLDEST_JAVA: Final = 17
-"""Spark 4 runs on Java 17 and 21 (Spark documentation, Overview)."""
+"""Of Spark 4 (Spark documentation, Overview)."""
 
 DRIVER: Final = "mysqlclient>=2.2"
 

@@ -117,11 +117,7 @@ _FORM: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """One window of every day, in minutes; crosses midnight where ``end`` is at most ``begin``.
-
-    It goes by the clock of its ``zone`` (None: the machine's), also when that is put forward or
-    back.
-    """
+    """One window of every day, in minutes by the clock of ``zone`` (None: the machine's)."""
 
     begin: int
     end: int

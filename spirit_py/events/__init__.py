@@ -1,5 +1,4 @@
 """Things that happen in a run: a class each, with a stable name, typed fields and a line (pure).
 
-Names and fields (``docs/events.md``) are only ever added. Unknown values are None; durations are
-seconds where the name does not end in ``_ms``.
+Only ever added: ``docs/events.md``. Unknown values are None; seconds where no ``_ms`` ends a name.
 """

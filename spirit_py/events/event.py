@@ -59,13 +59,10 @@ LINE: Final = _Line()
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing that happened, at a ``time`` in UTC.
+    """One thing that happened, at a ``time`` in UTC, to a ``schema.table`` or the whole run.
 
-    Attributes:
-        usually: the level, where the fields do not decide it.
-        has_line: False where figures and summary show the same.
-        detail: people see the line with ``--verbose`` alone, as of a ``quiet`` event.
-        table: ``schema.table``; empty where it concerns the whole run.
+    ``usually`` is the level, ``has_line`` False where figures and summary show the same, and
+    ``detail`` for lines with ``--verbose`` alone, as of a ``quiet`` event.
     """
 
     name: ClassVar[str]

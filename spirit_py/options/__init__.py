@@ -1,8 +1,4 @@
-"""Every option, declared once: command line, help, configuration file and library are derived.
-
-An item of a TypedDict: ``nice: Annotated[float, SPEED(least=0), "Seconds of ..."]``: flag, type,
-help.
-"""
+"""Every option, declared once: command line, help, configuration file and library are derived."""
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,8 +1,4 @@
-"""The options of each command: ``...Arguments`` are the library's, ``...Command`` add to these.
-
-Durations are seconds, a ``timedelta`` or ``"2h"``; sizes are bytes or ``"20G"``. All may be left
-out.
-"""
+"""The options of each command: ``...Arguments`` are the library's, ``...Command`` add to these."""
 
 from typing import Annotated, Literal, TypedDict
 

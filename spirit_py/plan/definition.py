@@ -1,8 +1,4 @@
-"""What a statement makes of a definition: the server's own answer, on temporary tables.
-
-One session, with the server's modes, alters a table of the source's name. Another, with the
-program's settings, gets an empty table of the new name, for the checks of preflight and the sample.
-"""
+"""What a statement makes of a definition: the server's own answer, on temporary tables."""
 
 from __future__ import annotations
 
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
 
 _LENIENT: Final = "ALLOW_INVALID_DATES"
 _SHOWN: Final = 0xFFFF
-#: They are about what a temporary table cannot have or be.
 _OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
 _OF_PARTITIONS: Final = frozenset({1505, 1507, 1508, 1509, 1510, 1512, 1514, 1517})
 _NO_TEXT: Final = "the definition: it has bytes that are no text"
@@ -48,14 +43,7 @@ _NO_TEXT: Final = "the definition: it has bytes that are no text"
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """The result of a trial.
-
-    Attributes:
-        new: the whole definition under the table's own name; empty where it is not known.
-        target: the temporary table of the new table's name; None without one.
-        unknown: what is not known, and why; a line each.
-        create: makes the temporary table of the new table's name, in any session.
-    """
+    """The result of a trial; ``target`` is the temporary table, ``create`` makes it elsewhere."""
 
     new: str = ""
     target: TableSchema | None = None
@@ -67,10 +55,7 @@ class Tried:
 def try_definition(
     session: SqlSession, native: SqlSession, source: TableSchema, statement: AlterStatement
 ) -> Tried:
-    """Return what a statement makes of a table; write nothing that others could see.
-
-    ``session`` has the program's settings, and the empty new table afterwards.
-    """
+    """Return what a statement makes of a table, which ``session`` then has, empty and temporary."""
     made = _made_of(native, source, statement)
     if not made.text:
         return Tried(unknown=made.unknown, refusal=made.refusal)
@@ -136,7 +121,6 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
 
 
 def _is_text(body: str) -> bool:
-    """Return whether a definition can be sent: bytes that are no text are surrogates in it."""
     try:
         body.encode()
     except UnicodeEncodeError:
@@ -145,7 +129,6 @@ def _is_text(body: str) -> bool:
 
 
 def _has_unshown(source: TableSchema) -> bool:
-    """Return whether members hold letters above U+FFFF, shown as ``?`` (measured on 9.7)."""
     return any(
         ord(letter) > _SHOWN
         for column in source.columns

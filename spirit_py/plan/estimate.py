@@ -1,8 +1,4 @@
-"""Times from a sample (pure).
-
-What grows with the processor is a factor of the sample (measured on idle servers,
-docs/benchmarks.md); the rest is the time in which this server has written its logs up to now.
-"""
+"""Times from a sample, by factors that were measured on idle servers (pure; docs/benchmarks.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
 COPY_FACTOR: Final = 1.6
 HASH_FACTOR: Final = 2.0
 FIXED: Final = 0.8
-"""Seconds of everything that does not depend on the rows: feed, snapshots, locks, swap."""
 _TOLERANCE: Final = 0.3
 _FEW_ROWS: Final = 20_000
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _CHECK_SECONDS: Final = 10.0
-"""After which a check that reads the whole table is given up."""
 
 
 class TooLong(Refusal):
@@ -70,10 +69,7 @@ class Remarks:
 
     @contextlib.contextmanager
     def refusing(self, table: str = "") -> Iterator[None]:
-        """Note a refusal of the block and go on, for a fault of the server too, unless it is lost.
-
-        What another session has locked is a warning.
-        """
+        """Note a refusal of the block and go on, unless the server is lost; a lock is a warning."""
         try:
             yield
         except TooLong as error:

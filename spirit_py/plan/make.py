@@ -60,16 +60,12 @@ if TYPE_CHECKING:
 
 Contexts = tuple["PreflightContext", ...]
 _LOCK_WAIT: Final = 1
-"""Seconds to wait for a table that another session has locked."""
 
 
 def make_plan(
     config: MigrationConfig, *, stop: StopSwitch | None = None, sample: bool = True
 ) -> Plan:
-    """Return the plan of a migration; write nothing; ``stop`` ends a long look.
-
-    Raises Refusal where the server cannot be reached, or used at all.
-    """
+    """Return the plan of a migration; write nothing; raise Refusal without a usable server."""
     stop = stop or StopSwitch()
     with connect_first(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
         require_one_server(session, config.connection)
@@ -112,8 +108,6 @@ def _decided(
 
 
 class _Maker:
-    """Fills one plan; ``brief`` refuses nothing and reads no rows: the migration does it next."""
-
     def __init__(
         self,
         session: Session,

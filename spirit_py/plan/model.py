@@ -1,6 +1,6 @@
-"""A plan as one tree of values: the JSON document, and what the text is made from (pure).
+"""A plan as one tree of values: the JSON document of ``docs/plan.md``, and the text (pure).
 
-Unknown values are None or empty, never zero; seconds and bytes. Names stay: ``docs/plan.md``.
+What is not known is None or empty, never zero. Times are seconds, sizes are bytes.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPlan:
-    """One column; ``old`` is empty for an added one, ``new`` for a dropped one.
-
-    ``change`` is ``converted`` where the server converts values, ``changed`` for other properties.
-    """
+    """One column; ``old`` is empty for an added one, ``new`` for a dropped one."""
 
     change: Change
     old: str = ""
@@ -79,10 +76,7 @@ class SizePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexesPlan:
-    """The secondary indexes that are built after the copy, by name.
-
-    ``may_fall`` are built later only if the copy becomes much slower.
-    """
+    """The indexes built after the copy, by name; ``may_fall``: only if the copy slows down."""
 
     deferred: tuple[str, ...] = ()
     may_fall: tuple[str, ...] = ()
@@ -131,13 +125,7 @@ class TimePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class SpacePlan:
-    """Bytes that are written.
-
-    Attributes:
-        sort_bytes: of the files in which deferred indexes are sorted, during the build.
-        search_bytes: of the temporary table in which duplicates are searched before the copy.
-        free_bytes: free on the server's disk; None where that cannot be seen from here.
-    """
+    """Bytes written for table, sorting, search of duplicates and binlog; free: None if unknown."""
 
     table_bytes: int
     sort_bytes: int = 0
@@ -150,12 +138,8 @@ class SpacePlan:
 class RunningRun:
     """A run that works on a table now, with the figures that it wrote last.
 
-    Attributes:
-        session: the server session that holds its lock.
-        host: the machine of its process; empty where it has written no figures yet.
-        started_at: when the migration was begun, by whichever process.
-        statement: what it runs, where that is another statement; else empty.
-        elapsed: seconds since its process began.
+    ``session`` has its lock; ``host`` is empty without figures, ``statement`` where it is the same.
+    ``started_at`` is the migration's, ``elapsed`` are seconds of its process.
     """
 
     table: str
@@ -179,10 +163,7 @@ class RunningRun:
 
 @dataclass(frozen=True, kw_only=True)
 class EarlierRun:
-    """What an earlier run left, and what this command would do with it.
-
-    ``running`` is the run that works on the tables now, ``rows_copied`` None where unknown.
-    """
+    """What an earlier run left, what this command would do with it, and what runs now."""
 
     action: Action
     reason: str = ""

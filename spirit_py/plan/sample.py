@@ -1,8 +1,6 @@
 """Measure how fast this table is copied and compared on this server, for a second or two.
 
-As many sessions as the copy would use copy chunks into temporary tables of their own, by the copy's
-own statement, and hash the rows by the checksum's expression. A revert measures the comparison
-alone.
+Sessions use the copy's own statement, into temporary tables, and the checksum's expression.
 """
 
 from __future__ import annotations
@@ -36,10 +34,8 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 SECONDS: Final = 1.5
-"""Seconds; the piece that has begun is finished."""
 COMPARED_SECONDS: Final = 0.5
 _MOST_BYTES: Final = 128 << 20
-"""Copied rows lie in the server's temporary tablespace."""
 _JOIN_SECONDS: Final = 60.0
 _LOCK_WAIT: Final = 1
 _FILES: Final = """
@@ -53,10 +49,8 @@ _LEAST_LOGGED: Final = 16 << 20
 class Sample:
     """What a sample has measured, in seconds, with all sessions together.
 
-    Attributes:
-        spread: difference of the slowest and the quickest piece, as a share of the mean.
-        log_byte: for a byte that the server writes to its logs; None if unknown.
-        trouble: why it was cut short; empty where it was not.
+    ``spread`` is the difference of slowest and quickest as a share of the mean, ``log_byte`` the
+    time of a byte in the server's logs, ``trouble`` why it was cut short.
     """
 
     rows: int = 0

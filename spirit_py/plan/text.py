@@ -256,11 +256,8 @@ def listed(title: str, entries: Iterable[str]) -> list[PlanLine]:
 
 
 _MOST_LINES: Final = 24
-"""Of one definition's diff."""
 _LONGEST: Final = 240
-"""Letters of one line: a list of members, a comment."""
 _LONGEST_TYPE: Final = 60
-"""Letters of a column's type, behind which stands what happens to its values."""
 
 
 def screen_of(plan: Plan) -> list[PlanLine]:

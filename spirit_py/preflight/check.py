@@ -92,10 +92,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One finding of a check; cause and remedy are a line each.
-
-    It could not look where it is ``locked`` (by another session) or ``denied`` (to the account).
-    """
+    """One finding of a check; ``locked`` and ``denied`` are reasons for which it could not look."""
 
     severity: Severity
     check: str = ""
@@ -150,10 +147,7 @@ SECONDS: float = 30
 def first_row(
     context: PreflightContext, condition: str, columns: tuple[str, ...], *, seconds: float = 0.0
 ) -> tuple[Any, ...] | None:
-    """Return these columns of some row that meets the condition; None when there is none.
-
-    ``seconds`` limits the search (0: :data:`SECONDS`); raises ServerFault where that is over.
-    """
+    """Return columns of some row that meets the condition; raise ServerFault if out of time."""
     table = quote_table(context.schema, context.table)
     hint = f"/*+ MAX_EXECUTION_TIME({int((seconds or SECONDS) * 1000)}) */"
     rows = context.session.query(

@@ -32,10 +32,8 @@ times as long in pools of 2 to 8 times that size.
 BRIEF_BYTES: Final = 1 << 30
 """Measured: 440 MiB were built in one second; the migration took 0.8 times as long."""
 FALLING_SHARE: Final = POOL_SHARE / 4
-"""Part of it below which a slower copy has other reasons than the indexes."""
 _WORTH_BYTES: Final = 16 << 20
 _ENTRY_BYTES: Final = 40
-"""Where no index of the source shows it."""
 
 
 def why_none(found: DeferrableIndexes) -> str:
@@ -48,10 +46,7 @@ def why_none(found: DeferrableIndexes) -> str:
 def automatic(
     *, indexes: int, data: int, pool: int, who_replicates: Callable[[], str]
 ) -> tuple[bool, bool, str]:
-    """Return whether to defer at once, whether to be ready for it, and why; sizes are bytes.
-
-    ``who_replicates`` is called only if that decides.
-    """
+    """Return whether to defer at once, whether to be ready for it, and why; sizes are bytes."""
     sizes = f"about {human_bytes(indexes)}, of {human_bytes(pool)} of buffer pool"
     brief = data + indexes <= BRIEF_BYTES
     if indexes <= _WORTH_BYTES or (indexes <= FALLING_SHARE * pool and not brief):

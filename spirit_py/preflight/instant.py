@@ -1,18 +1,16 @@
 """What the server is expected to do with a statement: INSTANT, INPLACE, or neither (pure).
 
 ``migrate`` asks the server, ``plan`` goes by these rules: manual 17.12.1 (Online DDL Operations)
-with its limits, each measured on 9.7 and held against migrations by ``test_plan_cases.py``.
-INSTANT:
+with its limits, each measured on 9.7 and compared with migrations in ``test_plan_cases.py``:
 
 - ADD, DROP COLUMN: not with ROW_FORMAT=COMPRESSED, a FULLTEXT index, 1017 columns, or without a
   row version; before 8.0.29 no DROP, and ADD only at the end.
 - ADD: no STORED column, expression default or AUTO_INCREMENT; a NOT NULL column without a default
-  neither of a spatial type nor a DATE or DATETIME, under whatever sql_mode.
+  neither of a spatial type nor a DATE or DATETIME, under any sql_mode.
 - VIRTUAL columns: not between others, nor with a rename.
 - RENAME COLUMN, CHANGE: not before 8.0.28, nor a column that another table refers to.
-- MODIFY: default, comment, visibility and ON UPDATE, or members at the end of an ENUM or SET
-  of as many bytes.
-- DROP CHECK, CHECK NOT ENFORCED; never options, indexes and keys.
+- MODIFY: default, comment, visibility, ON UPDATE, and members at the end of an ENUM or SET of as
+  many bytes; DROP CHECK and CHECK NOT ENFORCED; never options, indexes and keys.
 """
 
 from __future__ import annotations
@@ -50,18 +48,13 @@ _WIDEST: Final = {
     **dict.fromkeys(("utf8mb3", "utf8", "eucjpms", "ujis"), 3),
     **dict.fromkeys(("ucs2", "big5", "gbk", "gb2312", "sjis", "cp932", "euckr"), 2),
 }
-#: Their zero is refused under any mode (measured), not so for a TIMESTAMP.
 _DATES: Final = frozenset({"date", "datetime"})
-#: Most bytes of a value whose length is one byte.
 _ONE_BYTE: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True)
 class Altered:
-    """A table and what a statement makes of it; without FULLTEXT indexes and foreign keys.
-
-    ``row_versions`` is None where it cannot be read; ``referenced`` are columns in lower case.
-    """
+    """A table and what a statement makes of it; ``row_versions`` is None if unreadable."""
 
     source: TableSchema
     target: TableSchema
@@ -117,7 +110,6 @@ def why_not_inplace(altered: Altered) -> str:
 
 
 def _why_index_stays(altered: Altered) -> str:
-    """Return why an index over an expression is not dropped in place (measured: error 1846)."""
     dropped = [
         index
         for clause in altered.statement.of_kind(ClauseKind.DROP_INDEX)
@@ -143,7 +135,6 @@ def _reasons(altered: Altered) -> Iterator[str]:
 
 
 def _reordered(altered: Altered) -> bool:
-    """Return whether columns change places; the server allows it in an instant ADD or DROP."""
     places = [old.ordinal for old, _ in altered.pairs]
     stored = [one for one in (*altered.added, *altered.dropped) if one.generated != "VIRTUAL"]
     anywhere = stored and version_numbers(altered.version) >= _ANYWHERE

@@ -26,10 +26,7 @@ _SHOWN_BY_VIEW: Final = (
 
 
 def require_passable(session: SqlSession, passable: Names, tables: Names) -> None:
-    """Refuse a table, by schema and name, that the option may not name.
-
-    Raises Refusal where its writes reach a migrated table, its foreign keys or its triggers do.
-    """
+    """Refuse a table (schema, name) whose writes, foreign keys or triggers reach a migrated one."""
     passable = tuple(passable)
     if not passable:
         return
@@ -57,7 +54,6 @@ def require_passable(session: SqlSession, passable: Names, tables: Names) -> Non
 
 
 def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str], str]:
-    """Return what a write changes, each with the foreign key that leads to it, if one does."""
     found: dict[tuple[str, str], str] = {}
     left = [(table, "")]
     while left:

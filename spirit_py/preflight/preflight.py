@@ -87,10 +87,7 @@ def _literal(value: Any) -> str:
 
 
 def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightContext, ...]:
-    """Read the server, the statements and their tables; return a context for each, in order.
-
-    Raises Refusal for another server than MySQL, or a statement that cannot be honoured.
-    """
+    """Read server, statements and tables; return a context each; refuse what is not MySQL."""
     facts = read_facts(session)
     require_mysql(facts)
     facts = under_modes(session, facts, config.modes)
@@ -112,7 +109,6 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
 
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
-    """Refuse two statements for one table: the definition that the second changes is not clear."""
     seen: set[tuple[str, str]] = set()
     for context in contexts:
         name = (context.schema, context.table)
@@ -150,10 +146,7 @@ def check_after_create(
 def check_keys(
     contexts: Sequence[PreflightContext], mappings: Sequence[TableMapping], building: str
 ) -> None:
-    """Try the foreign keys between all new definitions; raise Refusal with all that fail.
-
-    ``building`` is the name that is noted for what is built beside the first table.
-    """
+    """Try the foreign keys between all new definitions; raise Refusal with all that fail."""
     session = contexts[0].session
     around = dict.fromkeys(
         key for context in contexts for key in keys_around(session, context.schema, context.table)

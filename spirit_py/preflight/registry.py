@@ -112,10 +112,7 @@ def run_checks(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tup
 
 
 def findings_of(contexts: Sequence[PreflightContext], *scopes: CheckScope) -> tuple[Finding, ...]:
-    """Run all checks of these scopes for all tables; return equal findings once.
-
-    Raises ServerFault when the server was lost on the way, or the statement was ended.
-    """
+    """Run checks for all tables; return equal findings once; raise ServerFault if it is lost."""
     found = dict.fromkeys(
         replace(finding, check=check.name, code=finding.code or check.code)
         for context in contexts
@@ -133,7 +130,6 @@ def names_missing(finding: Finding) -> bool:
 
 
 def _findings(check: Check, context: PreflightContext) -> list[Finding]:
-    """Run one check; a query that the server refuses is a refusal too."""
     try:
         return list(check.run(context))
     except Refusal as error:

@@ -1,7 +1,6 @@
 """Let the server change the table in place where that takes no time: INSTANT, or metadata only.
 
-INPLACE may be expensive, so it is tried only for clauses known to change only metadata: manual
-17.12.1 (Online DDL Operations), column "Only Modifies Metadata", measured on 9.7.
+INPLACE only for clauses of "Only Modifies Metadata" (manual 17.12.1), measured on 9.7.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ _WITHOUT_MODIFIERS = (ClauseKind.PARTITION_BY, ClauseKind.REMOVE_PARTITIONING)
 
 @dataclass(kw_only=True)
 class Sending:
-    """An ALTER that is about to be sent, as far as it is ``allowed``.
-
-    ``made`` (it has changed the table) is set before it counts as under way no more.
-    """
+    """An ALTER about to be sent; ``made`` is set before it counts as under way no more."""
 
     allowed: bool = True
     made: bool = False
@@ -71,10 +67,7 @@ class OtherModesAccept(Refusal):
 
 @dataclass(frozen=True, kw_only=True)
 class ShortcutResult:
-    """The result of the shortcuts: ``algorithm`` is None where the table was not changed.
-
-    ``attempts`` are statements sent, waits for the lock included.
-    """
+    """The result: ``algorithm`` is None without a change, ``attempts`` include waits for locks."""
 
     algorithm: Algorithm | None = None
     reason: str
@@ -170,7 +163,6 @@ class Shortcut:
         return replace(found, attempts=self._sends)
 
     def _keep_alive(self) -> None:
-        # The wait may last for a day.
         self._attend()
         for each in (self.native, self.session):
             with contextlib.suppress(ServerFault):
@@ -200,7 +192,6 @@ class Shortcut:
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
-        """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
         table = quote_table(self.source.schema, self.source.name)
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
@@ -220,7 +211,6 @@ class Shortcut:
         return ""
 
     def _fence(self, fence: str) -> None:
-        """Take a named lock for the statement: a restarted server numbers its sessions again."""
         if self._fenced:
             release_named_lock(self.native, self._fenced)
         take_named_lock(self.native, fence)
@@ -258,7 +248,6 @@ class Shortcut:
         raise error
 
     def _is_unchanged(self) -> bool:
-        """Return whether the table is the one that was judged; False where the server was away."""
         try:
             shape, same = self._look()
         except ServerFault as error:
@@ -274,7 +263,6 @@ class Shortcut:
         )
 
     def _require_made(self) -> None:
-        """Require that the table is now what the server has answered."""
         try:
             shape, same = self._look()
         except ServerFault:

@@ -1,7 +1,6 @@
 """Walk over tokens: look ahead, take a keyword, read a name.
 
-Reserved words (manual 11.3) are those of ``information_schema.KEYWORDS`` of MySQL 9.7 and of
-earlier versions. A superfluous word does no harm: a quoted name then differs from the unquoted one.
+Reserved words (manual 11.3) are those of 9.7's ``KEYWORDS`` and of earlier versions.
 """
 
 from __future__ import annotations
@@ -168,10 +167,7 @@ _CLOSING, _OPENING = frozenset(",)."), frozenset("(.")
 
 
 def normal_text(tokens: tuple[Token, ...]) -> str:
-    """Write tokens as SQL in a normal form: lower case, strings in single quotes.
-
-    Different meanings have different forms: a name keeps quotes that it needs.
-    """
+    """Write tokens in a normal form, in which different meanings remain different."""
     words = [_normal(tokens, at) for at in range(len(tokens))]
     pieces = words[:1]
     for before, token, word in zip(tokens, tokens[1:], words[1:], strict=False):
@@ -180,7 +176,6 @@ def normal_text(tokens: tuple[Token, ...]) -> str:
 
 
 def _touch(before: Token, token: Token) -> bool:
-    """Return whether no blank stands between: a call of a function (manual 11.2.5), operators."""
     if token.kind == "symbol" and token.value in _CLOSING:
         return True
     if before.kind == "symbol" and before.value in _OPENING:

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DeferrableIndexes:
-    """The secondary indexes of a table, sorted by whether they may be deferred.
-
-    ``clauses`` has what follows ADD, ``kept`` why others than unique ones stay; by name.
-    """
+    """Secondary indexes: ``clauses`` that follow ADD, ``kept`` with the reason, by name."""
 
     clauses: dict[str, str]
     kept: dict[str, str]
@@ -101,7 +98,6 @@ def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:
 
 
 def _pieces(tokens: tuple[Token, ...]) -> Iterator[tuple[tuple[Token, ...], int]]:
-    """Yield the definitions in the parentheses, each with the offset of what ends it."""
     first = next(at for at, token in enumerate(tokens) if token.is_symbol("("))
     depth, last = 0, len(tokens)
     for at in range(first, len(tokens)):

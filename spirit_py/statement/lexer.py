@@ -1,7 +1,6 @@
 """Cut MySQL text into tokens as the server's own lexer does (manual 11, Language Structure).
 
-Comments, double quotes and backslashes depend on MySQL and on ``sql_mode``: a wrong reading would
-split the clauses at the wrong comma. It reads the operator's statements and a binlog's.
+Comments, double quotes and backslashes depend on MySQL and on ``sql_mode``.
 """
 
 from __future__ import annotations
@@ -46,11 +45,7 @@ def not_understood(message: str, hint: str) -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token and its offsets in the text.
-
-    ``kind`` is ``word`` (keyword, bare name, number), ``name`` (quoted), ``string`` or ``symbol``
-    (one character); ``value`` has neither quotes nor escapes.
-    """
+    """A ``word``, quoted ``name``, ``string`` or one-character ``symbol``, with its offsets."""
 
     kind: TokenKind
     value: str

@@ -44,10 +44,7 @@ class ClauseKind(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Clause:
-    """One clause: as it was written in ``text``, what follows the names in normal form in ``body``.
-
-    ``name`` is the column, index, constraint or option; for CHANGE and RENAME the old name.
-    """
+    """One clause, as written in ``text``; ``name`` is the old name, ``body`` normalized."""
 
     kind: ClauseKind
     name: str = ""

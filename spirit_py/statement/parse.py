@@ -1,8 +1,4 @@
-"""Read statements: ALTER TABLE, CREATE INDEX and DROP INDEX, one or a file of them (pure).
-
-A file has delimiters, ``DELIMITER //``, ``USE schema``, and ``SET NAMES`` of UTF-8, which is passed
-over.
-"""
+"""Read statements: ALTER TABLE, CREATE INDEX and DROP INDEX, one or a file of them (pure)."""
 
 from __future__ import annotations
 
@@ -41,10 +37,7 @@ def parse_statement(
 
 
 def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
-    """Return schema and name of the table that a statement changes; clauses are not read.
-
-    None for any other statement, and for a mere rename of a table.
-    """
+    """Return schema and table of an ALTER or CREATE or DROP INDEX; None otherwise."""
     try:
         cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
         if cursor.take("ALTER", "TABLE"):

@@ -48,7 +48,6 @@ def check_names(
 
 
 def _toggled(name: str, used: Collection[str]) -> str:
-    """Return a name with the underscore toggled; one too long is cut, as RENAME restores none."""
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
     choices.append(f"_{name}"[:MAX_IDENTIFIER])
     choices += [f"{name[:_ROOM_FOR_NUMBER]}_{number}" for number in range(2, 100)]
@@ -189,10 +188,7 @@ _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 
 @dataclass(frozen=True, kw_only=True)
 class TemporaryForm:
-    """A definition without what a temporary table cannot have.
-
-    ``body`` follows the name; ``fulltext``, ``keys`` and ``options`` keep their comma or blank.
-    """
+    """A definition without what a temporary table cannot have, which is kept with its commas."""
 
     body: str
     fulltext: tuple[str, ...] = ()
@@ -301,7 +297,6 @@ def _name(line: str) -> str:
 
 
 def _renamed_columns(line: str, statement: AlterStatement) -> str:
-    """Rename columns in the first list, and in the second where the key refers to the table."""
     head, opened, rest = line.partition("(")
     columns, closed, end = rest.partition(")")
     if f" REFERENCES {quote_identifier(statement.table)} (" in end:
@@ -315,7 +310,6 @@ def _renamed_columns(line: str, statement: AlterStatement) -> str:
 
 
 def _given(option: str, statement: AlterStatement) -> bool:
-    """Return whether the statement sets an option that was taken out, so that it may be another."""
     text = option.lower()
     named = (clause.name for clause in statement.of_kind(ClauseKind.OPTION))
     return any(name.replace(" ", "_") in text.replace(" ", "_") for name in named)

@@ -46,13 +46,7 @@ _NOT_NOTED: Final = (ProgressMade, Summary, CheckpointWritten)
 
 @dataclass
 class History:
-    """What was seen of a run.
-
-    Attributes:
-        facts: the fields of the last event of each kind.
-        ended_tables: those of a batch, by name: the fields of the event of their end.
-        compared: rows and differences of the last comparison of each table.
-    """
+    """What was seen of a run: fields of events and tables, and rows of comparisons, by name."""
 
     clock: Clock
     timeline: Timeline = field(default_factory=Timeline)
@@ -67,7 +61,6 @@ class History:
     growth: Growth = field(default_factory=Growth)
 
     def __post_init__(self) -> None:
-        """Begin now."""
         self.began_at = self.clock()
 
     @property

@@ -1,7 +1,7 @@
 """Log lines for everything that is not a terminal: text, or one JSON object a line.
 
-A slow or broken stream never blocks a reporting thread, which may hold the lock of the swap: lines
-wait for a thread of the writer. Beyond a limit lines are dropped, and counted.
+A slow or broken stream never blocks a thread that may hold the swap's lock: lines wait, or are
+dropped.
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ def _descriptor(stream: TextIO) -> int | None:
 
 
 def _takes(descriptor: int, seconds: float) -> bool:
-    """Whether a piece can be written without blocking; a broken stream fails when it is."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(seconds * 1000))

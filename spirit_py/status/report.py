@@ -34,10 +34,7 @@ _TOLD_AGE = 30.0
 
 @dataclass(kw_only=True)
 class OutcomeReport:
-    """The common base of all reports: the outcome, and the file.
-
-    ``outcome`` is one of the subclass's, or :attr:`SpiritError.outcome`; ``exit_code`` is R16's.
-    """
+    """The common base of all reports: the outcome, and the file."""
 
     format: int = FORMAT
     outcome: str = ""
@@ -88,19 +85,16 @@ class MigrationReport(OutcomeReport):
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
     Attributes:
-        outcome: ``done``, ``rehearsed``, ``failed``, ``refused``, ``unknown`` or ``interrupted``,
-            or
-            ``reverse replication lost``: the change itself is done then.
+        outcome: that of an error, ``done``, ``rehearsed``, or ``reverse replication lost`` after a
+            change.
         table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         reason: why that algorithm, or why it failed.
-        checksum_age_seconds: from the end of the first of the last clean comparisons to the swap.
+        checksum_age_seconds: from the earliest of the last clean comparisons to the swap.
         snapshot_guard: ``done``, ``off``, or why it was not possible.
         rows_copied: over all runs of the migration, as are the chunks.
-        rows_copied_by_spark: those of this run; threads of this process have copied the others.
-        index_build_tries: ``ADD INDEX`` statements; more than one a table where one failed.
+        rows_copied_by_spark: those of this run.
         least_tasks: rests counted; None where other users of the server were not spared.
-        throttled_seconds: for how long work has waited, by what it waited for.
     """
 
     algorithm: str = ""
@@ -294,7 +288,6 @@ def write_whole(path: Path, text: str) -> None:
         return
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
-    # A new file gets what the umask leaves.
     created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handle = os.open(temporary, created, 0o666 if mode is None else 0o600)
     try:

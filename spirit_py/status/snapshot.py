@@ -1,8 +1,4 @@
-"""A snapshot of a migration's state, and totals that never fall (pure).
-
-What is not known is None. A second feed counts from zero: :class:`Growth` adds up what counters
-grow.
-"""
+"""A snapshot of a migration's state, and totals that never fall; None if unknown (pure)."""
 
 from __future__ import annotations
 
@@ -22,10 +18,7 @@ HISTORY_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class RunTotals:
-    """What one run has done since it began: counts that only grow; None where not known.
-
-    ``throttled`` are seconds for which work has waited, by what it waited for.
-    """
+    """Counts of one run that only grow; None if unknown; ``throttled`` are seconds by cause."""
 
     tables: tuple[str, ...] = ()
     rows_copied: int | None = counter(
@@ -62,13 +55,10 @@ class RunTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class MigrationStatus(MigrationProgress):
-    """A snapshot.
+    """A snapshot of one migration.
 
-    Attributes:
-        pace: how much the work takes of a server that others use; empty where nothing is spared.
-        passed: the phases that have ended, with their seconds.
-        path: the phases that this run goes through; empty for those of a migration.
-        history: rows a second at even times, the newest last; ``HISTORY_SECONDS`` apart.
+    ``passed`` are phases with seconds, ``path`` those of this run (empty for the usual ones),
+    ``history`` rows a second, the newest last, ``HISTORY_SECONDS`` apart.
     """
 
     phase: Phase
@@ -110,10 +100,7 @@ class MigrationStatus(MigrationProgress):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchStatus:
-    """A snapshot of a batch; ``tables`` are those under way.
-
-    ``counts`` are how many are ``done``, ``running``, ``failed`` and ``left``.
-    """
+    """A snapshot of a batch, with the tables under way and the counts of all."""
 
     described: str
     elapsed: float

@@ -1,8 +1,7 @@
 """A bounded history of a run: its figures, its phases, and what happened (pure).
 
-Figures are kept in spans of equal length; when there are too many, each two neighbours become one.
-A span has least, most and mean of a figure, and a counter's value at its end: rates over any spans
-are exact. Of events the first, the last, warnings and errors are kept.
+Too many spans become half as many; least, most, mean and rates of counters stay exact. Of events
+the first, the last, warnings and errors are kept.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
 
 SPANS: Final = 480
 EVENTS: Final = 400
-"""Of each of the two kinds."""
 STAGES: Final = 200
-"""Of each lane."""
 LANES: Final = 200
 _FIRST_EVENTS: Final = 50
 
@@ -79,10 +76,7 @@ class Noted:
 
 
 class Timeline:
-    """The history of one run. Not thread-safe.
-
-    ``lanes`` has the phases of each table, ``lanes_left_out`` tables of which none are kept.
-    """
+    """The history of one run. Not thread-safe."""
 
     def __init__(self, *, spans: int = SPANS, events: int = EVENTS) -> None:
         self._limit = spans

@@ -1,8 +1,4 @@
-"""Values that both tables compute alike: for the checksum (R22) and unique keys (R11; pure).
-
-Stored values of the source were computed by the sessions that wrote them: they are equal when the
-expression and its types are the same, and every session evaluates it as the server does now.
-"""
+"""Values that both tables compute alike: for the checksum (R22) and unique keys (R11; pure)."""
 
 from __future__ import annotations
 

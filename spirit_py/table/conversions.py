@@ -1,7 +1,4 @@
-"""Which changes of a column's type keep every value, and SQL that converts one (pure).
-
-A whitelist: every other change is converted by the server. Sources: manual 13 and 15.1.9.
-"""
+"""Which type changes keep every value (a whitelist; manual 13, 15.1.9), and conversions (pure)."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ _NUMBERS = frozenset({"decimal", "float", "double", "year"})
 _MEMBERS = frozenset({"enum", "set"})
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
 _CHARACTER_BYTES = 4
-"""Bytes of a character, at most."""
 
 
 class Conversion(enum.Enum):
@@ -113,10 +109,7 @@ def cuts_blanks(old: Column, new: Column) -> bool:
 
 
 def equality_kept(old: Column, new: Column) -> bool:
-    """Return whether equal values of the new column were equal in the old one.
-
-    Then a literal of the old range is the same range of the new column.
-    """
+    """Return whether equal new values were equal in the old column, so that ranges are the same."""
     if not literal_safe(old, new) or old.collation != new.collation:
         return False
     if old.data_type in _TEXTS:
@@ -189,7 +182,6 @@ def _integer_fits(old: Column, new: Column) -> bool:
 
 
 def _text_fits(old: Column, new: Column) -> bool:
-    """CHAR and VARCHAR are as long in characters as their length says, the others in bytes."""
     counted = {"char", "varchar"}
     in_bytes = old.data_type in counted and new.data_type not in counted
     return (new.length or 0) >= (old.length or 0) * (_CHARACTER_BYTES if in_bytes else 1)

@@ -22,7 +22,6 @@ _EXACT_DIGITS: Final = 1 << 53
 _EXACT_POWER: Final = 22
 _WORDS: Final = frozenset({"null", "true", "false"})
 _LONGEST_PLAIN: Final = 9
-"""Characters of a whole number that is the same, signed INTEGER in JSON text and in SQL."""
 
 
 class Node(NamedTuple):
@@ -82,7 +81,6 @@ def double(number: str) -> Node:
 
 
 def _literal(number: str) -> str:
-    """Write a DOUBLE as a literal of SQL, which without an exponent would be a DECIMAL."""
     return number if "e" in number.lower() else f"{number}e0"
 
 

@@ -25,7 +25,6 @@ TEXTS = frozenset({"char", "varchar"})
 _EXACT_COLLATIONS = frozenset({"utf8mb4_0900_bin"})
 
 KeyLiterals: TypeAlias = tuple[str, ...]
-"""SQL literals of a key, one for each column."""
 
 ComparableKey: TypeAlias = tuple[Any, ...]
 """A key that Python orders and compares exactly as the server does (R6)."""
@@ -33,10 +32,7 @@ ComparableKey: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class KeyBound:
-    """A position in key order, as SQL literals (numbers for ENUM and SET) and Python values.
-
-    ``comparable`` is None where Python cannot order the key as the server does.
-    """
+    """A position in key order; ``comparable`` is None where Python cannot order the key."""
 
     literals: KeyLiterals
     comparable: ComparableKey | None = None

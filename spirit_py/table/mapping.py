@@ -179,10 +179,7 @@ class TableMapping:
 
 
 def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
-    """Return whether a write may convert another type to a date, by the server's modes.
-
-    Columns that are dates already do not matter, nor do defaults that read the clock.
-    """
+    """Return whether a write may convert another type to a date, by the server's modes."""
     if any(
         pair.old.data_type != pair.new.data_type in _DATED and pair.old.data_type not in TEMPORALS
         for pair in pairs

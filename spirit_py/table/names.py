@@ -1,7 +1,4 @@
-"""Names of the auxiliary tables and locks of a migration, and of the swap (pure).
-
-Names above 64 characters (manual 11.2.1) are shortened to a prefix and a digest of the whole.
-"""
+"""Names of auxiliary tables and locks, of 64 characters at most, and the swap (pure)."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 Name = tuple[str, str]
-"""Schema and name of a table, as the server keeps it."""
 
 MAX_IDENTIFIER = 64
 _DIGEST = 10

@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Lookup:
-    """How the rows of a key are found and written in the new table.
-
-    Attributes:
-        by_ranges: the index serves for a range of keys too.
-        lingers: the key of a changed row is deleted before the row is written.
-    """
+    """How the rows of a key are found, and whether it is deleted before a write (``lingers``)."""
 
     index: Index
     by_ranges: bool

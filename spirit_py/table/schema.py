@@ -28,7 +28,6 @@ FIXED_BYTES: Final = {
     "datetime": 5,
     "timestamp": 4,
 }
-"""Manual, Data Type Storage Requirements."""
 _COMPRESSED: Final = re.compile(
     r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
 )

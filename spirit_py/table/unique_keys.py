@@ -83,7 +83,6 @@ def _implies(index: Index, earlier: Index, by_old: Mapping[str, ColumnPair], ali
 def _same_or_finer(
     part: IndexPart, old: IndexPart, by_old: Mapping[str, ColumnPair], alike: Alike
 ) -> bool:
-    """Compare parts; values that the new table computes count only if every session agrees."""
     if part.column is None or old.column is None:
         same = part.expression is not None and part.expression == old.expression
         return same and alike.steady(part.expression or "")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 CHARSETS: Final = frozenset(
     {"ascii", "latin1", "ucs2", "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4"}
 )
-"""Character sets whose collations have usable weights."""
 _SPACES: Final = {"ucs2": b"\0 ", "utf16": b"\0 ", "utf16le": b" \0", "utf32": b"\0\0\0 "}
 _SPACE_ROW: Final = -1
 

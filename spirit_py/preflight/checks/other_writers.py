@@ -1,7 +1,4 @@
-"""Another server may write the table too: LOCK TABLES is local (R15).
-
-Its rows under the old definition may arrive after the swap; see ``--writes-only-here``.
-"""
+"""Another server may write the table too: LOCK TABLES is local (R15)."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
 
 Channel: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
 _VARIABLES: Final = ("group_replication_single_primary_mode", "wsrep_on")
-# Receiver and applier may run separately.
 _CHANNELS: Final = """
 SELECT c.CHANNEL_NAME, c.SERVICE_STATE, a.SERVICE_STATE
 FROM performance_schema.replication_connection_status c

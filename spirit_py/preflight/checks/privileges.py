@@ -25,10 +25,7 @@ _PERFORMANCE_SCHEMA = "performance_schema"
 
 
 def privileges(context: PreflightContext) -> Findings:
-    """Refuse an account without what is needed, with all GRANTs; warn of what else is missing.
-
-    A change in place needs none of those of ``foreign_key_privileges``.
-    """
+    """Refuse an account without what is needed, with all GRANTs; warn of what else is missing."""
     if any(privileges for _, privileges in _for_table(context)):
         yield refuse_all(context)
     yield from _optional(context)
@@ -50,7 +47,6 @@ def refuse_all(context: PreflightContext) -> Finding:
 
 
 def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
-    """Yield what is missing for any migration, with the schema; empty for global privileges."""
     grants, schema, names = context.grants, context.schema, context.names
     beside = (names.new, names.old, names.checkpoint, names.requests, names.sentinel)
     tables = (context.table, *beside)

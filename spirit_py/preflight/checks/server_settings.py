@@ -79,9 +79,9 @@ _SETTING: Final = "innodb_log_writer_threads"
 
 
 def log_writer(context: PreflightContext) -> Findings:
-    """Warn where no threads of the server write the redo log (docs/gentleness.md); not on Aurora.
+    """Warn where no threads of the server write the redo log (docs/gentleness.md).
 
-    Off is the default from MySQL 8.4 on with fewer than 32 CPUs.
+    Off is the default from MySQL 8.4 on with fewer than 32 CPUs. Aurora has a storage of its own.
     """
     facts = context.facts
     if context.source.total_bytes < _LARGE_TO_COPY or not facts.text(_SETTING):

@@ -31,10 +31,7 @@ _PREPARED = "spirit_py_syntax"
 def read_intent(
     session: SqlSession, config: MigrationConfig, sql_mode: str
 ) -> tuple[AlterStatement, ...]:
-    """Read the statements that the configuration asks for, under the server's ``sql_mode``.
-
-    Raises UsageFault for clauses in place of a statement or the reverse, Refusal for wrong syntax.
-    """
+    """Read the configuration's statements; raise UsageFault for clauses, Refusal for syntax."""
     try:
         if config.statement:
             return parse_statement(config.statement, config.database, sql_mode=sql_mode)

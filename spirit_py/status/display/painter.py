@@ -1,7 +1,4 @@
-"""Paint lines at the bottom of a terminal, with streams and log handlers led above them.
-
-The last column stays empty, so that no terminal wraps a line.
-"""
+"""Paint lines at the bottom of a terminal, with streams and log handlers led above them."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from rich.style import Style
     from rich.text import Text
 
-#: A character and its style; the second column of a wide character is an empty text.
 _Cell: TypeAlias = "tuple[str, Style | None]"
 
 CLEAR_BELOW: Final = "\x1b[J"

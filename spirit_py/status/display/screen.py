@@ -92,7 +92,6 @@ class LiveDisplay:
         ended = thread.wait(_JOIN_SECONDS)
         self._open.close()
         if not ended:
-            # The terminal takes nothing: what waits is lost.
             return
         with self._writing:
             self._snapshot = None

@@ -1,7 +1,4 @@
-"""Figures over time as SVG, made with pygal, without its scripts, tooltips and colours.
-
-Ranges, shades and moments are added to its tree in its own coordinates.
-"""
+"""Figures over time as SVG, made with pygal, without its scripts, tooltips and colours."""
 
 from __future__ import annotations
 
@@ -72,13 +69,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Plot:
-    """What a plot shows.
-
-    Attributes:
-        name: without blanks.
-        shown: renders a value of the y axis.
-        least_top: the value that the y axis reaches at least.
-    """
+    """A plot: its title and curves, and how its y axis is rendered."""
 
     name: str
     title: str

@@ -1,7 +1,6 @@
 """Every metric, and the last snapshot of each table of which they are made.
 
-A value that is not known is left out, never zero. Counters never fall within the process. A table
-that is done keeps its outcome alone, and only the last :data:`ENDED_TABLES` of them do.
+Unknown values are left out; counters never fall. Of ended tables the last outcomes are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Serve metrics over HTTP while a run works, and in a file that stays.
-
-Connections beyond :data:`REQUESTS` are closed at once; each state of the figures is rendered once.
-"""
+"""Serve metrics over HTTP while a run works, and in a file that stays."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ _PATHS: Final = frozenset({"/", "/metrics"})
 
 
 class MetricsServer:
-    """Listens from its construction on, answers between :meth:`start` and :meth:`stop`.
-
-    ``listen`` is host (else this machine) and port (0 for any); raises UsageFault if it cannot.
-    """
+    """Listens from its construction on, or raises UsageFault; answers once it is started."""
 
     def __init__(self, listen: tuple[str, int], collector: StatusCollector) -> None:
         registry = CollectorRegistry(auto_describe=False)
@@ -103,7 +97,6 @@ class _Server(WSGIServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        """Bind without asking the name service for the host's name, which may take seconds."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -183,10 +176,7 @@ FILE_SECONDS: Final = 15.0
 
 
 class MetricsReporter:
-    """Passes snapshots and outcomes on to a collector; raises UsageFault as of the server.
-
-    ``file`` is for node_exporter's textfile collector, ``clock`` monotonic seconds.
-    """
+    """Passes snapshots on to a collector, and writes them for node_exporter; raises UsageFault."""
 
     def __init__(
         self,
