@@ -121,6 +121,7 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
 
 
 def _is_text(body: str) -> bool:
+    """Return whether a definition can be sent: bytes that are no text are surrogates in it."""
     try:
         body.encode()
     except UnicodeEncodeError:
@@ -129,6 +130,7 @@ def _is_text(body: str) -> bool:
 
 
 def _has_unshown(source: TableSchema) -> bool:
+    """Return whether members hold letters above U+FFFF, shown as ``?`` (measured on 9.7)."""
     return any(
         ord(letter) > _SHOWN
         for column in source.columns

@@ -241,6 +241,7 @@ class _Maker:
             with self._noted.refusing(plain.name):
                 mapping = mapping_of(context, tried.target)
         else:
+            # In place the server needs no mapping, and the migration says what it refuses itself.
             with contextlib.suppress(Refusal):
                 mapping = mapping_of(context, tried.target)
         new = method.algorithm == "copy" and isinstance(self._decision, Afresh)

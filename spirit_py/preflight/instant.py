@@ -110,6 +110,7 @@ def why_not_inplace(altered: Altered) -> str:
 
 
 def _why_index_stays(altered: Altered) -> str:
+    """Return why an index over an expression is not dropped in place (measured: error 1846)."""
     dropped = [
         index
         for clause in altered.statement.of_kind(ClauseKind.DROP_INDEX)

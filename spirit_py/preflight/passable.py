@@ -54,6 +54,7 @@ def require_passable(session: SqlSession, passable: Names, tables: Names) -> Non
 
 
 def _reached(session: SqlSession, table: tuple[str, str]) -> dict[tuple[str, str], str]:
+    """Return what a write changes, each with the foreign key that leads to it, if one does."""
     found: dict[tuple[str, str], str] = {}
     left = [(table, "")]
     while left:

@@ -109,6 +109,7 @@ def prepare(session: SqlSession, config: MigrationConfig) -> tuple[PreflightCont
 
 
 def _refuse_twice(contexts: tuple[PreflightContext, ...]) -> None:
+    """Refuse two statements for one table: the definition that the second changes is not clear."""
     seen: set[tuple[str, str]] = set()
     for context in contexts:
         name = (context.schema, context.table)

@@ -169,6 +169,7 @@ class Shortcut:
                 each.query("SELECT 1")
 
     def _run(self, algorithm: Algorithm) -> str:
+        """Change the table; return why the server cannot with this algorithm, or an empty text."""
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
         while True:
@@ -192,6 +193,7 @@ class Shortcut:
                     return found
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
+        """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
         table = quote_table(self.source.schema, self.source.name)
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
@@ -202,6 +204,7 @@ class Shortcut:
                 f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
             )
         except ServerFault as error:
+            # An answer: the session that got it is there, and still has its fence.
             if error.code == LOCK_WAIT_TIMEOUT:
                 raise _NotGranted(error) from error
             if not self._was_restarted(error):
@@ -211,12 +214,14 @@ class Shortcut:
         return ""
 
     def _fence(self, fence: str) -> None:
+        """Take a named lock for the statement: a restarted server numbers its sessions again."""
         if self._fenced:
             release_named_lock(self.native, self._fenced)
         take_named_lock(self.native, fence)
         self._fenced = fence
 
     def _await_free(self) -> None:
+        # A look's session that is lost has changed nothing.
         if not retrying(self.turns.stop)(self.turns.await_free):
             raise self._no_lock(None)
 
@@ -248,6 +253,7 @@ class Shortcut:
         raise error
 
     def _is_unchanged(self) -> bool:
+        """Return whether the table is the one that was judged; False where the server was away."""
         try:
             shape, same = self._look()
         except ServerFault as error:
@@ -263,9 +269,11 @@ class Shortcut:
         )
 
     def _require_made(self) -> None:
+        """Require that the table is now what the server has answered."""
         try:
             shape, same = self._look()
         except ServerFault:
+            # The answer counts: the server says that it was done.
             return
         if not same or (self.made and shape != self.made):
             raise self._other_table("was executed", same=same)
@@ -277,6 +285,7 @@ class Shortcut:
         and the definition is the old one or the new; anything else is OutcomeUnknown.
         """
         try:
+            # A session that is there has ended its statement, and still has its lock.
             for _ in range(60 if connection_lost(error) else 1):
                 if not connection_lost(error) or named_lock_holder(self.session, fence) is None:
                     return self._has_changed(error)

@@ -176,6 +176,7 @@ def normal_text(tokens: tuple[Token, ...]) -> str:
 
 
 def _touch(before: Token, token: Token) -> bool:
+    """Return whether no blank stands between: a call of a function (manual 11.2.5), operators."""
     if token.kind == "symbol" and token.value in _CLOSING:
         return True
     if before.kind == "symbol" and before.value in _OPENING:

@@ -48,6 +48,7 @@ def check_names(
 
 
 def _toggled(name: str, used: Collection[str]) -> str:
+    """Return a name with the underscore toggled; one too long is cut, as RENAME restores none."""
     choices = [name[1:]] if name.startswith("_") and len(name) > 1 else []
     choices.append(f"_{name}"[:MAX_IDENTIFIER])
     choices += [f"{name[:_ROOM_FOR_NUMBER]}_{number}" for number in range(2, 100)]
@@ -310,6 +311,7 @@ def _renamed_columns(line: str, statement: AlterStatement) -> str:
 
 
 def _given(option: str, statement: AlterStatement) -> bool:
+    """Return whether the statement sets an option that was taken out, so that it may be another."""
     text = option.lower()
     named = (clause.name for clause in statement.of_kind(ClauseKind.OPTION))
     return any(name.replace(" ", "_") in text.replace(" ", "_") for name in named)

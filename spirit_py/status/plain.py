@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 _MOST_BYTES: Final = 8 << 20
+#: A pipe that takes anything takes so much (PIPE_BUF) without blocking.
 _PIECE_BYTES: Final = 4096
 _LOOK_SECONDS: Final = 0.2
 _TEMPORARY: Final = frozenset({errno.EAGAIN, errno.ENOSPC, errno.EDQUOT})
@@ -128,9 +129,11 @@ class LineWriter:
                     self._left.clear()
                     self._left_bytes = 0
                 if not self._left:
+                    # Under the lock, so that the next line that must wait starts another one.
                     self._thread = None
                     return
             if not has_room:
+                # A full disk seems to take everything.
                 stopping.wait(_LOOK_SECONDS)
 
 
@@ -146,6 +149,7 @@ def _descriptor(stream: TextIO) -> int | None:
 
 
 def _takes(descriptor: int, seconds: float) -> bool:
+    """Whether a piece can be written without blocking; a broken stream fails when it is."""
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(seconds * 1000))

@@ -288,6 +288,7 @@ def write_whole(path: Path, text: str) -> None:
         return
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     temporary = target.with_name(f".spirit-py-{os.urandom(8).hex()}")
+    # A new file gets what the umask leaves; a replacement is private until it has the old mode.
     created = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     handle = os.open(temporary, created, 0o666 if mode is None else 0o600)
     try:

@@ -182,6 +182,7 @@ def _integer_fits(old: Column, new: Column) -> bool:
 
 
 def _text_fits(old: Column, new: Column) -> bool:
+    """CHAR and VARCHAR are as long in characters as their length says, the others in bytes."""
     counted = {"char", "varchar"}
     in_bytes = old.data_type in counted and new.data_type not in counted
     return (new.length or 0) >= (old.length or 0) * (_CHARACTER_BYTES if in_bytes else 1)

@@ -81,6 +81,7 @@ def double(number: str) -> Node:
 
 
 def _literal(number: str) -> str:
+    """Write a DOUBLE as a literal of SQL, which without an exponent would be a DECIMAL."""
     return number if "e" in number.lower() else f"{number}e0"
 
 

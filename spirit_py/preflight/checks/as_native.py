@@ -43,6 +43,7 @@ def auto_increment(context: PreflightContext) -> Findings:
 
 
 def _zeros(context: PreflightContext) -> Findings:
+    """Warn of a 0 that a native ALTER would number afresh; here it is kept (R10)."""
     if _KEEPS in context.facts.sql_mode.upper():
         return
     for pair in context.mapping.pairs:

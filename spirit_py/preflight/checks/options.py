@@ -38,7 +38,7 @@ def modes(context: PreflightContext) -> Findings:
         )
 
 
-#: One of these lets a session set gtid_next (manual 19.1.6.5).
+#: One of these lets a session set gtid_next (manual 19.1.6.5); the first is the smallest.
 _ANY_OF: Final = (
     "REPLICATION_APPLIER",
     "SESSION_VARIABLES_ADMIN",
