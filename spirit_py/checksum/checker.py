@@ -48,10 +48,9 @@ _log = logging.getLogger(__name__)
 
 
 class Checker:
-    """Compares source and new table, and repairs; :meth:`run` once.
+    """Compares source and new table, and repairs if it has an applier; :meth:`run` once.
 
-    Without an ``applier`` it only reports: one pass. ``resume_above`` is an earlier run's
-    :attr:`low_watermark`, whose feed this one goes on from. ``on_progress`` must not block.
+    ``resume_above``: an earlier run's :attr:`low_watermark`. ``on_progress`` must not block.
     """
 
     def __init__(
@@ -93,21 +92,17 @@ class Checker:
 
     @property
     def low_watermark(self) -> KeyBound | None:
-        """The key up to which the current pass is done and clean; for any thread.
+        """The key up to which the pass is done and clean, or None; any thread may ask.
 
-        It advances when a snapshot is closed; None after a difference, after the last pass, and
-        where the new table orders the key differently (docs/verification.md has the proof).
+        It advances when a snapshot is closed (docs/verification.md has the proof).
         """
         return None if self._current is None else self._current.clean_up_to
 
     def run(self) -> ChecksumResult:
         """Compare and repair until a whole pass is clean; without an applier do one pass.
 
-        Raises:
-            DuplicateForUnique: rows differ because a new UNIQUE key cannot hold them.
-            StillDifferent: differences remained.
-            StoredOtherwise: only generated values differ.
-            ChecksumFailure: the tables could not be read as a whole.
+        Raises `DuplicateForUnique`, `StillDifferent`, `StoredOtherwise` when only generated values
+        differ, and `ChecksumFailure` when a table could not be read as a whole.
         """
         began = time.monotonic()
         try:
@@ -275,7 +270,6 @@ class Checker:
         try:
             treated = repair(applier, self._what.feed, self._mapping, found)
         except ValueLost as error:
-            # The server names the column; the row is one of these.
             error.details = error.details or tuple(map(str, found[: self._options.examples]))
             raise
         self._result = replace(

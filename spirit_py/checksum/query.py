@@ -40,7 +40,7 @@ TARGET: Final = "target"
 _ROW: Final = "`r`"
 _STAGE: Final = "`s`"
 UNFIT: Final = "_spirit_py_unfit"
-"""The staging table's column with the places of staged columns whose values do not fit."""
+"""The staging table's column with the places of values that do not fit."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,7 @@ class Keys:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """How source and new table are read.
-
-    ``unfit``: the staging table marks values that the new types cannot hold; they equal no value.
-    """
+    """How source and new table are read; with ``unfit``, values that do not fit equal no value."""
 
     mapping: TableMapping
     unfit: bool = False
@@ -184,9 +181,9 @@ class ComparisonPlan:
 
 
 def stage_column(kind: str, place: int) -> str:
-    """Name a stage's column: ``k`` and place in the key, or ``c`` and place in staged.
+    """Name a staging table's column: ``k`` and place in the key, or ``c`` and place in staged.
 
-    The source's columns are named without their table, so no name may be the same.
+    No source column may have the name, because predicates do not qualify these.
     """
     return f"_spirit_py_{kind}{place}"
 
@@ -255,8 +252,7 @@ def count(plan: ComparisonPlan, side: Side, span: Chunk) -> str:
 def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None = None) -> str:
     """List keys of the new table, or of ``among``, without a source row; where the order changed.
 
-    A source row is found by the key converted to the old type, and must convert back to the same
-    key.
+    A source row is found by the key converted to the old type, which must convert back to it.
     """
     mapping = plan.mapping
     on = " AND ".join(

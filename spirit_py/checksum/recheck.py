@@ -1,7 +1,6 @@
 """Rows that differ: compared again one by one, and made equal (R5, R11).
 
-Two servers have no common snapshot, and a table that is kept current from outside lags: so
-differing rows are read again, after a pause, in new snapshots.
+Where tables are kept equal from outside, rows lag: they are read again in new snapshots.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ def rows_that_differ(
     *,
     between: Callable[[], object],
 ) -> list[RowDifference]:
-    """Return the rows with these keys that differ now; take no lock.
+    """Return the rows with these keys that differ now; take no lock (:func:`comparable_by_key`).
 
-    The mapping is :func:`comparable_by_key`. ``between`` is called before each batch of 500 keys;
-    its error ends the comparison.
+    ``between`` is called before each batch of 500 keys; its error ends the comparison.
     """
     join = JoinChecksum(source=source, target=None, mapping=mapping, most_differences=0, examples=0)
     reader = join(0)
@@ -65,10 +63,9 @@ def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
 
 
 class Recheck:
-    """Separates rows that differ from rows in motion.
+    """Separates rows that differ from rows in motion, reading them after ``pauses`` in seconds.
 
-    A row is in motion when it is equal now, or when the new table's row is what the source's was at
-    an earlier reading. ``pauses`` are the seconds before each reading, ``join`` opens its sessions.
+    A row is in motion when it is equal now, or as the source's was at an earlier reading.
     """
 
     def __init__(

@@ -1,10 +1,8 @@
 """The text of one column's values in the hash: equal for equal values only (pure).
 
-docs/verification.md has the form of each type. FLOAT itself prints six digits; the DOUBLE that it
-is widened to prints the shortest text that reads back. A number or time has
-no comma in it, which ends it. One binary argument that no column outranks (COLLATE binary;
-not a _binary literal) makes CONCAT take all bytes as they are; a CAST of each would cost a tenth of
-the comparison. Measured on 9.7.
+docs/verification.md has the forms. One binary argument that no column outranks (COLLATE binary; not
+a _binary literal) makes CONCAT take all bytes as they are; a CAST of each would cost a tenth of the
+comparison. FLOAT itself prints six digits. Measured on 9.7.
 """
 
 from __future__ import annotations
@@ -41,11 +39,7 @@ _WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})
 
 
 def alike(old: Column, new: Column) -> bool:
-    """Return whether :func:`field` renders a value of ``old`` as the new column would hold it.
-
-    For any type change not listed here the server converts first
-    (:mod:`spirit_py.checksum.staging_sql`).
-    """
+    """Return whether :func:`field` renders ``old``'s values as ``new`` would hold them."""
     if old.type_identity == new.type_identity:
         return True
     kind, other = old.data_type, new.data_type
@@ -78,11 +72,9 @@ def field(
 ) -> str:
     """Render the expression for a column's part of the row text; never NULL.
 
-    Args:
-        name: its quoted, qualified name.
-        stored_as: the new table's column, whose form the value takes.
-        hashed: take the SHA-256; None: where either column is a LOB.
-        place: ``row`` and ``end`` may give several arguments of the row's CONCAT, which is faster.
+    Takes the form of ``stored_as``, the new table's column. ``hashed``: take the SHA-256; None:
+    where either column is a LOB. In a ``row`` it may be several arguments of CONCAT, which is
+    faster.
     """
     if hashed is None:
         hashed = is_lob(column) or is_lob(stored_as)

@@ -1,7 +1,6 @@
 """What a checksum finds, and the proof that a pass has compared the whole table (pure).
 
-A pass is cut into segments, each read in one snapshot and counted only as a whole;
-docs/verification.md says what must hold, and why the rows are counted again at other bounds.
+docs/verification.md has the proof. A segment is what one snapshot reads; it counts as a whole.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ DifferenceKind = Literal["missing", "extra", "changed"]
 
 @dataclass(frozen=True, kw_only=True)
 class RowDifference:
-    """One row that is not the same on both sides; ``key`` is ``(literal, ...)``.
+    """One row that is ``missing``, ``extra`` or ``changed``; ``key`` is ``(literal, ...)``.
 
-    ``kind`` is ``missing``, ``extra`` or ``changed``; ``columns`` is empty when not looked at.
+    ``columns`` are those that differ; empty when not looked at.
     """
 
     key: str
@@ -93,12 +92,10 @@ class ChecksumOptions:
 
     Attributes:
         tasks: sessions that read at the same time; 0 for as many as Spark has slots.
-        lock_hold: after which a lock that is still held is given up and requested again.
-        yield_seconds: age at which a snapshot is replaced.
         max_repairs: differing rows that one pass repairs; more is a systematic fault.
-        lock: take the table lock for the snapshots. Without it the tasks' snapshots may be of
-            different moments, and rows cannot be counted again; only where no feed applies changes.
-        recheck_pauses: before each further look at differing rows; empty for no look.
+        lock: take the table lock. Without it the tasks' snapshots may be of different moments, and
+            rows cannot be counted again; only where no feed applies changes.
+        recheck_pauses: before each further look at differing rows.
     """
 
     tasks: int = 0
@@ -116,14 +113,10 @@ class ChecksumOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksumProgress:
-    """The progress of a checksum.
+    """The progress of a checksum; ``passes`` counts from 1.
 
-    Attributes:
-        passes: the current pass, from 1; 0 before the first.
-        handed_out: rows in chunks that are not compared yet.
-        whole: the pass began at the beginning of the table.
-        ended: every row of the pass is compared and counted.
-        waiting_for: for display; empty while it compares.
+    ``handed_out`` are rows in chunks that are not answered; ``whole``: the pass began at the
+    table's beginning; ``ended``: all is compared and counted.
     """
 
     passes: int = 0
@@ -157,14 +150,11 @@ class ChecksumResult:
     """The figures of a checksum, for the report.
 
     Attributes:
-        passes: over the whole table; the last one was clean unless repair is off.
-        rows: of the source in the last pass.
-        differences: differing rows found in all passes; ``counts`` has them by kind.
-        remaining: differing rows of the last pass.
+        rows: of the source in the last pass, whose differing rows are ``remaining``.
+        differences: in all passes; ``counts`` has them by kind.
         in_motion: rows that differed in a snapshot and were equal at a recheck.
         rows_counted: a count in the same snapshots proved that all rows were compared.
         one_moment: every snapshot showed both tables at the same moment.
-        gather_seconds: until the tasks of each snapshot were ready.
     """
 
     passes: int = 0
@@ -188,15 +178,11 @@ class ChecksumResult:
 BOUNDS_FOR_EACH: Final = 4
 """Bounds between chunks for each one at which a count is divided."""
 _MOST_BOUNDS: Final = 256
-"""Bounds that a segment remembers, evenly spread."""
 
 
 @dataclass
 class PassCoverage:
-    """What one pass has compared so far: everything up to ``lower``, or nothing (None).
-
-    ``complete``: the last segment reached the end of the table.
-    """
+    """What one pass has compared so far, up to ``lower``; ``complete`` at the end of the table."""
 
     lower: KeyBound | None = None
     complete: bool = False
@@ -226,16 +212,14 @@ class PassCoverage:
     ) -> int:
         """Add the segment; return the new table's rows beyond those compared.
 
+        Raises `ChecksumFailure` when the segment did not read every row.
+
         Args:
-            source_rows: an independent count of the source in the segment's range.
-            target_rows: the same of the new table; when not ``aligned`` of all of it at the end of
-                the pass, and 0 before.
+            source_rows: an independent count in the segment's range.
+            target_rows: the same; when not ``aligned`` of the whole table at the end, and 0 before.
             aligned: ranges of the key hold the same rows on both sides.
             counted: both counts were taken in the snapshot of every chunk.
             below: the source's rows below the last segment, in its snapshot; when not ``aligned``.
-
-        Raises:
-            ChecksumFailure: when the segment did not read every row.
         """
         segment = self.segment
         matched = segment.target_rows + max(0, below - self.counts.missing)

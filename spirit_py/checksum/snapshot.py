@@ -1,9 +1,8 @@
-"""The table lock under which the snapshots of all readers open at the same moment.
+"""The table lock under which all snapshots open at the same moment (docs/verification.md).
 
-docs/verification.md says how it is requested and held. The last changes are flushed under it. A
-snapshot takes no table lock itself, and sees all that the lock's session wrote (measured). A table
-locked WRITE brings further locks (:mod:`spirit_py.attached.implied_locks`), one locked READ does
-not. Over two servers a replica must have executed by GTID what its source had under the lock.
+A snapshot takes no table lock itself, and sees all that the lock's session wrote (measured). A
+table locked WRITE brings further locks (:mod:`spirit_py.attached.implied_locks`), one locked READ
+does not.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 _WHAT: Final = "the table lock of its snapshot"
 _FLUSH_SECONDS: Final = 10.0
-#: Seconds that a replica gets to catch up before the lock is asked for.
 _CATCH_UP_SECONDS: Final = 30
 #: Requests before which a replica gets time to catch up.
 _CATCH_UP_ATTEMPTS: Final = 3
@@ -59,10 +57,7 @@ class LockFigures:
 
 
 class SnapshotLock:
-    """Takes the table lock for the moment in which the snapshots open.
-
-    ``on_wait`` is called with what is waited for, and with an empty text at the end.
-    """
+    """Takes the table lock for the moment in which the snapshots open."""
 
     def __init__(self, what: Comparison, *, on_wait: Callable[[str], None]) -> None:
         self._what = what
@@ -80,7 +75,7 @@ class SnapshotLock:
             show=on_wait,
             tell=what.tell,
         )
-        #: Of the last try's requests.
+        #: Seconds, in the last try.
         self._requested_for = 0.0
 
     def take(self, open_snapshots: Callable[[], object]) -> LockFigures:
@@ -132,8 +127,7 @@ class SnapshotLock:
         self.await_free()
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
-        # LOCK TABLES may hold the new table while it waits for the source: nothing of ours may
-        # write there.
+        # LOCK TABLES may hold the new table while it waits: nothing of ours may write there.
         with contextlib.ExitStack() as stack:
             if self._what.feed is not None:
                 stack.enter_context(self._what.feed.applies_paused())
@@ -291,7 +285,6 @@ def _reason(error: MigrationFailure, found: list[Blocker]) -> str:
 
 
 def _passing(error: MigrationFailure) -> bool:
-    """Return whether another attempt may succeed: temporary faults of the feed end no checksum."""
     if isinstance(error, ServerFault):
         return disposition(error) is Disposition.RETRY
     return error.resumable

@@ -1,8 +1,7 @@
 """Stage a chunk's values for the server to convert, also where some do not fit the new type.
 
-docs/verification.md has the steps. If INSERT IGNORE fails too (JSON, geometry), or a warning is
-ambiguous, the chunk is halved until one row is left, whose columns are tried one by one. A note
-about text in a DECIMAL is ambiguous: strict mode refuses other characters, not more digits.
+docs/verification.md has the steps. Also halved is a chunk for which INSERT IGNORE fails (JSON,
+geometry) or notes something about text in a DECIMAL: digits cut off, or what strict mode refuses.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Source values converted by the server, as a native ALTER converts them (pure).
 
-Values of one chunk go as literals into the TEMPORARY table ``..._old``, and by ``INSERT ...
-SELECT`` in strict mode and the mapping's time zone into ``..._new``: Field to Field, as in ALTER
-TABLE. ``INSERT ... SELECT`` from the source at REPEATABLE READ would take shared next-key locks
-(measured; R1 forbids it) and not read the snapshot.
+They go as literals into the TEMPORARY table ``..._old``, and from it into ``..._new``. ``INSERT ...
+SELECT`` from the source at REPEATABLE READ would take shared next-key locks (measured; R1 forbids
+it) and not read the snapshot.
 """
 
 from __future__ import annotations
@@ -29,17 +28,13 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 ROW_NUMBER: Final = "_spirit_py_row"
-"""The column with a row's number in the old-typed table, where values may be unfit."""
+"""The column with a row's number, from 1, in the old-typed table where values may be unfit."""
 _STATEMENT_CHARACTERS: Final = 512 * 1024
 _QUOTED: Final = frozenset({"date", "time", "datetime", "timestamp"})
 
 
 def create_stage(plan: ComparisonPlan, side: str) -> str:
-    """Render the staging table with the ``old`` or ``new`` types of the staged columns.
-
-    Where values may be unfit, the old one numbers its rows from 1, and the new one has
-    :data:`~spirit_py.checksum.query.UNFIT`.
-    """
+    """Render the staging table with the ``old`` or ``new`` types, and columns for unfit values."""
     keys = [
         f"{quote_identifier(stage_column('k', place))} {_type(column)} NOT NULL"
         for place, column in enumerate(plan.mapping.key_columns)
@@ -70,10 +65,7 @@ def _old_type(column: Column) -> str:
 
 
 def _type(column: Column) -> str:
-    """Render a column's type with its character set; of ENUM and SET from the members.
-
-    The catalogue shows letters beyond U+FFFF in them as question marks.
-    """
+    """Render a column's type; of ENUM and SET from members: the catalogue loses U+10000 and up."""
     text = column.column_type
     if column.members:
         text = f"{column.data_type}({', '.join(map(_member, column.members))})"
@@ -191,10 +183,7 @@ def take_back(plan: ComparisonPlan) -> str:
 
 
 def mark_unfit(plan: ComparisonPlan, places: Collection[int], numbers: Collection[int]) -> str:
-    """Record the places of staged columns whose values do not fit, in the rows of these numbers.
-
-    INSERT IGNORE's substitutes become NULL: such a key must find no row.
-    """
+    """Record the places of values that do not fit; set these to NULL: such a key finds no row."""
     old, new = stage_table(plan.mapping, "old"), stage_table(plan.mapping, "new")
     gone = ", ".join(f"{new}.`{stage_column('c', place)}` = NULL" for place in places)
     return (

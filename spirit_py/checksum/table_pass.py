@@ -1,8 +1,7 @@
 """One pass over the table, cut into segments, one for each snapshot.
 
-The driver cuts chunks while the gang reads, two outstanding for each task: cutting beforehand would
-read the table once more, a fixed split would leave slots idle. When tasks are lost or the server
-restarts, the segment is read again in a new snapshot, above the low watermark.
+The driver cuts chunks while the gang reads, two outstanding for each task. When tasks are lost or
+the server restarts, a new snapshot reads the segment again, above the low watermark.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunker import CompositeChunker
     from spirit_py.chunk.sizing import ChunkSizer
 
-    #: A task's order, and what takes its answer.
     _Order: TypeAlias = tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], None]]
 
 _log = logging.getLogger(__name__)
@@ -54,7 +52,7 @@ _SNAPSHOT_SECONDS: Final = 10.0
 _LEAST_PIECE: Final = 1 / 8
 #: A snapshot is kept for so long while nothing may be compared.
 _HOLD_SECONDS: Final = 10.0
-#: Answers that take longer are lost.
+#: The limit of a query for a chunk's end, and of one for letters.
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
 
@@ -62,8 +60,8 @@ _LETTER_SECONDS: Final = 20
 class TablePass:
     """One pass above ``above``, the end of an earlier run's pass or None; :meth:`run` once.
 
-    ``show`` takes changed fields of :class:`ChecksumProgress`; ``on_snapshot`` the lock's figures
-    and the seconds until the tasks were ready.
+    ``show`` takes changed fields of :class:`ChecksumProgress`, ``on_snapshot`` also the seconds
+    until the tasks were ready.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class TablePass:
         self._held_since = 0.0
         self._handed_out = 0
         self._given_back = False
-        #: The source's rows below the last segment, when not aligned.
+        #: The source's rows below the last segment, when the key's order changed.
         self._below = 0
 
     @property
@@ -153,7 +151,7 @@ class TablePass:
         coverage.begin_segment()
         self._handed_out = 0
         lock = SnapshotLock(what, on_wait=lambda waiting: self._show(waiting_for=waiting))
-        # Before the tasks start, or their sessions would idle.
+        # Before the tasks start: their sessions would idle as long.
         lock.await_free()
         self._show(waiting_for="the tasks to come together")
         with (
@@ -240,7 +238,6 @@ class TablePass:
         segment = self._coverage.segment
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         if not self._plan.aligned:
-            # The whole new table is counted at the end of the pass.
             sides = (SOURCE,)
             if segment.at_end:
                 whole = Chunk(number=0, lower=None, upper=None, target_rows=0)

@@ -53,10 +53,7 @@ _SESSION_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class JoinChecksum:
-    """Opens the sessions of one task; picklable. ``target`` is None on the source's server.
-
-    A task keeps ``most_differences`` rows, and looks up the columns of ``examples``.
-    """
+    """Opens the sessions of one task; picklable. ``target`` is None on the source's server."""
 
     source: ConnectionOptions
     target: ConnectionOptions | None
@@ -235,7 +232,7 @@ class SnapshotReader:
         return RowDifference(key=difference.key, kind="changed", columns=names)
 
 
-#: For each key of the new table: its SQL text and the hashes of its rows.
+#: For each key as the new table renders it: its SQL text and the hashes of its rows.
 Rows: TypeAlias = dict[tuple[Any, ...], tuple[str, list[str]]]
 
 
@@ -292,11 +289,7 @@ Follower: TypeAlias = Literal["", "source", "target"]
 class Comparison:
     """The tables, servers and helpers of a comparison; the same for every pass.
 
-    Attributes:
-        target: the new table's server; None when that is the source's.
-        feed: applies changes to the new table; None for tables that nothing keeps equal.
-        follower: the side that replicates from the other with GTIDs.
-        pace: asked before each chunk, and before rows are repaired.
+    ``target`` is None on the source's server, ``feed`` where nothing keeps the tables equal.
     """
 
     mapping: TableMapping

@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 Directions: TypeAlias = tuple[bool, ...]
-"""For each part of the key whether it is walked in descending order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +54,8 @@ class KeyRange:
 class Chunk(KeyRange):
     """A range of the chunk key that is read at once; what feed and checkpoint record (R3, R4).
 
-    Attributes:
-        number: dispatch order from 0; never reused in a run.
-        cuts: bounds between its :attr:`parts`, each written in one transaction.
-        lane_end: upper end of its lane (:mod:`spirit_py.chunk.lanes`); None for the table's end.
+    ``number``: in the order of dispatch, never reused in a run; ``cuts``: bounds between its
+    :attr:`parts`, one transaction each; ``lane_end``: its lane's upper end, None for the table's.
     """
 
     number: int
@@ -160,11 +157,7 @@ def chunk_predicate(
     directions: Directions,
     names: Sequence[str] | None = None,
 ) -> str:
-    """Render "is in the range": lower bound exclusive, upper bound inclusive.
-
-    The bounds hold one SQL literal for each column; for ENUM and SET a number. ``names`` replace
-    the columns' names.
-    """
+    """Render "is in the range", with literals as its bounds; of ENUM and SET numbers."""
     sides = []
     if within.lower is not None:
         sides.append(above(columns, within.lower, directions, names))

@@ -1,8 +1,7 @@
 """Cut a table into chunks: by arithmetic, or by the key found so many rows further on (pure).
 
-The server compares and orders the keys. A single AUTO_INCREMENT key is cut by arithmetic within the
-smallest and largest key that are not cut, so gaps are jumped. Where keys are sparse, and for all
-other keys, the bound is looked up.
+A single AUTO_INCREMENT key is cut by arithmetic from its smallest key left, so gaps are jumped.
+Where keys are sparse, and for all other keys, the server looks up the bound.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 BoundaryQuery: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs a SELECT and returns its rows, with values as the server sends them."""
 
 Bounds: TypeAlias = tuple[tuple[KeyBound, ...], KeyBound | None]
-"""The cuts of a chunk and its upper bound."""
 
 INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ "
 
@@ -42,8 +39,8 @@ INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on')
 class CompositeChunker:
     """Cuts a table, or a range of it, by ``LIMIT 1 OFFSET n`` along its chunk key.
 
-    The chunks cover the range to its ends; those of the whole table are open for later rows.
-    ``part_rows``: each part of a chunk costs a query; None for none; may change between chunks.
+    The table's ends are open for later rows. Each part of ``part_rows`` costs a query; None for
+    none.
     """
 
     def __init__(
@@ -139,7 +136,7 @@ class CompositeChunker:
 def boundary_sql(mapping: TableMapping, within: KeyRange, rows: int) -> str:
     """Render the query for the key of the n-th row of a range."""
     columns, directions = mapping.key_columns, walk_directions(mapping.key)
-    # A row with NULL in the key stops the run (NullInKey).
+    # A row with NULL in the key stops the run (NullInKey), and is no bound.
     present = [f"{quote_identifier(c.name)} IS NOT NULL" for c in columns if c.nullable]
     where = " AND ".join([chunk_predicate(columns, within, directions), *present])
     return (
@@ -163,7 +160,7 @@ def index_hint(mapping: TableMapping) -> str:
 
 INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _DENSE = 0.5
-#: Places at which the rows of a range are counted, and values of the key at each.
+#: Places at which rows are counted, and key values at each.
 _SAMPLES = 24
 _SAMPLE_VALUES = 200
 
@@ -335,8 +332,7 @@ def make_chunker(
 ) -> CompositeChunker:
     """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
-    ``query`` runs in a session of the driver, in '+00:00', at READ COMMITTED. See
-    :class:`CompositeChunker`.
+    ``query`` runs in a session of the driver, in '+00:00', at READ COMMITTED.
     """
     columns = mapping.key_columns
     if len(columns) == 1 and columns[0].auto_increment and columns[0].data_type in INTEGER_TYPES:

@@ -1,9 +1,8 @@
-"""Lanes: every worker (a task's rank) has a part of the key of its own to copy (pure).
+"""Lanes: every worker has a part of the key of its own to copy (pure); see docs/decisions.md.
 
-docs/decisions.md has the reasons and figures. The lanes are disjoint and cover what is to be
-copied. A worker without a lane takes a lane without a worker; otherwise the upper part of the lane
-with the most rows left; or its next chunk, where less than two chunks are left. The last lane has
-no end at first. Finding an end takes a tenth of a second for a few hundred thousand rows.
+A worker without a lane takes one without a worker; or the upper part of the lane with the most rows
+left; or its next chunk, where less than two chunks are left. Finding an end takes a tenth of a
+second for a few hundred thousand rows.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 LANE_BYTES: Final = 128 << 20
-"""Data in a lane of a large table."""
-#: Of more ranges of an earlier run the density is not measured.
+#: With more ranges of an earlier run, density is not measured.
 _MOST_MEASURED: Final = 16
 #: A rest of fewer chunks is not divided.
 _WORTH_CHUNKS: Final = 2
@@ -36,11 +34,10 @@ _UNKNOWN_ROW_BYTES: Final = 200.0
 
 @dataclass(eq=False)
 class _Lane:
-    """A lane that is not cut to its end, and its worker or None.
+    """A lane that is not cut to its end; ``worker`` and ``left`` (rows at most) may be unknown.
 
-    ``cut`` are the rows it was cut for, ``left`` those left at most (None: unknown); ``asked``:
-    chunks cut from all lanes when its worker asked last; ``short``: fewer rows were left than
-    seemed probable.
+    ``asked``: chunks cut from all lanes when its worker asked last; ``short``: it had fewer rows
+    than estimated.
     """
 
     chunks: CompositeChunker
@@ -52,11 +49,7 @@ class _Lane:
 
 
 class LaneChunker:
-    """Cuts ``ranges``, in the order of the walk, for several workers; one thread of the driver.
-
-    ``workers`` is their probable number, ``copied_rows`` are those not in the ranges; see
-    :func:`spirit_py.chunk.chunker.make_chunker`.
-    """
+    """Cuts ``ranges``, in the order of the walk, for several workers; one thread of the driver."""
 
     def __init__(
         self,
@@ -110,10 +103,7 @@ class LaneChunker:
     def next_chunk(
         self, rows: int, worker: int = 0, *, part_rows: int | None = None
     ) -> Chunk | None:
-        """Return a worker's next chunk of about ``rows`` rows; None when everything is cut.
-
-        ``part_rows`` replaces the usual rows of a part, where they are fewer.
-        """
+        """Return a worker's next chunk of about ``rows`` rows; None when everything is cut."""
         lane = self._lane_for(worker, rows)
         if lane is not None and part_rows is not None:
             lane.chunks.part_rows = min(part_rows, self._part_rows or part_rows)
@@ -179,7 +169,7 @@ class LaneChunker:
         stays = max(size - lane.cut, size / 2)
         left = _left(lane)
         if left == float("inf"):
-            # The estimate may be off by all that is left.
+            # The estimate is off by some percent of the table, perhaps by all that is left.
             elsewhere = sum(other.left for other in self._lanes if other.left is not None)
             left = max(self._estimated_rows - self._cut_rows - elsewhere, size / 4)
         return int(min(stays, left / 2))

@@ -1,8 +1,7 @@
 """How many rows a chunk should have, and how many of them one transaction (pure).
 
-The size follows the target time by the p90 of the last ten chunks. A chunk of five times the target
-shrinks the next one at once. A commit writes its binlog cache under a lock that others wait for, so
-a chunk is written in several transactions (docs/decisions.md has the figures).
+The size follows the target time by the p90 of the last ten chunks; one of five times the target
+shrinks the next at once. Commits of applications wait for a large one (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ WINDOW = 10
 FEWEST_PART_ROWS = 200
 MOST_PART_ROWS = 10_000
 _UNKNOWN_PART_ROWS = 1_000
-#: At most, in the first chunk: its rows may be wide.
+#: Transactions in the first chunk, at most: its rows may be wide.
 _FIRST_PARTS = 4
 
 
@@ -45,10 +44,7 @@ def divided(rows: int, part: int | None) -> list[int]:
 
 
 class ChunkSizer:
-    """Computes the rows of the next chunk from every finished chunk.
-
-    ``first_rows`` holds until a chunk was measured; ``part_rows`` are those of a transaction.
-    """
+    """Computes the rows of the next chunk from every finished chunk; first it is ``first_rows``."""
 
     def __init__(
         self,
@@ -59,7 +55,7 @@ class ChunkSizer:
     ) -> None:
         self._target = target_seconds
         self._rows = _clamp(min(first_rows, _FIRST_PARTS * part_rows))
-        #: (seconds a row, seconds) of the last chunks large enough to measure.
+        #: (seconds a row, seconds), of the last chunks that were large enough.
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
 
     @property
@@ -87,10 +83,7 @@ class ChunkSizer:
         return _p90([seconds for _, seconds in self._recent]) if self._recent else None
 
     def finished(self, *, target_rows: int, rows: int, seconds: float) -> None:
-        """Learn from a chunk cut for ``target_rows``, which held ``rows`` and took ``seconds``.
-
-        One of far fewer rows than asked for counts only if it was slow.
-        """
+        """Learn from a chunk; one of far fewer rows than asked for counts only if slow."""
         if seconds > self._target * PANIC_FACTOR:
             self._recent.clear()
             self._recent.append((seconds / max(rows, 1), seconds))

@@ -37,8 +37,8 @@ class OpenEnd(enum.Enum):
 class Rest(KeyRange):
     """The part of a lane in which no chunk was dispatched.
 
-    An earlier run may have copied keys up to ``keep_up_to``: their changes are never left to the
-    copy (R17).
+    Changes of keys up to ``keep_up_to`` (``OpenEnd.END``: all) are not left to the copy: an earlier
+    run may have copied them (R17).
     """
 
     keep_up_to: ComparableKey | OpenEnd = OpenEnd.BEGINNING
@@ -46,11 +46,7 @@ class Rest(KeyRange):
 
 @dataclass(frozen=True, kw_only=True)
 class CopiedSoFar:
-    """How much of a table is copied, over all runs.
-
-    ``uncopied`` ranges are in the order of the walk, and do not touch; ``rows`` as they were when
-    copied.
-    """
+    """How much is copied, over all runs; ``uncopied`` ranges do not touch, in the walk's order."""
 
     uncopied: tuple[KeyRange, ...] = (KeyRange(),)
     rows: int = 0
@@ -65,8 +61,7 @@ class CopiedSoFar:
 class WatermarkTracker:
     """The watermarks of one table's copy; they decide which keys may be dropped or are held.
 
-    ``rests`` is what is to be copied; ``dispatched`` is the stamp of a change that arrives now;
-    ``chunks`` and ``rows`` have committed.
+    ``rests`` is what is to be copied; ``dispatched`` is the stamp of a change that arrives now.
     """
 
     def __init__(self, directions: Directions, rests: Sequence[Rest] = (Rest(),)) -> None:
@@ -74,7 +69,6 @@ class WatermarkTracker:
             operator.lt if not any(directions) else partial(precedes, directions=directions)
         )
         self._uncommitted: list[Rest | Chunk] = list(rests)
-        #: Place in the order of dispatch by chunk number.
         self._in_flight: dict[int, int] = {}
         self._index()
         self.dispatched = 0
@@ -87,10 +81,9 @@ class WatermarkTracker:
         return next(iter(self._in_flight.values()), self.dispatched)
 
     def dispatch(self, chunk: Chunk) -> None:
-        """Raise the high watermark of the chunk's lane to its upper bound.
+        """Raise the high watermark of the chunk's lane, which it may begin, to its upper bound.
 
-        The chunk may begin a lane cut off from another one. Raises ValueError for one that was
-        dispatched before, or is in no rest.
+        Raises ValueError for a chunk that was dispatched before, or is in no rest.
         """
         place = self._rest_of(chunk)
         rest = self._uncommitted[place]

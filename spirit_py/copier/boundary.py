@@ -1,8 +1,7 @@
 """The driver's queries of keys: the next boundary, and the last key that a run copied (R17).
 
-The copy only adds rows, so no change up to a range's last key in the new table may be dropped
-(docs/decisions.md). Read the keys when no session of the earlier run can write any more, and before
-the feed begins.
+Changes up to that key are not dropped, as the copy only adds rows (docs/decisions.md). Read it when
+no session of the earlier run can write, and before the feed begins.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ if TYPE_CHECKING:
 
 
 class BoundaryReader:
-    """Runs SELECTs for the chunker; not thread-safe.
-
-    ``stop`` ends the pauses between tries; ``tell`` is called with what is waited for, or empty
-    text.
-    """
+    """Runs SELECTs for the chunker; not thread-safe. ``stop`` ends the pauses between tries."""
 
     def __init__(
         self,
@@ -64,10 +59,9 @@ class BoundaryReader:
 def last_copied_key(
     session: SqlSession, mapping: TableMapping, within: KeyRange
 ) -> ComparableKey | OpenEnd:
-    """Return the last key of the new table in a range, in the order of the walk.
+    """Return the last key of the new table in a range, ``BEGINNING`` if empty.
 
-    ``OpenEnd.BEGINNING`` for an empty range; ``OpenEnd.END`` where the key's values mean something
-    else in the new table, or no index gives their order.
+    ``END`` where its values mean something else in the new table, or no index gives their order.
     """
     sql = last_key_sql(mapping, within)
     if not sql:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
-    """Render the ``REPLACE ... SELECT`` of a chunk, which only reads the source.
+    """Render a chunk's ``REPLACE ... SELECT``, which only reads the source.
 
     It runs in ``mapping.time_zone``, if that is set; no key has a TIMESTAMP then.
     """
@@ -36,10 +36,7 @@ def row_lookup_sql(
     row: int = 1,
     null: str = "",
 ) -> str:
-    """Render the query for a row of a chunk, by its place from 1, to name it in an error.
-
-    ``null`` is the name of a column that is NULL there; empty for any row.
-    """
+    """Render the query for a chunk's row, by its place from 1, where ``null`` is NULL, if given."""
     where = f" AND {quote_identifier(null)} IS NULL" if null else ""
     order = order_by(mapping.key_columns, walk_directions(mapping.key))
     return (
@@ -54,10 +51,7 @@ def _range(mapping: TableMapping, chunk: Chunk) -> str:
 
 
 def copying_slots(mapping: TableMapping, origin: str) -> str:
-    """Return the secret of the slots that find all sessions copying a table (R18).
-
-    ``origin`` is that of the sessions' options: nobody else can take the names.
-    """
+    """Return the secret of the slots that find all sessions copying a table (R18)."""
     return repr((origin, mapping.source.schema, mapping.source.name))
 
 

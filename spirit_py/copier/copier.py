@@ -1,7 +1,4 @@
-"""The driver of the copy: cut a chunk, dispatch it in the feed, have it copied, measure.
-
-One thread runs all but :meth:`Copier.statistics`.
-"""
+"""The driver of the copy: one thread cuts a chunk, dispatches it, has it copied, measures."""
 
 from __future__ import annotations
 
@@ -35,20 +32,18 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _WORTHWHILE_SECONDS: Final = 2.0
-#: Chunks for each task that the rest of the table makes at least.
+#: What is left makes this many chunks for each task, at least.
 _LAST_CHUNKS: Final = 2
 _THROTTLE_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class CopyOptions:
-    """How to copy.
+    """How to copy; times in seconds. ``own_writes`` is the run of the chunks' GTIDs, or empty.
 
     Attributes:
-        visibility_timeout: seconds for which commits may stall while a chunk waits (R3).
-        own_writes: the run that the chunks' GTIDs name (:mod:`spirit_py.mysql.own_sessions`); empty
-            for the server's own GTIDs.
-        grace: seconds that running chunks have to end after a stop or a failure.
+        visibility_timeout: for which commits may stall while a chunk waits (R3).
+        grace: for running chunks, after a stop or a failure.
     """
 
     visibility_timeout: float = PATIENCE
@@ -60,8 +55,7 @@ class CopyOptions:
 class TableCopy:
     """What is copied: what ``chunker`` cuts, above ``before``, which earlier runs have copied.
 
-    ``query`` runs a SELECT in a driver session; ``subscription`` learns of every chunk before it is
-    handed out and after it committed.
+    ``subscription`` learns of every chunk before it is handed out and after it committed.
     """
 
     mapping: TableMapping
@@ -73,11 +67,9 @@ class TableCopy:
 
 
 class Copier:
-    """Copies one table; use once.
+    """Copies one table; use once. ``spark`` takes over when it is ready, or is None.
 
-    ``driver`` runs tasks in threads; ``spark`` takes over when it is ready, or is None. ``pace`` is
-    asked before every chunk. After ``stop`` nothing is handed out, and :meth:`run` raises its
-    reason.
+    ``pace`` is asked before every chunk. After ``stop`` nothing is handed out.
     """
 
     def __init__(
@@ -111,17 +103,14 @@ class Copier:
         self._chunks: dict[int, Chunk] = {}
         self._ended = False
         self._ask_again = 0.0
-        #: How many of our GTIDs are used.
+        #: How many numbers of own GTIDs are used.
         self._numbers = 0
 
     def run(self) -> None:
         """Copy every row that exists. Blocks until the last chunk has committed.
 
-        Raises:
-            ValueLost: names the column and, where it can be found, the row (R10).
-            CopyFailure: a chunk could not be copied.
-            WorkersLost: gang after gang of tasks was lost.
-            SpiritError: the reason of the stop switch.
+        Raises `ValueLost` with column and row (R10), `CopyFailure` for a chunk, `WorkersLost` after
+        gang after gang, and the reason of the stop switch.
         """
         self._meter.begin()
         retrying(self._stop)(end_earlier_chunks, self._what.connection, self._mapping)

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 #: One chunk runs, and the next one waits.
 _OUTSTANDING: Final = 2
-#: The next one is posted when the running one should end within these seconds.
+#: The next chunk is posted when the running one should end within these seconds.
 _AHEAD_SECONDS: Final = 0.2
 #: Gangs that may be lost in succession, without a chunk copied in between.
 _MOST_LOSSES: Final = 3
@@ -55,7 +55,6 @@ _LONGEST_REST: Final = 5.0
 _ASSEMBLE_SECONDS: Final = 120.0
 _FINISH_SECONDS: Final = 5.0
 _FENCE_SECONDS: Final = 30.0
-#: A later answer of the driver's own session is lost.
 _LETTER_SECONDS: Final = 20
 _SHORTEST_LOOK: Final = 0.002
 _LONGEST_LOOK: Final = 0.02
@@ -77,10 +76,7 @@ class CopyOrder:
 
 @dataclass
 class _Team:
-    """A gang, the driver's session for it, and its orders: ``asked`` by chunk number.
-
-    ``closing`` ends job and session; ``began``: when each rank began its work, probably.
-    """
+    """A gang, the driver's session for it, its orders by chunk number, and when each rank began."""
 
     engine: GangEngine
     licence: str
@@ -100,8 +96,7 @@ class _Team:
 class Crew:
     """Hands chunks to the gang that copies now; used as a context, by one thread.
 
-    ``spark`` is None where nothing takes over; ``join`` is without a licence; ``stop`` ends the
-    waiting for a server that is away.
+    ``spark`` may be None; ``stop`` ends the waiting for a server that is away.
     """
 
     def __init__(
@@ -120,9 +115,9 @@ class Crew:
         self._table = f"{join.mapping.source.schema}.{join.mapping.source.name}"
         self._stop = stop
         self._current: _Team | None = None
-        #: Ends its last orders.
+        #: A gang that ends its last orders.
         self._retiring: _Team | None = None
-        #: Spark's, until its tasks have started.
+        #: Spark's gang, until all its tasks run.
         self._coming: _Team | None = None
         #: Orders of lost gangs, by chunk.
         self._again: list[CopyOrder] = []
@@ -157,10 +152,7 @@ class Crew:
     def feed(
         self, next_order: Callable[[int], CopyOrder | None], *, lasting: Callable[[], bool]
     ) -> None:
-        """Post orders to the tasks that will soon be idle.
-
-        ``lasting`` returns whether enough is left for Spark to take over.
-        """
+        """Post orders to tasks that will soon be idle; ``lasting``: enough is left for Spark."""
         if self._current is None:
             self._current = retrying(self._stop)(self._open, self._driver)
         team = self._current
@@ -184,7 +176,7 @@ class Crew:
             self._patience.answered()
             self._look = _SHORTEST_LOOK
         else:
-            # Not on the stop switch: tasks may end their chunks.
+            # Not on the stop switch: after a stop the tasks may still end their chunks.
             self._pause.wait(self._look)
             self._look = min(_LONGEST_LOOK, self._look * 1.5)
         return found
@@ -213,7 +205,7 @@ class Crew:
         return left < _AHEAD_SECONDS
 
     def _post(self, team: _Team, rank: int, order: CopyOrder) -> None:
-        # First: after a fault of the driver's session the task may have the order.
+        # Before it is posted: after a fault of the driver's session the task may have the order.
         team.asked[order.number] = (rank, order)
         if not team.gang.outstanding(rank):
             team.began[rank] = time.monotonic()
@@ -296,7 +288,7 @@ class Crew:
                 enter(open_mailbox(control, spec.connection, engine, spec.mapping.source)),
                 spec,
                 size=engine.slots,
-                # The copier lets the tasks end their chunks.
+                # Not the run's: a stop lets the tasks end their chunks; the copier sees to it.
                 stop=StopSwitch(),
                 kill=lambda _, session: end_sessions(spec.connection, [session]),
                 description=f"copy of {self._table}",
@@ -310,7 +302,7 @@ class Crew:
         """End a gang for good, and keep its chunks for another one.
 
         Raises `WorkersLost` when gang after gang was lost for a minute, and `CopyFailure` when a
-        session does not end, so that its chunk may still be written.
+        session does not end: its chunk may still be written.
         """
         if not is_transient(error):
             raise error

@@ -26,13 +26,9 @@ if TYPE_CHECKING:
 class CopyStatistics:
     """The progress of the copy. Rows and chunks are counted when they have committed.
 
-    Attributes:
-        rows_total: see :func:`spirit_py.estimates.probable_total`.
-        rows_per_second: over about ten seconds; ``steady_rows_per_second`` over a minute.
-        chunk_rows: what the next chunk aims at.
-        throttled: why the copy waits now; empty when it does not.
-        replaced_chunks: attempts that met a transient fault and were repeated.
-        rows_before: of ``rows``, those of earlier runs; ``spark_rows``: those of Spark's tasks.
+    ``rows_per_second`` is over ten seconds, ``steady_rows_per_second`` over a minute.
+    ``replaced_chunks`` were repeated after a transient fault. ``rows_before`` (of earlier runs) and
+    ``spark_rows`` are parts of ``rows``.
     """
 
     rows: int = 0
@@ -62,8 +58,7 @@ class CopyStatistics:
 class CopyMeter:
     """Counts chunks, rows and waits, and sizes the next chunk. Thread-safe.
 
-    ``rows`` and ``chunks`` of earlier runs count, but not for the speed; ``estimate`` is the
-    server's.
+    ``rows`` and ``chunks`` of earlier runs do not count for the speed.
     """
 
     def __init__(
@@ -188,8 +183,8 @@ _log = logging.getLogger(__name__)
 class LostValue(ValueLost):
     """A :class:`~spirit_py.errors.ValueLost` with the row of the chunk that it was.
 
-    ``code`` is MySQL's; ``part`` counts from 0, ``row`` from 1 in key order within it (the server's
-    "at row"; 0 unknown); ``column`` is empty when not known.
+    ``part`` counts from 0, ``row`` from 1 within it in key order; 0 and an empty ``column``: not
+    named.
     """
 
     def __init__(

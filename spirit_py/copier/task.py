@@ -64,11 +64,9 @@ _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkOrder:
-    """One chunk's order.
+    """One chunk's order; ``visibility`` are GTIDs to wait for before reading (R3), or empty.
 
-    ``visibility``: GTIDs to wait for before reading (R3); ``gtid``: of the first part, counted on
-    for the next; either may be empty. ``rest``: seconds for each second of a part's statements,
-    after it.
+    ``gtid``: the first part's; the next ones count on. ``rest``: seconds for each second of a part.
     """
 
     chunk: Chunk
@@ -103,11 +101,7 @@ class ChunkOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkCopied:
-    """What a copied chunk cost.
-
-    ``seconds`` are those of the statements alone; ``retries`` counts transient faults; the crew
-    sets ``on_spark``.
-    """
+    """What a copied chunk cost; ``seconds`` of its statements alone. The crew sets ``on_spark``."""
 
     number: int
     rows: int
@@ -127,10 +121,7 @@ class ChunkCopied:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinCopy:
-    """Opens the session of one task. Picklable; only the connection options hold the password.
-
-    ``licence``: the crew's lock for each gang; ``visibility_timeout``: seconds without progress.
-    """
+    """Opens the session of one task. Picklable; only the connection options hold the password."""
 
     connection: ConnectionOptions
     mapping: TableMapping
@@ -159,7 +150,6 @@ class ChunkWriter:
         self._spec = spec
         self._rest = TaskRest()
         self._settings = contextlib.ExitStack()
-        # For the whole session.
         self._settings.enter_context(evaluating(session, spec.mapping))
 
     def handle(self, order: str) -> str:
@@ -273,7 +263,7 @@ class ChunkWriter:
     def _explained(self, chunk: Chunk, part: int, fault: ServerFault) -> Exception:
         if fault.code in VALUE_ERRORS:
             return self._lost_value(chunk, part, fault.code, fault.text)
-        # The server's fault stays in the executor.
+        # The server's fault stays in the executor: only this error is sent.
         code, hint = access_remedy(fault) or (None, fault.hint)
         return CopyFailure(
             f"{self._label(chunk)} could not be copied: {fault.message}",

@@ -29,11 +29,10 @@ _log = logging.getLogger(__name__)
 _R = TypeVar("_R")
 
 SMALL_BYTES: Final = 256 << 20
-"""Data and indexes of a small table, by estimate: two slots copy it in five seconds (50 MB a
-second, measured) and compare it in one."""
+"""By estimate; two slots copy this in five seconds (50 MB/s, measured), and compare it in one."""
 QUICK_BYTES: Final = 4 << 30
 """Two threads compare this in 16 s; on a busy server Spark's tasks came after 22 s (measured)."""
-#: An estimate may be wrong, or a copy be held up; one task copies a small table in ten seconds.
+#: The size is an estimate. One task copies a small table in ten seconds.
 _START_ANYWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 _WITHOUT_JAVA: Final = (
@@ -57,8 +56,7 @@ def engine_of(config: SparkConfig, factory: Callable[[Any], GangEngine]) -> Gang
 class Engines:
     """The two engines of one command, for one thread; ``driver`` is always ready.
 
-    ``factory`` makes the Spark engine; ``stop`` ends the waiting for it. ``warn`` is called from
-    any thread, once for each Spark that failed or was lost, not for :meth:`rest` and :meth:`stop`.
+    ``warn`` is called from any thread, once for each Spark that failed or was lost.
     """
 
     def __init__(
@@ -118,7 +116,6 @@ class Engines:
         """Return the engine that compares a table of this size, in bytes; wait where that pays."""
         self.begin(size)
         spark = self._spark
-        # Tasks of a named master may be on many machines.
         if spark is not None and size > (SMALL_BYTES if self._config.spark_master else QUICK_BYTES):
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
@@ -135,7 +132,7 @@ class Engines:
             return
         if self._bringing is not None:
             self._bringing.stop()
-        # The work may have ended since the last look.
+        # Spark may have failed since the last look.
         self._report(spark)
         with self._reporting:
             self._unreported = None
@@ -186,10 +183,7 @@ class Engines:
 
 
 class SparkOrDriver:
-    """Spark as long as it lives, then the driver: the engine of a comparison. Always ready.
-
-    The next gang does what a lost one did not do.
-    """
+    """Spark as long as it lives, then the driver; a new gang does what a lost one did not."""
 
     ready: bool = True
     failure: SpiritError | None = None

@@ -1,7 +1,6 @@
-"""A gang's tasks in threads of the driver, without Spark's start.
+"""A gang's tasks in threads of the driver, which do as much as executors on this machine.
 
-A task waits for its statement, so threads do as much as executors on this machine would. Tasks
-share the driver's memory: state belongs in the member, not in its module.
+Tasks share the driver's memory: state belongs in the member, not in its module.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class DriverEngine:
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` threads at once; return the outcomes.
 
-        Raises `MigrationFailure` when the group was cancelled or the engine stopped before all
-        ended; the threads end with their sessions.
+        Raises `MigrationFailure` when cancelled or stopped; threads end with their sessions.
         """
         job: _Job[_R] = _Job(function, size, description)
         with self._lock:
@@ -96,7 +94,6 @@ class _Job(Generic[_R]):
         return Background(f"task-{rank}", body, failed=failed)
 
     def run(self) -> list[Outcome[_R]]:
-        """Start the tasks, and wait for the last one."""
         for task in self._tasks:
             task.start()
         self._ended.wait()
@@ -108,7 +105,6 @@ class _Job(Generic[_R]):
             return list(self._outcomes)
 
     def cancel(self) -> None:
-        """Make :meth:`run` raise now."""
         self._give_up("its tasks were cancelled")
 
     def _note(self, outcome: Outcome[_R]) -> None:

@@ -33,8 +33,7 @@ class SparkEngine:
     """Spark for one command: checks Java, then :meth:`start`, jobs that wait for it, :meth:`stop`.
 
     Thread-safe; one in a process, as PySpark's gateway is global. What needs the context raises why
-    a start failed; :attr:`failure` returns it. The constructor raises `Refusal` for impossible
-    settings, and without a usable Java.
+    a start failed. The constructor raises `Refusal`.
     """
 
     in_process: bool = False
@@ -93,10 +92,7 @@ class SparkEngine:
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
-        """Run ``function(rank)`` in ``size`` tasks at once, in barrier mode; return the outcomes.
-
-        Spark repeats the stage when a task was lost; the caller ends that attempt at once.
-        """
+        """Run ``function(rank)`` in ``size`` tasks of a barrier stage; return the outcomes."""
 
         def attempt(ranks: Iterator[int]) -> Iterator[Outcome[_R]]:
             yield from (guarded(rank, function, rank) for rank in ranks)

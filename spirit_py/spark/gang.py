@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _R = TypeVar("_R")
 
-#: To leave busy members the CPU.
+#: The driver polls less often while members have much work, to leave them the CPU.
 _LONGEST_LOOK_SECONDS: Final = 0.02
 SILENT_SECONDS: Final = 45
 _CHECK_SECONDS: Final = 5.0
@@ -99,10 +99,10 @@ class _Seat:
 
 
 class Gang(Generic[_R]):
-    """The driver's end. Use as a context; one thread.
+    """The driver's end. Use as a context; one thread. ``join`` must pickle.
 
-    ``mailbox`` is for this gang alone, and closed by the caller; ``join`` must pickle; ``kill``
-    takes server name and session id; ``description`` is for Spark's UI, without secrets (R20).
+    ``mailbox`` is for this gang alone; ``kill`` takes server name and session id; ``description``
+    is for Spark's UI, without secrets (R20).
     """
 
     def __init__(
@@ -201,10 +201,9 @@ class Gang(Generic[_R]):
         return self.ask([order] * self.size, timeout)
 
     def ask(self, orders: Sequence[str], timeout: float | None = None) -> list[str]:
-        """Post orders to the members in turn, and return the answers in this order.
+        """Post orders to the members in turn, with none outstanding; return the answers in order.
 
-        Only when nothing is outstanding. With ``timeout``, seconds for all, it polls without
-        pauses: a table lock may be held.
+        With ``timeout``, seconds for all, it polls without pauses: a table lock may be held.
         """
         asked: dict[tuple[int, int], int] = {}
         for place, order in enumerate(orders):
@@ -255,10 +254,7 @@ class Gang(Generic[_R]):
             raise WorkersLost(f"the conversation with the tasks ended: {fault.message}") from fault
 
     def received(self) -> list[OrderAnswer]:
-        """Return the answers since the last call, without waiting.
-
-        Raises `WorkersLost` when a member is gone, or what it failed with.
-        """
+        """Return new answers; do not wait. Raise `WorkersLost`, or what a member failed with."""
         self._stop.check()
         with self._conversing():
             letters = self._mailbox.letters()
@@ -280,14 +276,11 @@ class Gang(Generic[_R]):
         ]
 
     def _silent(self) -> bool:
-        """Return whether a member's session has idled for too long; queried now and then.
-
-        After a long statement a session seems to idle for a moment, so it is looked at twice.
-        """
+        """Return whether a session idles in two looks; one may follow a long statement."""
         if time.monotonic() < self._next_silence_check:
             return False
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
-        # One with a second server may let this session idle.
+        # While a member works on another server, its session here may idle.
         senders = [seat.sender for seat in self._seats if len(seat.sessions) == 1]
         before, self._was_silent = self._was_silent, self._mailbox.silent(senders, SILENT_SECONDS)
         return before and self._was_silent
@@ -295,7 +288,7 @@ class Gang(Generic[_R]):
     def _take(self, sender: int, letter: Any) -> list[OrderAnswer]:
         seat = self._seats[letter["rank"]]
         if seat.sender not in {0, sender}:
-            # A lost process may leave its first session.
+            # The session of a first attempt may live on.
             seat.sessions += [(str(server), int(number)) for server, number in letter["sessions"]]
             self._raise_missing()
         seat.sender = sender

@@ -1,8 +1,7 @@
 """Spark's JVM as a child process: its command, its environment, its end.
 
-``java`` itself is started for a :func:`private` Spark: ``spark-submit`` starts another JVM (0.4 s
-of CPU) and has every worker compile PySpark (0.5 s for two). A cluster and the operator's settings
-need it.
+A :func:`private` Spark is started without ``spark-submit``, which costs 0.4 s of CPU for another
+JVM, and 0.5 s as two workers compile PySpark.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _UNWANTED: Final = frozenset(
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})
 _SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"
-#: Little memory, a quick start, and no file for jps and jstat.
+#: Little memory, a quick start, and no files of jps and jstat.
 _JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 #: As Spark's JavaModuleOptions, without the vector module.
 _OPENED: Final = (
@@ -66,18 +65,13 @@ _LAUNCHER_OPTIONS: Final = (
     "--enable-native-access=ALL-UNNAMED",
 )
 ARCHIVED_OPTIONS: Final = (*_JVM_OPTIONS, *_LAUNCHER_OPTIONS)
-"""The options that an archive of classes goes by (:mod:`spirit_py.spark.java`)."""
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _INFO_FILE: Final = "gateway"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """The command and environment of a JVM with a gateway for PySpark.
-
-    ``command`` is in the process list: no secrets (R20). The JVM writes the gateway's port to
-    ``info``.
-    """
+    """The command of a JVM, without secrets (R20), its environment, and its gateway's file."""
 
     command: tuple[str, ...]
     environ: dict[str, str]
@@ -100,11 +94,7 @@ def launch(
     more: tuple[str, ...] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Launch:
-    """Return how the JVM is started, with Spark's settings ``conf``.
-
-    ``bundled`` is PySpark's own Spark; ``scratch`` this run's folder; ``more`` are options of a
-    private JVM.
-    """
+    """Return how the JVM is started with ``conf`` from ``bundled``, PySpark's own Spark."""
     info = scratch / _INFO_FILE
     kept = environment(config, environ)
     kept |= {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
@@ -118,7 +108,7 @@ def launch(
         kept["SPARK_LOCAL_IP"] = "127.0.0.1"
     kept[_SUBMIT_OPTIONS] = " ".join(filter(None, [*own, kept.get(_SUBMIT_OPTIONS, "")]))
     home = kept.setdefault("SPARK_HOME", str(bundled))
-    # Secrets reach the JVM through its gateway.
+    # Secrets reach the JVM with the context's settings, through its gateway.
     shown = {name: value for name, value in conf.items() if not is_secret_of_spark(name)}
     given = tuple(word for name, value in shown.items() for word in ("--conf", f"{name}={value}"))
     submit = str(Path(home) / "bin" / "spark-submit")
@@ -153,17 +143,13 @@ def _python_path(scratch: Path, environ: Mapping[str, str]) -> str:
 
 _START_SECONDS: Final = 60.0
 END_SECONDS: Final = 3.0
-"""How long a JVM may take to end."""
 _POLL_SECONDS: Final = 0.02
 #: Runs the command in "$@", then deletes the folder in $0.
 _THEN_DELETE: Final = '"$@"; code=$?; rm -rf -- "$0"; exit $code'
 
 
 class JavaProcess:
-    """A JVM with a gateway for this Python, in a process session of its own.
-
-    A shell deletes ``scratch`` when the JVM has ended: a killed driver cannot.
-    """
+    """A JVM in a process session of its own; a shell deletes ``scratch`` when it has ended."""
 
     def __init__(self, launch: Launch, scratch: Path, log: Path) -> None:
         self._info = launch.info

@@ -1,8 +1,7 @@
 """Messages between the driver and the members of a gang, while tasks run.
 
-They need no further port: threads use memory, Spark's tasks the server
-(:mod:`spirit_py.spark.server_mailbox`), where other accounts can write, too. So each message
-carries a code made with the gang's random key, which the tasks get with the password.
+They need no port: threads use memory, Spark's tasks the server, where other accounts can write,
+too. So each message carries a code made with a random key that the tasks get with the password.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
 
 Orders: TypeAlias = "list[tuple[int, str]]"
-"""Orders, each with its number."""
 
 
 class MemberEnd(Protocol):
@@ -50,7 +48,7 @@ class MemberBox(Protocol):
 class DriverEnd:
     """The driver's end; used by one thread. ``name`` is the gang's alone, ``box`` for its tasks.
 
-    A *sender* is the number of one attempt of a member, its session's unless said otherwise.
+    A *sender* is the number of one attempt of a member, by default of its session.
     """
 
     box: MemberBox
@@ -68,10 +66,9 @@ class DriverEnd:
         raise NotImplementedError
 
     def silent(self, senders: Collection[int], seconds: int) -> bool:
-        """Return whether the session of one of these members has idled for so long.
+        """Return whether a member's session has idled for so long, because packets are lost.
 
-        That happens only if packets are lost: a member uses its session several times a minute, or
-        waits for a statement, which may take hours, so a read timeout is impossible.
+        A read timeout is impossible: a statement may take hours.
         """
         return any_idle(self._session, senders, seconds)
 

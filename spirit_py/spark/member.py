@@ -70,7 +70,6 @@ class GangTask(Generic[_R]):
 
     @staticmethod
     def _serve(rank: int, member: GangMember[_R], mailbox: MemberEnd) -> _R:
-        """Write the hello message, then answer orders in sequence until the last one."""
         idle = threading.Event()
         done = 0
         answers: list[tuple[int, str]] = []
@@ -101,10 +100,7 @@ class Outcome(Generic[_R]):
 
 
 def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
-    """Run a task's function; return an exception as a value, not as Spark's stack trace.
-
-    Errors from outside the program's own tree become :class:`~spirit_py.errors.MigrationFailure`.
-    """
+    """Run a task's function; return an error as a value, a foreign one as MigrationFailure."""
     began = time.monotonic()
     result: _R | None = None
     failure: SpiritError | None = None

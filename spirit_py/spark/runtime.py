@@ -1,7 +1,7 @@
 """Start and stop Spark: its JVM, PySpark's gateway to it, and the SparkContext.
 
-The only importer of pyspark. The JVM has a process session of its own, against the terminal's
-Ctrl-C and hang-up. When the driver dies, it reads the end of its input and exits.
+The only importer of pyspark. The JVM has a process session of its own, without the terminal's
+signals, and exits when its input ends, as when the driver dies.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STOP_SECONDS: Final = 5.0
 _DUMP_SECONDS: Final = 300.0
 _EXECUTORS_SECONDS: Final = 60.0
 _MORE_EXECUTORS_SECONDS: Final = 5.0
-#: A JVM that takes longer is killed; a cluster may queue.
+#: A cluster's queue may take its time.
 _CONTEXT_SECONDS: Final = 60.0
 _CLUSTER_CONTEXT_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 20.0
@@ -52,10 +52,7 @@ _IN_USE: Final = threading.Lock()
 
 
 class SparkRuntime:
-    """One JVM with its SparkContext, once started and stopped; ``context`` is None outside.
-
-    ``dump``: the file into which a private JVM dumps its classes when it ends.
-    """
+    """One JVM with its SparkContext, to be started and stopped once; ``dump``: for classes."""
 
     def __init__(self, config: SparkConfig, java: Java, *, dump: Path | None = None) -> None:
         self._config = config
@@ -92,7 +89,7 @@ class SparkRuntime:
             spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             self.context = SparkContext(conf=spark_conf, gateway=self._gateway)
             self._application = str(self.context.applicationId)
-        # After a job Spark connects to it: PySpark would print the exception.
+        # PySpark would print the exception after a JVM is killed.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
         self.context.pythonExec = self._worker_python(conf)
         if not private(self._config):
@@ -155,10 +152,7 @@ class SparkRuntime:
 
     @contextlib.contextmanager
     def answering(self, seconds: float | None = None) -> Iterator[None]:
-        """Kill a JVM that does not answer, for which PySpark would wait forever.
-
-        Raises `MigrationFailure` then; otherwise what the calls raised.
-        """
+        """Kill a JVM that does not answer (PySpark would wait), and raise `MigrationFailure`."""
         process, late = self._process, threading.Event()
         limit = _ANSWER_SECONDS if seconds is None else seconds
 
@@ -199,10 +193,7 @@ class SparkRuntime:
                 self._process.kill()
 
     def stop(self) -> None:
-        """Stop the context, the JVM and all its processes, and delete its files.
-
-        A private Spark is killed: an orderly stop takes 1.3 s.
-        """
+        """Stop all processes and delete the files; a private Spark is killed, to save 1.3 s."""
         started = self.context is not None
         if not private(self._config):
             self._stop_in_order(END_SECONDS)
@@ -244,7 +235,7 @@ class SparkRuntime:
         if not _within(_STOP_SECONDS, context.stop):
             _log.info("Spark did not stop within %.0f s and is killed", _STOP_SECONDS)
         if self._config.spark_master.startswith("local-cluster["):
-            # Spark's workers leave their logs there.
+            # Spark's own workers log there, and do not remove the folder.
             work = _bundled_spark() / "work"
             shutil.rmtree(work / self._application, ignore_errors=True)
             with contextlib.suppress(OSError):
@@ -255,7 +246,7 @@ class SparkRuntime:
         if context is None:
             return
         self._gateway._gateway_client.is_connected = False  # noqa: SLF001 - no public way
-        # It may take half a second.
+        # It takes up to half a second to notice, for which nothing has to wait.
         _within(0, context._accumulatorServer.shutdown)  # noqa: SLF001 - as SparkContext.stop does
 
     def _forget_gateway(self) -> None:
@@ -317,10 +308,7 @@ def keep_own_logger() -> None:
 
 
 def _connect(port: int, secret: str) -> Any:
-    """Return PySpark's gateway to a JVM that runs already.
-
-    Its variables are in the environment for this call only: no child inherits the secret.
-    """
+    """Return PySpark's gateway to a running JVM; leave its secret in no child's environment."""
     from pyspark.java_gateway import launch_gateway
 
     keep_own_logger()

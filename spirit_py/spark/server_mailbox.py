@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.mailbox import Orders
     from spirit_py.table.schema import TableSchema
 
-#: For each rank one row for messages, and one for orders.
+#: A gang has a row for each rank's message, and one for its orders.
 _RANKS: Final = 512
 _NUMBERS: Final = 2 * _RANKS
 #: Ids are below 0, and the checkpoint's above.
@@ -104,7 +104,7 @@ class TableBox:
     def select(self, place: int, count: int) -> str:
         """Return the query for rows that are there: number and text."""
         low = self.first + place
-        # A view has no index: see CheckpointTable.
+        # The hint keeps a view from being read; see CheckpointTable.
         table = f"{self.table} FORCE INDEX (PRIMARY)"
         return f"SELECT id, record FROM {table} WHERE id BETWEEN {low} AND {low + count - 1}"
 
@@ -124,7 +124,7 @@ class _RowMember:
 
     def write(self, letter: dict[str, Any]) -> None:
         self._box.replace(self._session, self._rank, (self._works_in.id, letter))
-        # Or the server counts its last statement as idle time.
+        # Otherwise the server counts its last statement as idle time.
         self._works_in.execute("DO 0")
 
     def orders(self) -> Orders:
@@ -174,11 +174,7 @@ class VariablesMailbox(DriverEnd):
         self._session.execute(f"SET @{self.name}_{rank} = %s", (sealed,))
 
     def letters(self) -> list[tuple[int, Any]]:
-        """Return the sender and the message of each member that lives.
-
-        None before a variable's first value, while a session ends, and for another account's
-        variable.
-        """
+        """Return each living member's sender and message; None if it has none of ours."""
         rows = self._session.query(_LETTERS, (self.name,))
         return [(int(thread), self._opened(int(thread), text)) for thread, text in rows]
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from spirit_py.config import SparkConfig
 
 _LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\d+)?\])?$")
-#: Includes those of cluster managers.
+#: Spark's own masters, and those of cluster managers.
 _MASTER: Final = re.compile(
     r"local(\[(\*|0*[1-9]\d*)(\s*,\s*0*[1-9]\d*)?\])?"
     r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
     r"|yarn|[a-z][a-z0-9+.-]*://\S+"
 )
-#: With these, Spark or a cluster manager makes the secret.
+#: Spark or a cluster manager makes their secret.
 _MAKES_SECRETS: Final = re.compile(r"local|local\[.*|yarn|k8s:.*")
 _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - its name
 VERBOSE_LOG: Final = Path("spirit-py-spark.log")
 """Spark's log in the working folder, where ``--verbose`` asks for it."""
-#: ``local[n]`` alone means one.
+#: Tries of one task. ``local[n]`` alone means one.
 _TASK_TRIES: Final = 4
 
 
@@ -59,11 +59,8 @@ def local_slots(config: SparkConfig) -> int:
 def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
     """Return the Spark settings: ours, overridden by the operator's.
 
-    Executors get the server's password in their tasks, so every connection needs the run's secret
-    (R26).
-
-    Raises:
-        UsageFault: for unknown masters or settings, speculation (R18), or a lack of a secret.
+    Raises `UsageFault` for unknown ones, speculation (R18), and a lack of a secret: executors get
+    the server's password (R26).
     """
     _require_known(config)
     ours = {
@@ -76,7 +73,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.task.maxFailures": str(_TASK_TRIES),
         "spark.python.task.killTimeout": "500ms",
         "spark.locality.wait": "0s",
-        # Or a folder of our name there would be imported.
+        # Otherwise a folder of our name in the current directory would be imported.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.memory": "512m",
         "spark.ui.killEnabled": "false",

@@ -1,7 +1,4 @@
-"""The process that makes an archive of Spark's classes; see :mod:`spirit_py.spark.java`.
-
-It runs a Spark and a gang as a run does; the JVM writes the archive when it ends.
-"""
+"""The process that makes an archive of Spark's classes; see :mod:`spirit_py.spark.java`."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOWEST_PRIORITY: Final = 19
-#: Then the kernel ends the process, and the JVM follows.
 _LIMIT_SECONDS: Final = 600
 _TASKS: Final = 2
 

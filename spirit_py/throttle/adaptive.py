@@ -1,9 +1,7 @@
 """How much the work may take of a server that others use (pure): the default pace.
 
-docs/gentleness.md has the rules and figures. The *share* is how many tasks work on average; below 1
-one task works and rests. It and the size of a transaction grow by a step or shrink by a factor,
-twice a second. Slow commits alone make no task rest: that lengthens the copy by more than it helps
-others (measured).
+docs/gentleness.md has the rules. The *share* is how many tasks work on average. Slow commits alone
+make no task rest: that lengthens the copy by more than it helps others (measured).
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from spirit_py.pace import PART_BYTES
 FACTOR: Final = 2.0
 """Commits may take this many times as long as without the work."""
 LEAST_SHARE: Final = 0.5
-"""Tasks that always may work, on average: one, for half of the time."""
 LEAST_PART: Final = 128 << 10
 """Bytes of binlog that one transaction may always write."""
 FIRST_SHARE: Final = 1.0
@@ -32,9 +29,9 @@ _UNUSED_SECONDS: Final = 5.0
 _MORE_SHARE: Final = 0.1
 _MORE_PART: Final = 128 << 10
 _SHRINK: Final = 0.7
-#: Seconds; less is no sign.
+#: Commits slower by less than these seconds are no sign.
 _SLACK: Final = 0.0003
-#: Sessions beyond twice those of before: our own, and a few by chance.
+#: Sessions beyond twice those before the work.
 _MORE_RUNNING: Final = 8.0
 _NEAR: Final = 0.8
 _STEP_SECONDS: Final = 0.5
@@ -44,7 +41,6 @@ _MEASURE_SAMPLES: Final = 16
 _LONGEST_MEASURE: Final = 2.0
 _SETTLE_SECONDS: Final = 0.6
 _MEASURE_EVERY: Final = 600.0
-#: Then slow commits are not due to work at its least.
 _NOT_OURS_SECONDS: Final = 60.0
 
 
@@ -63,10 +59,7 @@ class Others:
 
 
 class Adaptive:
-    """Decides the share and the size of a transaction, for at most ``most`` tasks.
-
-    One thread changes it, any may read.
-    """
+    """Decides tasks and transaction size. One thread changes it, any may read."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -75,7 +68,6 @@ class Adaptive:
         self.settles = False
         self.share = min(FIRST_SHARE, float(most))
         self.part_bytes = FIRST_PART
-        #: Empty since they grew.
         self.slowed_by = ""
         self._busy: bool | None = None
         self._last_busy = 0.0
@@ -86,7 +78,6 @@ class Adaptive:
         self.commit_seconds_before: float | None = None
         self._base_running = 0.0
         self._measured_at = 0.0
-        #: Since when; None while there may be work.
         self._measuring: float | None = None
         self._stepped_at = 0.0
         self._least_since: float | None = None

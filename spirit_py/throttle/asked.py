@@ -1,8 +1,7 @@
-"""Throttlers that options ask for: an HTTP endpoint, a query, disk space.
+"""Throttlers that options ask for (docs/gentleness.md): an HTTP endpoint, a query, disk space.
 
-docs/gentleness.md has what the answers mean. Free disk is known only where the server's data
-directory is on this machine (its ``auto.cnf`` names the server's uuid) and may be read. Any account
-with REPLICATION CLIENT sees the size of all binary logs, which a copy fills as well.
+Free disk is known only where the server's data directory is on this machine (its ``auto.cnf`` names
+the server's uuid) and may be read; any account with REPLICATION CLIENT sees the binlogs' size.
 """
 
 from __future__ import annotations
@@ -130,10 +129,7 @@ def _free(folder: Path) -> int:
 def free_disk_throttler(
     folders: Iterable[Path], least: int, *, free: Callable[[Path], int] = _free
 ) -> Looking:
-    """Return what waits while a folder of a server on this machine has too little room.
-
-    ``folders`` have data and binlog; ``least`` bytes must be free.
-    """
+    """Return what waits while a folder of a server has less than ``least`` bytes free."""
     each_once = tuple(dict.fromkeys(folders))
 
     def look() -> str:

@@ -1,8 +1,4 @@
-"""The throttler for replica lag (``--max-lag``), and the replicas that it watches.
-
-docs/replicas.md says which are watched, when a replica without an answer counts (*strict*), and why
-the password goes to no unnamed address without verified TLS (R26).
-"""
+"""The throttler for replica lag, and the replicas that it watches (R26; docs/replicas.md)."""
 
 from __future__ import annotations
 
@@ -40,8 +36,8 @@ if TYPE_CHECKING:
     from spirit_py.throttle.unapplied import Behind
 
 GRACE: Final = 2.0
-"""Seconds for which a replica may not answer, or not replicate."""
-#: A replica is near its limit from this part on, and slow for so long after.
+"""Seconds for which a replica may not answer, or not replicate, before that counts."""
+#: A replica is near its limit from this part on.
 _NEAR: Final = 0.8
 _SLOW_SECONDS: Final = 10.0
 _INSTEAD: Final = (
@@ -51,14 +47,10 @@ _INSTEAD: Final = (
 
 
 class LagThrottler:
-    """Holds back what is replicated while a replica is behind.
-
-    ``strict``: a replica that cannot be looked at holds the work back; ``warn`` reports others,
-    once.
-    """
+    """Holds back what is replicated while a replica is behind, or not known if ``strict``."""
 
     name: Final = "replica lag"
-    #: Replicas delete the old table's file as well.
+    # A replica deletes the old table's file as well, and applies nothing else meanwhile.
     holds: Final = WRITES | {Work.DROP}
     every: Final = LOOK_SECONDS
 
@@ -204,11 +196,8 @@ def unnamed(connection: ConnectionOptions, host: str, port: int) -> ConnectionOp
 class Replicas:
     """All replicas that are watched; one thread calls :meth:`look` again and again.
 
-    Args:
-        account: with which replicas are reached; None for the source's. See :func:`unnamed`.
-        named: ``host`` or ``host:port``; without ``also_known`` no other is watched.
-        heartbeat: see :class:`MarkedSource`.
-        on_look: called after each look at a replica, in its thread.
+    ``account`` reaches them; None: the source's; see :func:`unnamed`. With ``named`` no other is
+    watched without ``also_known``. ``on_look`` is called in a replica's thread.
     """
 
     def __init__(
@@ -232,9 +221,9 @@ class Replicas:
         self._clock = clock
         self._source = MarkedSource(connection, heartbeat=heartbeat, clock=clock)
         self._watches: dict[str, ReplicaWatch] = {}
-        #: Without an address, so not reachable.
+        #: Replicas that report no usable address.
         self.silent: tuple[KnownReplica, ...] = ()
-        #: Without verified TLS.
+        #: Replicas that no verified TLS proves.
         self.unproved: tuple[KnownReplica, ...] = ()
         #: Why the server's list cannot be read; empty when it can.
         self.unlisted = ""

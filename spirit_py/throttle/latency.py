@@ -1,8 +1,7 @@
 """How long a small commit takes, and what the server's other users do: input of the pace.
 
-The *probe* commits one row, the heartbeat in the checkpoint table, which waits for the same locks,
-disk and CPUs as other commits. While a migration of a batch measures without its own work
-(:mod:`spirit_py.throttle.adaptive`), the others begin nothing, or they would count as load.
+The *probe* commits the checkpoint table's heartbeat row. While one migration of a batch measures
+without its work, the others begin nothing, or they would count as load.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ _WRITES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Counters of the server at one moment, since its start.
+    """Counters of the server since its start; ``writes`` cannot be ours, ``reads`` may be.
 
-    ``writes`` cannot be ours; ``reads`` are of all sessions; ``own``: this process's queries before
-    and after; ``running`` executes now.
+    ``own``: queries of this process before and after the counters were read.
     """
 
     writes: float
@@ -67,28 +65,21 @@ def read_traffic(session: SqlSession) -> Traffic:
     )
 
 
-#: While others are spared, and otherwise.
+#: With others to be spared, and without.
 _PROBE_SECONDS: Final = 0.1
 _BEAT_SECONDS: Final = 0.25
-#: While nothing works.
 _QUIET_SECONDS: Final = 1.0
-#: While commits are measured.
 _MEASURE_SECONDS: Final = 0.05
 _TRAFFIC_SECONDS: Final = 0.5
 _FIRST_TRAFFIC_SECONDS: Final = 0.1
 
 
 class CommitLatency:
-    """Probes the server and steps the adaptive pace.
+    """Probes the server and steps the adaptive pace; the swap does not wait for it.
 
-    Its reason is the measure of commits before the work. The swap, with no work at its time, does
-    not wait for it.
-
-    Args:
-        working: returns whether there is work that goes on or waits.
-        unknown_reads: returns our queries a second that this process does not count.
-        pressure: returns the throttler nearest to its limit, and how near: 1.0 is at it.
-        seen: the others' traffic at an earlier ``clock``, so that the measure may begin at once.
+    ``working``: whether there is work; ``unknown_reads``: our queries a second that this process
+    does not count; ``pressure``: the throttler nearest to its limit, 1.0 being at it; ``seen``: the
+    others' traffic at an earlier ``clock``, for a measure at once.
     """
 
     name: Final = "latency"
@@ -156,7 +147,7 @@ class CommitLatency:
             return
         found = read_traffic(session)
         writes, reads = found.others_since(before)
-        # A short span, and the first with the preparation's queries, shows only who writes.
+        # A short span shows writes; the first one has the preparation's queries, too.
         sure = self._known and passed >= _TRAFFIC_SECONDS
         self._seen, self._known = (now, found), True
         self._adaptive.saw(
@@ -180,10 +171,7 @@ class Measures:
         self._paces: tuple[Adaptive, ...] = ()
 
     def join(self, pace: Adaptive) -> Looking:
-        """Add a migration's pace; return what holds it back while another one measures.
-
-        The result's end removes the pace.
-        """
+        """Add a pace until it is closed; return what holds it back while another measures."""
         self._paces = (*self._paces, pace)
         # What others began ends first.
         pace.settles = True

@@ -75,11 +75,7 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
 
 
 def unwatched(config: MigrationConfig, session: SqlSession) -> list[tuple[str, str]]:
-    """Return replicas that are not waited for, with what to do; none where they are refused.
-
-    Raises:
-        ServerFault: the source did not answer, or the account may not list its replicas.
-    """
+    """Return replicas that are not waited for, and what to do; may raise `ServerFault`."""
     if is_strict(config) or not watches_replicas(config):
         return []
     known = known_replicas(session)
@@ -104,7 +100,7 @@ def unwatched(config: MigrationConfig, session: SqlSession) -> list[tuple[str, s
 
 
 def _unseen(config: MigrationConfig) -> list[tuple[str, str]]:
-    """Look at each replica; return those that cannot be watched, with why; not stopped ones."""
+    """Return replicas that cannot be watched, with why; a stopped one can: its lag is known."""
     replicas = Replicas(config.connection, config.replicas, account=config.replica_account)
     with contextlib.closing(replicas):
         replicas.look()

@@ -1,7 +1,6 @@
 """One replica, looked at several times a second in a thread of its own, and its source's marks.
 
-docs/replicas.md says how both are compared, and with which privileges: by executed GTIDs, the place
-in the source's binlog, the heartbeat, or the times of what is applied.
+docs/replicas.md says how both are compared, and with which privileges.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ _MARK_SECONDS: Final = 5
 
 
 class MarkedSource:
-    """Takes marks of the source, in a session of its own; used by one thread.
-
-    ``heartbeat`` is a query for the time of the newest heartbeat; the same on every replica.
-    """
+    """Takes marks of the source, in a session of its own; used by one thread."""
 
     def __init__(
         self, connection: ConnectionOptions, *, heartbeat: str = "", clock: Clock = time.monotonic
@@ -49,7 +45,6 @@ class MarkedSource:
         self._counts = True
         self._last: Mark | None = None
         self.heartbeat = heartbeat
-        #: Known after the first mark.
         self.uuid, self.gtid = "", False
         self.first: Mark | None = None
 
@@ -115,7 +110,7 @@ def heartbeat_read(session: Session, query: str) -> str | None:
 LOOK_SECONDS: Final = 0.1
 _HEALTH_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 0.5
-#: Between two tries at a silent replica.
+#: The longest pause between two tries to reach a replica.
 _LONGEST_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 2
 _READ_SECONDS: Final = 3
@@ -135,10 +130,8 @@ class Way(enum.Enum):
 class ReplicaState(NamedTuple):
     """What is known of a replica; times in monotonic seconds.
 
-    Attributes:
-        behind: at the last look that succeeded; None before the first.
-        trouble: why it cannot be looked at, or does not replicate, ``since`` when; or empty.
-        lost: it does not answer: the lag is that of an earlier look.
+    ``behind`` is None before the first look; ``trouble``: why it cannot be looked at or does not
+    replicate, ``since`` when; ``lost``: it does not answer.
     """
 
     behind: Behind | None = None
@@ -157,11 +150,8 @@ def options_of_replica(options: ConnectionOptions, host: str, port: int) -> Conn
 class ReplicaWatch:
     """Looks at one replica until it is closed. No fault of the replica reaches the caller.
 
-    Args:
-        options: of :func:`options_of_replica`.
-        source: what it replicates, directly or not.
-        named: by the operator; a login that it refuses is tried again, with growing pauses.
-        on_look: called after each look, in the replica's thread.
+    A ``named`` one that refuses the login is tried again, with growing pauses. ``on_look`` is
+    called in its thread.
     """
 
     def __init__(
@@ -176,12 +166,11 @@ class ReplicaWatch:
         clock: Clock = time.monotonic,
     ) -> None:
         self.address = address
-        #: Seconds at the first look, by what it applied then.
+        #: Seconds behind at the first look, by the times of what it applied then.
         self.behind_before = 0.0
-        #: Since the last mark, or it cannot be.
+        #: Set after a look since the last mark, or a failure.
         self.looked = threading.Event()
         self.uuid = ""
-        #: None until known.
         self.way: Way | None = None
         self._on_look = on_look
         self._options = options
@@ -331,7 +320,6 @@ class ReplicaWatch:
         self._ended(fresh=True)
 
     def _ended(self, *, fresh: bool) -> None:
-        """Report a look; ``fresh``: it compared with a mark, or failed."""
         if self._on_look is not None:
             self._on_look(self)
         with self._lock:

@@ -1,10 +1,8 @@
 """Throttlers by what the server shows: load, InnoDB's backlog, a global lock that waits.
 
-docs/gentleness.md has their limits. The *history* holds unpurged old row versions; the *checkpoint
-age* is the part of the redo log whose pages are not written. While ``FLUSH TABLES WITH READ LOCK``
-or ``SET GLOBAL read_only`` wait, no other session may write (measured, 9.7: 5.5 s behind a SELECT
-of 6 s, and until the end of an ADD INDEX): nothing new begins, and our statements in front end
-after :data:`OURS_SECONDS` (R23) and are made again.
+docs/gentleness.md has their limits, and docs/operations.md why our statements in front of ``FLUSH
+TABLES WITH READ LOCK`` are ended after :data:`OURS_SECONDS` (R23). The *history* holds unpurged old
+row versions; the *checkpoint age* is the part of the redo log whose pages are not written.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.settings import LiveSettings, LoadLimits
 
-#: One look may meet a short peak.
 _LOOKS_IN_SUCCESSION: Final = 2
 
 
@@ -170,10 +167,7 @@ AND PROCESSLIST_ID <> CONNECTION_ID()"""
 
 
 def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
-    """Return what waits while a global lock waits, and ends this run's statements in front of it.
-
-    ``tell`` reports what was ended, and for whom.
-    """
+    """Return what waits while a global lock waits, and ends our statements in front of it."""
     token = token_of(connection.label)
 
     def why(session: SqlSession) -> str:

@@ -13,19 +13,14 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
 
 LoadLimits: TypeAlias = tuple[tuple[str, float], ...]
-"""Global status variables, with the values not to be exceeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaceSettings:
     """The settings of the pace, named as in the configuration. Seconds for times.
 
-    Attributes:
-        threads: tasks that may work at a time, at most.
-        nice: rest for each second of work.
-        max_lag: None for no limit.
-        max_load: the work waits above it; above ``critical_load`` the run ends.
-        paused: who has paused the run, or empty.
+    ``threads``: the most tasks at a time; ``nice``: rest for each second of work; ``max_lag``: None
+    for no limit; above ``critical_load`` the run ends; ``paused``: who paused it, or empty.
     """
 
     threads: int
@@ -55,7 +50,7 @@ class LiveSettings:
         self._lock = threading.Lock()
         self._current = settings
         self._clock = clock
-        #: Of ended pauses; and when the present one began.
+        #: Seconds of ended pauses, and the start of the present one.
         self._paused_for = 0.0
         self._paused_at = clock()
 

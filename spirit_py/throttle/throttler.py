@@ -24,15 +24,11 @@ if TYPE_CHECKING:
 WRITES: Final = frozenset({Work.COPY, Work.REPAIR, Work.INDEX})
 """Work that writes to the new table, and so to the binlog and the replicas."""
 ALL_WORK: Final = frozenset(Work)
-"""Every kind of work."""
 _ANSWER_WITHIN: Final = 3
 
 
 class Throttler(Protocol):
-    """Looks at one thing that may be a reason to wait; owns its sessions.
-
-    One thread calls it; any may for :attr:`every` 0.
-    """
+    """Looks at one thing with its own sessions; one thread calls it, any if :attr:`every` is 0."""
 
     @property
     def name(self) -> str:
@@ -47,9 +43,9 @@ class Throttler(Protocol):
         """Seconds until the next look; 0 only for one without I/O, asked whenever work is."""
 
     def look(self) -> str:
-        """Return what the work has to wait for, as :meth:`spirit_py.pace.Pace.reason`.
+        """Return what the work has to wait for, like :meth:`spirit_py.pace.Pace.reason`.
 
-        May block for seconds, or raise: the last finding then holds for a grace.
+        May block for seconds, or raise: then the last finding holds for a grace.
         """
 
     def close(self) -> None:
@@ -98,10 +94,7 @@ def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) 
 
 
 def backlog_throttler(statistics: Callable[[], FeedStatistics]) -> Looking:
-    """Return what holds the copy back while the feed has no room for changes (R19).
-
-    The copy adds to the binlog that the feed reads, and the server keeps that for a limited time.
-    """
+    """Return what holds the copy, which fills the binlog, back while the feed has no room (R19)."""
     return Looking(
         name="change feed",
         look=lambda: backlog_reason(statistics()),
@@ -126,11 +119,7 @@ def own_session(
     prepare: Callable[[Session], None] | None = None,
     **more: Any,
 ) -> RenewedSession:
-    """Return a session whose statements are answered within seconds, or fail.
-
-    ``prepare`` is called with every session that is opened; ``more`` are arguments of
-    :func:`connect`.
-    """
+    """Return a session whose statements end within seconds; ``prepare`` is called with it."""
     limits: dict[str, Any] = dict.fromkeys(
         ("read_timeout", "lock_wait_timeout", "innodb_lock_wait_timeout"), _ANSWER_WITHIN
     )

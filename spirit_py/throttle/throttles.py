@@ -30,9 +30,9 @@ GRACE: Final = 5.0
 
 
 class Watched:
-    """Looks at a throttler again and again, and keeps what it found for ``grace`` seconds.
+    """Looks at a throttler again and again, and keeps what it found.
 
-    ``first``: nothing begins before the first look has ended.
+    It holds for ``grace`` seconds when a look fails. With ``first`` nothing begins before a look.
     """
 
     def __init__(
@@ -113,13 +113,11 @@ _log = logging.getLogger(__name__)
 _PAUSED: Final = "pause"
 _LOOK_SECONDS: Final = 0.25
 _ASKED_SECONDS: Final = 1.0
-#: A shorter wait is not reported.
 _TOLD_SECONDS: Final = 1.0
 _JOIN_SECONDS: Final = 5.0
 _FIRST_SECONDS: Final = 1.0
 #: Where a replica is slower than the copy.
 _SLOW_CHUNK_SECONDS: Final = 0.1
-#: About six hours.
 _KEPT_SHARES: Final = 100_000
 
 
@@ -135,12 +133,8 @@ class _Wait:
 class Throttles:
     """The pace of a migration, as its settings and its throttlers allow.
 
-    One thread counts and reports the waits of work that is held back.
-
-    Args:
-        adaptive: decides how much the work may take, unless the settings switch it off.
-        slow_part: returns the bytes of a transaction for a replica slower than the copy, or None.
-        tell: reports that a wait began or ended, with its figures; called from a thread.
+    ``tell``, called from a thread, reports waits; ``slow_part`` returns the bytes of a transaction
+    for a replica slower than the copy, or None.
     """
 
     def __init__(
@@ -274,7 +268,7 @@ class Throttles:
         passed, self._counted_at = now - self._counted_at, now
         working = self._working()
         found = dict(self._reasons(working))
-        # Work that asks no more, as its server is away, may wait again.
+        # Work that does not ask while its server is away may wait again: its wait has not ended.
         held = found if working else dict(self._reasons(Work))
         for name in found.keys() - self._waits.keys():
             self._waits[name] = _Wait()

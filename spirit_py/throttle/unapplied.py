@@ -1,9 +1,7 @@
 """What one replica has not applied yet, in seconds and in bytes of the source's binlog (pure).
 
 *Marks* are places of the source at times of the caller's monotonic clock: a replica is behind by
-the age of the oldest mark that it has not reached. docs/replicas.md says why bytes count too. While
-the speed is not known, the copy may be ahead by :data:`FIRST_BYTES`, which show it within a second
-or two.
+the age of the oldest mark that it has not reached. docs/replicas.md says why bytes count too.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 FIRST_BYTES: Final = 1 << 20
 """Bytes by which the copy may be ahead of a replica whose speed is not known."""
 LEAST_BYTES: Final = 128 << 10
-"""The same for any replica."""
 SHARE: Final = 0.4
 """Part of the limit in which a replica should apply all that is sent."""
 PART_SHARE: Final = 0.1
@@ -34,10 +31,9 @@ _MOST_MARKS: Final = 4096
 
 
 class Mark(NamedTuple):
-    """What the source had committed at monotonic seconds ``at``.
+    """What the source had committed at monotonic seconds ``at``, ``written`` since the first mark.
 
-    ``written`` are binlog bytes since the first mark; ``gtids`` may be empty; ``beat`` is the
-    newest heartbeat's time, as the server's text, or empty.
+    ``gtids`` may be empty, and ``beat``: the newest heartbeat's time as the server's text.
     """
 
     at: float
@@ -54,10 +50,7 @@ class Mark(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """How far a replica is behind, in seconds and in bytes of binlog.
-
-    ``speed``: bytes that it applies in a second of work; None when not known.
-    """
+    """How far a replica is behind: seconds, bytes of binlog, bytes a second (None: not known)."""
 
     lag: float = 0.0
     unapplied: int = 0
@@ -71,7 +64,7 @@ class Unapplied:
         self._waiting: list[Mark] = []
         self._newest: Mark | None = None
         self._applied = 0
-        #: Time, applied bytes, and whether all was applied.
+        #: (time, bytes applied, whether that was all).
         self._looks: deque[tuple[float, int, bool]] = deque()
 
     def add(self, mark: Mark) -> None:
@@ -87,10 +80,9 @@ class Unapplied:
             del self._waiting[1::2]
 
     def look(self, now: float, reached: Callable[[Mark], bool], *, delay: float = 0.0) -> Behind:
-        """Compare with the replica.
+        """Compare with the replica, which ``reached`` asks for the mark and all before it.
 
-        ``reached`` asks it, a few times; a reached mark implies all earlier ones. Marks younger
-        than ``delay`` seconds (SOURCE_DELAY) are not due.
+        Marks younger than ``delay`` seconds (SOURCE_DELAY) are not due.
         """
         count = bisect_left(self._waiting, 1, key=lambda mark: 0 if reached(mark) else 1)
         if count:
