@@ -117,7 +117,10 @@ _FORM: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """One window of every day, in minutes by the clock of ``zone`` (None: the machine's)."""
+    """One window of every day, in minutes by the clock of ``zone`` (None: the machine's).
+
+    It crosses midnight where ``end`` is at most ``begin``.
+    """
 
     begin: int
     end: int

@@ -37,7 +37,7 @@ def parse_statement(
 
 
 def changed_table(sql: str, default_schema: str, *, sql_mode: str = "") -> tuple[str, str] | None:
-    """Return schema and table of an ALTER or CREATE or DROP INDEX; None otherwise."""
+    """Return schema and table of an ALTER, CREATE or DROP INDEX; None for a mere rename, others."""
     try:
         cursor = Cursor(sql, tokenize(sql, SqlMode.of(sql_mode)))
         if cursor.take("ALTER", "TABLE"):
