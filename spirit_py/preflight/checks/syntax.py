@@ -31,7 +31,7 @@ _PREPARED = "spirit_py_syntax"
 def read_intent(
     session: SqlSession, config: MigrationConfig, sql_mode: str
 ) -> tuple[AlterStatement, ...]:
-    """Read the statements; raise UsageFault for clauses in their place or the reverse, or Refusal."""
+    """Read the statements; raise UsageFault for mere clauses or the reverse, or Refusal."""
     try:
         if config.statement:
             return parse_statement(config.statement, config.database, sql_mode=sql_mode)
