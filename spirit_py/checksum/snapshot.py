@@ -280,6 +280,7 @@ def _catch_up(leader: SqlSession, follower: SqlSession, seconds: int) -> None:
 
 def _reason(error: MigrationFailure, found: list[Blocker]) -> str:
     if isinstance(error, ServerFault) and error.code != LOCK_WAIT_TIMEOUT:
+        # No session blocks it: a server that takes no more connections, for instance.
         return error.text
     return f"blocked at the request by: {named(found)}" if found else ""
 

@@ -103,6 +103,7 @@ def _ignoring(session: SqlSession, plan: ComparisonPlan) -> dict[int, set[int]] 
         if not _about_a_value(fault):
             raise
         return None
+    # There a note may be an error in strict mode.
     texts_to_decimal = {
         place
         for place, pair in enumerate(plan.staged)

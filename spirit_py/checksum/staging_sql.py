@@ -179,6 +179,7 @@ def empty_old(plan: ComparisonPlan) -> str:
 
 def take_back(plan: ComparisonPlan) -> str:
     """Take the rows that are in the old-typed table out of the new-typed one."""
+    # Without aliases: a DELETE of an alias wants a default schema.
     return f"DELETE {stage_table(plan.mapping, 'new')} FROM {_both(plan)}"
 
 

@@ -240,6 +240,7 @@ def _by_key(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Rows:
     found: Rows = {}
     width = len(columns)
     for row in rows:
+        # A number becomes text on the side that may be NULL.
         same = tuple(_bytes(item) for item in row[width + 1 :])
         if same not in found:
             found[same] = (_key_text(columns, row[:width]), [])

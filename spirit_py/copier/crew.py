@@ -239,6 +239,7 @@ class Crew:
         if self._coming is not None:
             self._look_for_tasks(self._coming)
         elif spark is not None and spark.failure is not None:
+            # Reported where Spark was started.
             self._spark = None
         elif spark is not None and spark.ready and not self._sparks and lasting():
             try:

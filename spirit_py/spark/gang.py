@@ -125,6 +125,7 @@ class Gang(Generic[_R]):
         self._mailbox = mailbox
         self._group = mailbox.name
         self._seats = [_Seat() for _ in range(size)]
+        # In a thread: Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
         self._outcomes: list[Outcome[_R]] = []
         self._failure: BaseException | None = None

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STOP_SECONDS: Final = 5.0
+#: At the lowest priority on a busy machine.
 _DUMP_SECONDS: Final = 300.0
 _EXECUTORS_SECONDS: Final = 60.0
 _MORE_EXECUTORS_SECONDS: Final = 5.0

@@ -137,6 +137,7 @@ class _RowMember:
             return
         if not ours(self._session, [self._box.driver]):
             raise MigrationFailure(_DRIVER_GONE)
+        # Nothing else uses the session while there are no orders.
         self._works_in.execute("DO 0")
         self._looked_at = time.monotonic()
 

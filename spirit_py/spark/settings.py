@@ -84,6 +84,7 @@ def settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         kept = {"Jobs": 50, "Stages": 50, "Tasks": 1000, "DeadExecutors": 10}
         ours |= {f"spark.ui.retained{what}": str(count) for what, count in kept.items()}
     if single_machine(config):
+        # A local run needs no name service, and opens no port to the network.
         ours |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

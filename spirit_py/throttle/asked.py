@@ -35,6 +35,7 @@ _TIMEOUT: Final = 2.0
 def http_throttler(url: str) -> Looking:
     """Return what asks one endpoint; a name and password in ``url`` become basic authentication."""
     parts = urlsplit(url)
+    # A password, and a token in the query, appear in no message (R20).
     place = parts.netloc.rpartition("@")[2]
     shown = urlunsplit((parts.scheme, place, parts.path, "", ""))
     request = urllib.request.Request(  # noqa: S310 - http and https alone
