@@ -6,7 +6,9 @@ session should write to the new tables between the runs: every change of them is
 
 from __future__ import annotations
 
+import re
 import struct
+import time
 import uuid
 from typing import TYPE_CHECKING, Final, cast
 
@@ -20,8 +22,9 @@ from spirit_py.binlog.position import (
     read_position,
 )
 from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER, name_key
+from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
-from spirit_py.errors import BinlogUnreadable, PositionNotFound
+from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.own_sessions import is_own
@@ -39,6 +42,10 @@ _ANSWER_WITHIN: Final = 30
 #: Binlog events carry whole seconds, checkpoints microseconds.
 _ROUNDING: Final = 2.0
 _UNKNOWN: Final = Origin()
+#: Seconds for which the commits of a position may stall; an answer comes every second.
+_COMMITS_WITHIN: Final = 20.0
+#: The sessions in ``gtid_owned``, each behind the number that it owns.
+_OWNERS: Final = re.compile(r"#\d+")
 
 
 def frontier_of(session: SqlSession, position: str, *, address: str, whole: bool) -> ServerFrontier:
@@ -124,8 +131,7 @@ def _check_whole(session: SqlSession, origin: str) -> None:
 
 def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:
     """Refuse a set that was never executed here, or after which transactions were purged."""
-    row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
-    executed, purged = (GtidSet.parse(str(text)) for text in row)
+    executed, purged = _await_commits(session, gtids)
     if not whole:
         gtids.update(executed.only(is_own))
     if not executed.contains(gtids):
@@ -135,6 +141,36 @@ def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet
         purged.subtract(gtids)
         raise _Unreachable(f"its binlog no longer has {purged}")
     return gtids
+
+
+def _await_commits(session: SqlSession, gtids: GtidSet) -> tuple[GtidSet, GtidSet]:
+    """Return what is executed and purged, once nothing of a set is being committed.
+
+    A position has what the feed received: a semi-synchronous commit may stall after that, and is
+    owned by its session until it is executed (measured on 9.7.4). It proves nothing (R17).
+
+    Raises:
+        FeedFailure: such commits stall on.
+    """
+    until = time.monotonic() + _COMMITS_WITHIN
+    while True:
+        # Asked first: what is owned no more by then is executed.
+        owned = _OWNERS.sub("", str(session.query("SELECT @@GLOBAL.gtid_owned")[0][0]))
+        row = session.query("SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged")[0]
+        executed, purged = (GtidSet.parse(str(text)) for text in row)
+        missing = gtids.copy()
+        missing.subtract(executed)
+        elsewhere = missing.copy()
+        elsewhere.subtract(GtidSet.parse(owned))
+        if not missing or elsewhere:
+            return executed, purged
+        if time.monotonic() > until:
+            raise FeedFailure(
+                f"transactions of the position stall in their commit: {missing}",
+                hint="see whether commits wait for a semi-synchronous replica; run again",
+                error_code=ErrorCode.COMMITS_STALLED,
+            )
+        session.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (str(missing), 1))
 
 
 def _checked_place(session: SqlSession, place: FilePlace) -> FilePlace:

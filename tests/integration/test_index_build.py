@@ -407,7 +407,7 @@ def slow(db, monkeypatch):
         copy.dropped = True
         copy.then()
 
-    monkeypatch.setattr(plan, "_automatic", lambda *_: (False, True, "for this test"))
+    monkeypatch.setattr(plan, "automatic", lambda **_: (False, True, "for this test"))
     monkeypatch.setattr(FallingRate, "observe", lambda *_, waits: True)
     once_at(monkeypatch, "chunk.committed", wait)
     return copy

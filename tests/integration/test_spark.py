@@ -256,7 +256,7 @@ def test_an_archive_of_sparks_classes_is_made_once_and_used(script, tmp_path):
     The process has the lowest priority, with which a busy machine would not let it end in time.
     """
     body = """
-from spirit_py.spark import archive
+from spirit_py.spark import java as archive
 archive._IMPORT = "import os; os.nice = lambda _: 0; " + archive._IMPORT
 engine = SparkEngine(SparkConfig(threads=1))
 engine.start()
@@ -287,7 +287,7 @@ def test_an_archive_that_is_damaged_is_no_error(script, tmp_path):
     (tmp_path / "spirit-py").mkdir(mode=0o700)
     running = script(
         """
-from spirit_py.spark import archive
+from spirit_py.spark import java as archive
 archive.ClassArchive.exists = property(lambda self: self.path.write_bytes(b"x" * 10_000) > 0)
 engine = SparkEngine(SparkConfig(threads=1))
 engine.start()

@@ -10,36 +10,71 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
-from tests.simulation import program  # noqa: F401 (imports the program under the simulated clock)
+from tests.simulation import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-from spirit_py.chunk.watermark import WatermarkTracker
+from spirit_py.binlog.position import GtidFrontier, GtidSet
+from spirit_py.binlog.source import BinlogSource
+from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
 from spirit_py.copier.task import ChunkWriter
 from spirit_py.feed.buffer import Filters
 from spirit_py.feed.feed import ChangeFeed
+from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.reception import Reception
+from spirit_py.mysql import kill
+from tests.simulation.server import UUID, interval
 
 
 def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
+def _begin_at_the_end(self: BinlogSource, mappings: Any) -> Any:
+    """Begin after all that is in the binlog, whether readers of the table see it or not."""
+    server = program.server()
+    logged = interval(one.number for one in server.binlog)
+    return self._open(mappings, GtidFrontier(UUID, GtidSet.parse(logged)))
+
+
+def _received(self: Ledger) -> str:
+    """Return what was received last in the place of what is safe."""
+    safe = self._safe.copy()
+    for epoch in self._epochs:
+        safe.absorb(epoch.gained)
+    return str(safe.text())
+
+
+#: A bug, and the rule of ``docs/rules.md`` that it takes away.
 PLANTED: Final[dict[str, Callable[[], Any]]] = {
-    # R3: a chunk reads before what was dropped for it is visible.
+    # R2
+    "feed-begins-at-the-end": lambda: mock.patch.object(BinlogSource, "begin", _begin_at_the_end),
+    # R3
     "chunk-does-not-wait": lambda: mock.patch.object(ChunkWriter, "_wait_until_visible", _nothing),
-    # R4: changes of a chunk in flight are applied, and overwritten by the chunk.
-    "nothing-is-held": lambda: mock.patch.object(Filters, "holds", return_value=False),
-    # R3: whatever is above nothing is dropped, copied or not.
     "too-much-is-dropped": lambda: mock.patch.object(
         WatermarkTracker, "above_high", return_value=True
     ),
-    # R15: the swap does not wait for what was executed.
+    # R4
+    "nothing-is-held": lambda: mock.patch.object(Filters, "holds", return_value=False),
+    # R7
+    "position-is-what-was-received": lambda: mock.patch.object(Ledger, "safe_text", _received),
+    # R15
     "swap-does-not-receive": lambda: mock.patch.object(Reception, "wait", _nothing),
-    # R15: what is pending under the lock is left.
     "swap-does-not-flush": lambda: mock.patch.multiple(
         ChangeFeed, flush_under_table_lock=_nothing, all_changes_flushed=lambda *_: True
+    ),
+    # R17
+    "resume-drops-deletes": lambda: mock.patch.object(
+        program, "last_copied_key", return_value=OpenEnd.BEGINNING
+    ),
+    # R18
+    "earlier-sessions-stay": lambda: mock.patch.multiple(
+        program, end_earlier_sessions=_nothing, end_earlier_chunks=_nothing
+    ),
+    # R24
+    "remembered-numbers-are-killed": lambda: mock.patch.object(
+        kill, "ours", lambda _session, numbers: set(numbers)
     ),
 }
 

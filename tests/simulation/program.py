@@ -64,6 +64,11 @@ CLIENT_ERRORS = MySQLdb.Error
 _SERVER: list[Server] = []
 
 
+def server() -> Server:
+    """Return the server of the world that is played."""
+    return _SERVER[-1]
+
+
 class _Driver:
     """What ``load_driver`` returns."""
 

@@ -112,6 +112,8 @@ class Session:
         self.alive = True
         self.cut = False
         self.killed = False
+        #: It was killed by the world, not by the program.
+        self.disturbed = False
         self.role = ""
         self.autocommit = True
         self.lock_wait = 50.0

@@ -230,6 +230,12 @@ def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     return [(UUID, interval(server.executed()), server.started, 1, 1, "ABORT_SERVER")]
 
 
+@statement(r"SELECT @@GLOBAL\.gtid_owned")
+def _owned(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
+    found = [f"{one.number}#{one.session}" for one in session.server.binlog if not one.visible]
+    return [(f"{UUID}:{':'.join(found)}" if found else "",)]
+
+
 @statement(r"SELECT @@GLOBAL\.gtid_executed, @@GLOBAL\.gtid_purged")
 def _purged(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     return [(interval(session.server.executed()), "")]

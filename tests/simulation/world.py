@@ -127,6 +127,10 @@ class World:
     random: random.Random
     server: Server = field(init=False)
     last: program.Run = field(init=False)
+    #: Nothing goes wrong from now on.
+    calm: bool = True
+    #: Sessions of clients that the program has killed.
+    strangers: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         server = self.server = Server(self.scheduler)
@@ -169,6 +173,7 @@ class World:
     def _operate(self) -> None:
         """Run the command, and run it again when it has ended without a swap."""
         plan, scheduler = self.plan, self.scheduler
+        calm = 0
         for number in itertools.count():
             run = self.last = program.Run(self.server)
             task = scheduler.spawn(f"run{number}", run.main, process=run)
@@ -181,14 +186,16 @@ class World:
             scheduler.join(task)
             if task.failure is not None:
                 raise task.failure
-            if run.done or number >= plan.faults + _PATIENCE:
+            if run.done or calm >= _PATIENCE:
                 return
+            calm += 1 if self.server.up and self.calm else 0
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
 
     def _disturb(self) -> None:
         """Cut connections, kill sessions and crash the server while the command works."""
+        self.calm = False
         what = ["crash"] * self.plan.crashes + ["cut", "kill"] * self.plan.cuts
         self.random.shuffle(what)
         for each in what:
@@ -206,7 +213,9 @@ class World:
                 if each == "cut":
                     self.server.cut(victim)
                 else:
+                    victim.disturbed = True
                     self.server.kill(victim.number)
+        self.calm = True
 
     def _kill(self, run: program.Run) -> None:
         """End the process with SIGKILL; the server notices after a while."""
@@ -251,6 +260,8 @@ class World:
                     else:
                         execute(session, "COMMIT", ())
             session.open = False
+            if session.killed and not session.disturbed:
+                self.strangers.append(session.number)
         self.server.end(session)
 
     def _judge(self) -> Outcome:
@@ -278,6 +289,8 @@ class World:
                 if expected.get(k) != found.get(k)
             }
             outcome.wrong = f"rows differ, (expected, found) by key: {wrong}"
+        elif self.strangers:
+            outcome.wrong = f"sessions of clients were killed: {self.strangers}"
         elif run.error:
             outcome.wrong = f"the last run failed, and nothing went wrong in it: {run.error}"
         elif not outcome.swapped and not run.error:

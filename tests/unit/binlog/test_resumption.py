@@ -19,11 +19,20 @@ OWN = own_uuid("a run", "s", "t")
 class Server:
     """A session that answers the two questions about GTID sets."""
 
-    def __init__(self, executed: str, purged: str) -> None:
+    def __init__(self, executed: str, purged: str, owned: str = "", then: str = "") -> None:
         self._sets = executed, purged
+        self._owned, self._then = owned, then
+        self.waits = 0
 
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Answer."""
+    def query(self, sql: str, _: Any = None) -> list[tuple[Any, ...]]:
+        """Answer; what is owned is executed after the first wait, where ``then`` says so."""
+        if "WAIT_FOR" in sql:
+            self.waits += 1
+            if self._then:
+                self._sets, self._owned = (self._then, self._sets[1]), ""
+            return [(0,)]
+        if "gtid_owned" in sql:
+            return [(self._owned,)]
         return [(SERVER, "ON")] if "gtid_mode" in sql else [self._sets]
 
 
@@ -46,6 +55,32 @@ def test_a_stream_of_everything_may_follow_the_new_table() -> None:
     assert resumed(kept, f"{SERVER}:1-60,{OWN}:1-3", whole=True) == f"{SERVER}:1-60,{OWN}:1-3"
     with pytest.raises(PositionNotFound, match="no longer has"):
         resumed(Server(f"{SERVER}:1-90,{OWN}:1-50", f"{OWN}:1-20"), f"{SERVER}:1-60", whole=True)
+
+
+def test_a_commit_that_stalls_is_waited_for() -> None:
+    """R17: it was received before it is executed, which is no proof that it is of another log."""
+    owned = f"{SERVER}:59#75:60#8"
+    server = Server(f"{SERVER}:1-58", "", owned, then=f"{SERVER}:1-60")
+    assert resumed(server, f"{SERVER}:1-60", whole=False) == f"{SERVER}:1-60"
+    assert server.waits == 1
+
+
+def test_a_commit_that_stalls_on_keeps_what_an_earlier_run_left(monkeypatch: Any) -> None:
+    """R17: an error that proves nothing, so that nothing starts afresh."""
+    monkeypatch.setattr(resumption, "_COMMITS_WITHIN", -1.0)
+    server = Server(f"{SERVER}:1-59", "", f"{SERVER}:60#75")
+    with pytest.raises(FeedFailure, match=f"stall in their commit: {SERVER}:60") as caught:
+        resumed(server, f"{SERVER}:1-60", whole=False)
+    assert caught.value.error_code == "commits-stalled"
+    assert not isinstance(caught.value, PositionNotFound)
+
+
+def test_a_transaction_that_nobody_commits_was_never_executed_here() -> None:
+    """Another one may be under way meanwhile."""
+    server = Server(f"{SERVER}:1-58", "", f"{SERVER}:59#75")
+    with pytest.raises(PositionNotFound, match=f"never executed {SERVER}:59-60"):
+        resumed(server, f"{SERVER}:1-60", whole=False)
+    assert server.waits == 0
 
 
 FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"
