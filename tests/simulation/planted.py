@@ -23,7 +23,6 @@ from spirit_py.feed.buffer import Filters
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.reception import Reception
-from spirit_py.mysql import kill
 from tests.simulation.server import UUID, interval
 
 
@@ -67,14 +66,6 @@ PLANTED: Final[dict[str, Callable[[], Any]]] = {
     # R17
     "resume-drops-deletes": lambda: mock.patch.object(
         program, "last_copied_key", return_value=OpenEnd.BEGINNING
-    ),
-    # R18
-    "earlier-sessions-stay": lambda: mock.patch.multiple(
-        program, end_earlier_sessions=_nothing, end_earlier_chunks=_nothing
-    ),
-    # R24
-    "remembered-numbers-are-killed": lambda: mock.patch.object(
-        kill, "ours", lambda _session, numbers: set(numbers)
     ),
 }
 

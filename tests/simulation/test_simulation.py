@@ -17,6 +17,9 @@ SECONDS = 60
 #: A planted bug is found within so many worlds; docs/simulation.md has how many it took.
 WORLDS = 400
 BUGS = (
+    "feed-begins-at-the-end",
+    "position-is-what-was-received",
+    "resume-drops-deletes",
     "chunk-does-not-wait",
     "nothing-is-held",
     "too-much-is-dropped",
