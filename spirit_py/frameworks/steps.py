@@ -242,7 +242,7 @@ class VersionSwap:
         create = str(session.query(f"SHOW CREATE TABLE {quote_table(*self.swap.name)}")[0][1])
         body = create.partition("(\n")[2]
         new = quote_table(*self._new)
-        session.execute(f"CREATE TABLE {new} (\n{body} COMMENT={comment_literal(_MARK)}")
+        session.execute(f"CREATE TABLE {new} (\n{body} COMMENT={comment_literal(_VERSIONS_MARK)}")
         points.reach("revision.versions_made")
         noted = NotedVersions(
             before=identity(session, *self.swap.name),
