@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 
-from spirit_py.frameworks.steps import ABSENT, RevisionStep, form_of, made_of
+from spirit_py import points
+from spirit_py.frameworks import steps as steps_module
+from spirit_py.frameworks.steps import ABSENT, RevisionStep, VersionSwap, form_of, made_of
+from spirit_py.mysql.tables.identity import NOTHING, Identity
 
 
 def steps(*forms, made):
@@ -78,3 +82,50 @@ def test_foreign_keys_come_from_the_definition_that_has_them():
     without = whole.replace("\n  CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `p` (`a`),", "")
     assert form_of(without) != form_of(whole)
     assert form_of(without, whole) == form_of(whole)
+
+
+class Killed(Exception):
+    """The run ends at a point."""
+
+
+class VersionsAlone:
+    """A session of a schema with a version table, and beside it what a swap has made."""
+
+    def __init__(self):
+        self.made = ""
+        self.drops = 0
+
+    def query(self, sql, _=()):
+        """Answer."""
+        if "TABLE_TYPE, TABLE_COMMENT" in sql:
+            return [("BASE TABLE", self.made)] if self.made else []
+        if "ENGINE, TABLE_COMMENT" in sql:
+            return [("InnoDB", "", "")]
+        return [("v", "CREATE TABLE `v` (\n  `n` int\n)")] if sql.startswith("SHOW") else []
+
+    def execute(self, sql, _=()):
+        """Keep the comment of what is made."""
+        if sql.startswith("CREATE"):
+            (self.made,) = re.findall(r"COMMENT='(.*)'", sql)
+        elif sql.startswith("DROP"):
+            self.made, self.drops = "", self.drops + 1
+
+
+def test_a_version_table_that_a_killed_run_left_without_a_note_is_dropped(monkeypatch):
+    """It bears the mark by which the next run takes it for its own."""
+    session = VersionsAlone()
+
+    def number(_session, _schema, table):
+        made = session.made and table != "v"
+        return Identity(server="u", numbers=frozenset({7})) if made else NOTHING
+
+    def kill(point):
+        raise Killed(point)
+
+    monkeypatch.setattr(steps_module, "identity", number)
+    monkeypatch.setattr(points, "reach", kill)
+    swap = VersionSwap(("s", "v"), (), (), (), "s")
+    for drops in (0, 1):
+        with pytest.raises(Killed, match="versions_made"):
+            swap.prepare(session)
+        assert session.drops == drops
