@@ -75,12 +75,13 @@ def why_unreachable(
     """
     with connect(options, role="reach", read_timeout=_ANSWER_WITHIN) as session:
         end_of_binlog(session)
+        # Before the wait for stalled commits, by which ``age`` would be too short.
+        row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
         try:
             found = _read(position)
             _frontier(session, found, whole=False)
         except _Unreachable as error:
             return str(error)
-        row = session.query("SELECT @@GLOBAL.server_uuid, UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6))")[0]
         files = [name for name, _ in binlog_files(session)]
     if found.server_uuid != str(row[0]):
         # RESET BINARY LOGS on this server does not affect the numbers of another one.

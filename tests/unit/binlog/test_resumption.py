@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from spirit_py.binlog import resumption, wire
-from spirit_py.binlog.resumption import frontier_of
+from spirit_py.binlog.resumption import frontier_of, why_unreachable
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, PositionNotFound
 from spirit_py.mysql.own_sessions import is_own, own_uuid
@@ -81,6 +82,27 @@ def test_a_transaction_that_nobody_commits_was_never_executed_here() -> None:
     with pytest.raises(PositionNotFound, match=f"never executed {SERVER}:59-60"):
         resumed(server, f"{SERVER}:1-60", whole=False)
     assert server.waits == 0
+
+
+def test_a_reset_after_the_checkpoint_is_noticed_in_spite_of_the_wait(monkeypatch: Any) -> None:
+    """The checkpoint's age was measured before the wait, so the server's time is, too."""
+
+    class Waited(Server):
+        """Its clock shows ten seconds more after the wait."""
+
+        def query(self, sql: str, _: Any = None) -> list[tuple[Any, ...]]:
+            if "UNIX_TIMESTAMP" in sql:
+                return [(SERVER, 1000.0 + 10.0 * self.waits)]
+            return super().query(sql)
+
+    server = Waited(f"{SERVER}:1-58", "", f"{SERVER}:59-60#8", then=f"{SERVER}:1-60")
+    monkeypatch.setattr(resumption, "connect", lambda *_, **__: contextlib.nullcontext(server))
+    monkeypatch.setattr(resumption, "end_of_binlog", lambda _: None)
+    monkeypatch.setattr(resumption, "binlog_files", lambda _: [("b.000001", 4)])
+    monkeypatch.setattr(resumption, "_created_at", lambda *_: 985)
+    why = why_unreachable(ConnectionOptions(), f"gtid;{SERVER};{SERVER}:1-60", age=20.0)
+    assert "was reset since" in why
+    assert server.waits == 1
 
 
 FIRST = "0b2f5a1c-e4d3-11f1-b00c-02fc00000002"
