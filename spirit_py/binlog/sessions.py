@@ -18,7 +18,6 @@ from spirit_py.binlog.position import (
     GtidSet,
     reach,
 )
-from spirit_py.binlog.reader import BinlogReader
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, ServerFault
