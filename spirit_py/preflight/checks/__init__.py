@@ -1,1 +1,1 @@
-"""The checks: a new one is a file with a ``check``, and a line in ``CHECKS`` of the registry."""
+"""The checks, by trade: a new one is a function, and a line in ``CHECKS`` of the registry."""
