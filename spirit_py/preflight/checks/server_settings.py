@@ -84,10 +84,11 @@ def log_writer(context: PreflightContext) -> Findings:
     Off is the default from MySQL 8.4 on with fewer than 32 CPUs. Aurora has a storage of its own.
     """
     facts = context.facts
-    if context.source.total_bytes < _LARGE_TO_COPY or not facts.text(_SETTING):
+    is_off = bool(facts.text(_SETTING)) and not facts.is_on(_SETTING)
+    if context.source.total_bytes < _LARGE_TO_COPY or not is_off:
         return
     service = service_of(context.session, facts)
-    if facts.is_on(_SETTING) or service is Service.AURORA:
+    if service is Service.AURORA:
         return
     remedy = how_to_set(service, _SETTING, "ON")
     if service is Service.NONE:
