@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ class VersionsAlone:
 
 def test_a_version_table_that_a_killed_run_left_without_a_note_is_dropped(monkeypatch):
     """It bears the mark by which the next run takes it for its own."""
-    session = VersionsAlone()
+    session: Any = VersionsAlone()
 
     def number(_session, _schema, table):
         made = session.made and table != "v"
