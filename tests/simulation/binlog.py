@@ -19,6 +19,9 @@ _FILE: Final = b"b.000001"
 _SERVER: Final = 1
 _INT: Final = 3
 _ROWS_FLAGS: Final = b"\1\0\2\0"
+#: The status variables of a statement that every server writes: an empty sql_mode, and utf8mb4 as
+#: the character set of client, connection and server.
+_STATUS: Final = b"\1" + bytes(8) + b"\4" + (255).to_bytes(2, "little") * 3
 
 
 def event(kind: int, body: bytes, *, end: int, time: int = 1_700_000_000) -> bytes:
@@ -77,8 +80,8 @@ def _rows(change: RowChange) -> tuple[int, bytes]:
 
 def _query(sql: str, schema: str, session: int) -> bytes:
     name = schema.encode()
-    head = session.to_bytes(4, "little") + bytes(4) + bytes([len(name)]) + bytes(4)
-    return head + name + b"\0" + sql.encode()
+    head = session.to_bytes(4, "little") + bytes(4) + bytes([len(name)]) + bytes(2)
+    return head + len(_STATUS).to_bytes(2, "little") + _STATUS + name + b"\0" + sql.encode()
 
 
 def events_of(transaction: Transaction) -> list[bytes]:
