@@ -89,8 +89,7 @@ def target_connection(
     options: dict[str, Any], source: ConnectionOptions
 ) -> ConnectionOptions | None:
     """Return the target's connection options; None where they are those of the source."""
-    from spirit_py.mysql.connection_options import connection_options, names_tls
-    from spirit_py.mysql.option_files import GROUPS, read_option_file
+    from spirit_py.mysql.option_files import GROUPS, connection_options, names_tls, read_option_file
 
     file = options["target_defaults_file"]
     stored = read_option_file(file, GROUPS) if file is not None else {}

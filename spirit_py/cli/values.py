@@ -106,7 +106,7 @@ def _address(value: Any) -> tuple[str, int] | None:
 
 
 def _dsn(value: Any) -> dict[str, str]:
-    from spirit_py.mysql.connection_options import read_dsn
+    from spirit_py.mysql.option_files import read_dsn
 
     if isinstance(value, dict):
         return value
@@ -174,8 +174,7 @@ def connection_of(options: dict[str, Any]) -> ConnectionOptions:
     """Join the connection options of the command line with a URL and the option files."""
     import getpass
 
-    from spirit_py.mysql.connection_options import connection_options
-    from spirit_py.mysql.option_files import DefaultsOptions, read_defaults
+    from spirit_py.mysql.option_files import DefaultsOptions, connection_options, read_defaults
 
     stored = read_defaults(
         DefaultsOptions(

@@ -11,22 +11,20 @@ from spirit_py.mysql.facts import written_folders
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.progress import FeedStatistics
 from spirit_py.throttle.adaptive import Adaptive
-from spirit_py.throttle.asked import (
-    FREE_DISK,
-    FREE_DISK_HOLDS,
-    binlog_space_throttler,
-    free_disk_throttler,
-    http_throttler,
-    query_throttler,
-)
 from spirit_py.throttle.lag import LagThrottler, Replicas
 from spirit_py.throttle.latency import CommitLatency, read_traffic
 from spirit_py.throttle.option_checks import is_strict, watches_replicas
 from spirit_py.throttle.server import (
+    FREE_DISK,
+    FREE_DISK_HOLDS,
+    binlog_space_throttler,
     checkpoint_age_throttler,
+    free_disk_throttler,
     global_lock_throttler,
     history_throttler,
+    http_throttler,
     load_throttler,
+    query_throttler,
 )
 from spirit_py.throttle.throttler import ALL_WORK, WRITES, backlog_throttler, window_throttler
 from spirit_py.throttle.throttles import Throttles

@@ -12,9 +12,15 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.evaluation import accepting_modes, as_stored, copying_modes
 from spirit_py.mysql.faults import connection_lost
-from spirit_py.mysql.tables.definition import read_shape, read_table, shape_of, show_generated_key
+from spirit_py.mysql.tables.definition import (
+    TEMPORARY,
+    read_shape,
+    read_table,
+    read_temporary,
+    shape_of,
+    show_generated_key,
+)
 from spirit_py.mysql.tables.new_table import server_refusal
-from spirit_py.mysql.tables.temporary import TEMPORARY, read_temporary
 from spirit_py.plan.model import Note
 from spirit_py.sql import quote_identifier, quote_table, string_literal
 from spirit_py.statement.rewrite import (

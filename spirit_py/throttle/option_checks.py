@@ -9,7 +9,6 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.replication import known_replicas
-from spirit_py.throttle.asked import require_query
 from spirit_py.throttle.lag import (
     NAME,
     NAME_OR_PROVE,
@@ -20,6 +19,7 @@ from spirit_py.throttle.lag import (
     unnamed,
 )
 from spirit_py.throttle.replica import NO_REPLICA
+from spirit_py.throttle.server import require_query
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:

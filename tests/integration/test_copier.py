@@ -18,7 +18,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED
 from spirit_py.mysql.own_sessions import take_slot
 from spirit_py.mysql.session import Session
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 from spirit_py.threads import StopSwitch
 from tests.kits.chunks import chunk
 from tests.kits.connection import connection_options

@@ -23,7 +23,7 @@ from spirit_py.copier.crew import Crew
 from spirit_py.errors import MigrationFailure, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk
 from tests.kits.copying import Throttle, chunk_sessions

@@ -251,7 +251,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
     from spirit_py.errors import SchemaChanged
     from spirit_py.migration import migrate
     from spirit_py.preflight import preflight
-    from spirit_py.spark.driver import DriverEngine
+    from spirit_py.spark.choice import DriverEngine
     from spirit_py.status.plain import PlainReporter
 
     wanted = preflight.check_after_create

@@ -19,7 +19,7 @@ from spirit_py.errors import ValueLost, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import new_run, own_uuid
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 from tests.fixtures.feed import fill
 from tests.kits.chunks import bound, chunk
 from tests.kits.copying import Throttle

@@ -14,7 +14,7 @@ from spirit_py.checksum import table_pass
 from spirit_py.copier.crew import Crew
 from spirit_py.migration import throttling
 from spirit_py.pace import Work
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 from spirit_py.throttle import adaptive as adaptive_module
 from tests.kits.checksum import Pair
 from tests.kits.copying import copying

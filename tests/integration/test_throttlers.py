@@ -12,12 +12,14 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.facts import written_folders
 from spirit_py.mysql.own_sessions import run_label
-from spirit_py.throttle.asked import binlog_space_throttler, query_throttler, require_query
 from spirit_py.throttle.server import (
+    binlog_space_throttler,
     checkpoint_age_throttler,
     global_lock_throttler,
     history_throttler,
+    query_throttler,
     redo_use,
+    require_query,
 )
 from tests.kits.background import BackgroundCall
 from tests.kits.connection import account, connection_options

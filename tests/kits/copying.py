@@ -13,7 +13,7 @@ from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
 from spirit_py.errors import SpiritError
 from spirit_py.pace import Unhindered
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.waiting import DEADLINE

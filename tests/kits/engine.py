@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -47,7 +47,7 @@ with stand_in():
     from spirit_py.mysql.own_sessions import run_label, token_of
     from spirit_py.mysql.retry import retrying
     from spirit_py.pace import Unhindered
-    from spirit_py.spark.driver import DriverEngine
+    from spirit_py.spark.choice import DriverEngine
     from spirit_py.table.names import Swap, lock_name
     from spirit_py.threads import Background, StopSwitch, every
     from tests.kits.definitions import ID, column, mapping

@@ -8,8 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.connection_options import read_dsn
-from spirit_py.mysql.option_files import DefaultsOptions, read_defaults
+from spirit_py.mysql.option_files import DefaultsOptions, read_defaults, read_dsn
 
 
 @pytest.fixture

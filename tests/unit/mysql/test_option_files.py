@@ -6,8 +6,7 @@ import pytest
 
 from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.connection_options import connection_options
-from spirit_py.mysql.option_files import GROUPS
+from spirit_py.mysql.option_files import GROUPS, connection_options
 from spirit_py.mysql.option_files import read_option_file as read_groups
 from tests.kits.certificates import Authority
 

@@ -10,8 +10,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.config import SparkConfig
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal
 from spirit_py.spark import choice
-from spirit_py.spark.choice import QUICK_BYTES, SMALL_BYTES, Engines
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import QUICK_BYTES, SMALL_BYTES, DriverEngine, Engines
 from spirit_py.threads import StopSwitch
 from tests.kits.waiting import until
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from spirit_py.errors import CopyFailure, MigrationFailure
-from spirit_py.spark.driver import DriverEngine
+from spirit_py.spark.choice import DriverEngine
 from spirit_py.threads import Background
 from tests.kits.waiting import until
 

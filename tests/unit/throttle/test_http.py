@@ -8,7 +8,7 @@ import http.server
 import pytest
 
 from spirit_py.threads import Background
-from spirit_py.throttle.asked import http_throttler
+from spirit_py.throttle.server import http_throttler
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from spirit_py.errors import MigrationFailure
-from spirit_py.throttle.asked import free_disk_throttler, why_query
-from spirit_py.throttle.server import checkpoint_age
+from spirit_py.throttle.server import checkpoint_age, free_disk_throttler, why_query
 
 GIB = 1 << 30
 

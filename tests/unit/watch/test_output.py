@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.watch.output import Lines, OutputClosed, OutputFault, OutputStuck
+from spirit_py.watch.command import Lines, OutputClosed, OutputFault, OutputStuck
 from spirit_py.watch.records import Line
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_the_position_is_that_of_the_last_whole_line(tmp_path: Path, room: int) 
 _FILL = """
 import os, resource, sys
 from spirit_py.watch.records import Line
-from spirit_py.watch.output import Lines, OutputFault
+from spirit_py.watch.command import Lines, OutputFault
 path, room = sys.argv[1], int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 lines = Lines(os.open(path, os.O_WRONLY | os.O_CREAT), lambda: False)
