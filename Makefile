@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
+LANES := ci-semisync ci-file-position ci-delays ci-cases-after ci-attached ci-gentle ci-tools ci-rules ci-large ci-faults ci-pages ci-wheel-bare ci-mysql80 ci-mysql84 ci-mysql9
 .PHONY: simulate help demo docs test lint aims bench faults fuzz fuzz-migrations kills kill-revisions swaps $(LANES) mysql-start mysql-stop lock clean
 
 PYTHON ?= python3
@@ -66,6 +66,9 @@ ci-gentle: ## lane: every test of the files of which make test draws a few, such
 
 ci-tools: ## lane: the tests of the tests' own tools: oracle, fuzzer, harness, servers, scripts of ci/
 	@ci/lane-tools
+
+ci-rules: ## lane: each rule of docs/rules.md broken once: its tests must fail
+	@ci/lane-rules
 
 ci-large: ## lane: huge transactions and tables in bounded memory
 	@ci/lane-large

@@ -151,6 +151,10 @@ class Lane:
         files = [f"tests/integration/test_{name}.py" for name in DRAWN]
         return self.tests(*files, SPIRIT_PY_GENTLE="all", **ON_SPARK)
 
+    def rules(self) -> int:
+        """Break each rule of docs/rules.md once, in a copy of the repository: its tests must fail."""
+        return self.tests("tests/breakages/broken.py", "--timeout", "1200")
+
     def tools(self) -> int:
         """Run every test of the tests' own tools, of which the usual run has a few."""
         return self.tests("tests/tools", SPIRIT_PY_GENTLE="all")
@@ -252,6 +256,7 @@ LANES: dict[str, Callable[[Lane], int]] = {
     "attached": Lane.attached,
     "gentle": Lane.gentle,
     "tools": Lane.tools,
+    "rules": Lane.rules,
     "large": Lane.large,
     "faults": Lane.faults,
     "pages": Lane.pages,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.breakages.breakage import Breakage, breakages
+
 TESTS = Path(__file__).parent.parent
 #: Of each rule, tests that fail when it is broken and that no run leaves out, by file.
 ALWAYS = {
@@ -167,3 +169,21 @@ def test_each_rule_has_such_a_test() -> None:
     assert [rule for rule, files in ALWAYS.items() if any(files.values())] == [
         f"R{number}" for number in range(1, 27)
     ]
+
+
+RULES = TESTS.parent / "docs" / "rules.md"
+ROWS = re.findall(r"^\| ((?!rule |---)[^|]+?) \|", RULES.read_text(), re.MULTILINE)
+
+
+def test_every_row_is_broken_by_the_lane() -> None:
+    """At least once each (``make ci-rules``)."""
+    assert {one.row for one in breakages()} == set(ROWS)
+
+
+@pytest.mark.parametrize("breakage", [pytest.param(one, id=one.name) for one in breakages()])
+def test_what_is_broken_stands_in_its_file_once(breakage: Breakage) -> None:
+    """So that the lane breaks what it is meant to; and what is left compiles."""
+    file = TESTS.parent / "spirit_py" / breakage.file
+    assert compile(breakage.broken(file.read_text()), str(file), "exec")
+    missing = [one for one in breakage.tests if not (TESTS / one.partition("::")[0]).exists()]
+    assert not missing
