@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.model import KeyNote
 from spirit_py.attached.triggers.model import TriggerNote  # noqa: TC001 (the codec reads it)
-from spirit_py.table.names import (
-    AuxiliaryNames,
-    Name,
-    Swap,
-    is_identifier,
-)
+from spirit_py.table.names import Name, Swap, require_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +85,7 @@ class AttachmentsNote:
     def __post_init__(self) -> None:
         swapped = {swap.name for swap in self.swaps}
         for swap in self.swaps:
-            names = AuxiliaryNames.of(swap.table)
+            names = swap.names
             if (swap.new, swap.old) not in {(names.new, names.old), (names.old, names.undone)}:
                 raise ValueError(
                     f"{swap.new} and {swap.old} are no names of a swap of {swap.table}"
@@ -98,8 +93,7 @@ class AttachmentsNote:
         given = [name for swap in self.swaps for name in swap.name]
         given += [name for key in self.keys for name in (key.name, *key.child, *key.parent)]
         given += [trigger.name for trigger in self.triggers]
-        if not all(map(is_identifier, given)):
-            raise ValueError("a name is none that the server takes")
+        require_names(*given)
         temporary = [key.temporary for key in self.keys]
         temporary += [trigger.temporary for trigger in self.triggers]
         if not all(map(_TEMPORARY.fullmatch, temporary)):

@@ -1,4 +1,4 @@
-"""The statements of a swap with all that is attached to its tables, in their order (pure).
+"""The statements of a swap with all that is attached, in their order; whether it was made (pure).
 
 ::
 
@@ -9,10 +9,13 @@
 Key and copy hold together on old and new place, so no orphan can arise in any state; at worst a
 write is refused. A key's own name is free only once the original is dropped (error 1826, within one
 ALTER as well). Every step is metadata only: ``foreign_key_checks=0``, ALGORITHM=INPLACE, no index.
+
+RENAME is atomic (manual 15.1.38): names show the state once the sender's fence, a lock, is free.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -77,6 +80,55 @@ def renaming(swaps: Iterable[Swap]) -> str:
         for before, after in ((swap.table, swap.old), (swap.new, swap.table))
     )
     return f"RENAME TABLE {moves}"
+
+
+class Verdict(enum.Enum):
+    """What the evidence says."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+    """No query can decide it: the operator must."""
+    END_SESSION = "end session"
+    """The session that sent the RENAME still exists: kill it, then look again."""
+    LOOK_AGAIN = "look again"
+    """The server could not be asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingTables:
+    """Which tables of one swap exist."""
+
+    source: bool
+    new: bool
+    old: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The result of one query: the answering server or None, the fence's holder, the tables."""
+
+    server: str | None
+    fence: int | None = None
+    tables: tuple[ExistingTables, ...] = ()
+
+
+NO_ANSWER = Evidence(server=None)
+
+
+def judge(evidence: Evidence, *, server: str) -> Verdict:
+    """Return whether the RENAME was made (R15); a server that was not sent it proves nothing."""
+    if evidence.server is None:
+        return Verdict.LOOK_AGAIN
+    if evidence.server != server:
+        return Verdict.UNKNOWN
+    if evidence.fence is not None:
+        return Verdict.END_SESSION
+    if evidence.tables and all(t.source and t.old and not t.new for t in evidence.tables):
+        return Verdict.DONE
+    if evidence.tables and all(t.source and t.new and not t.old for t in evidence.tables):
+        return Verdict.NOT_DONE
+    return Verdict.UNKNOWN
 
 
 def remaining(noted: AttachmentsNote, existing: Existing) -> list[Sql]:

@@ -17,7 +17,7 @@ from spirit_py.errors import Refusal, UsageFault
 from spirit_py.statement import alter_of, parse_statement
 from spirit_py.statement.lexer import SqlMode, not_understood
 from spirit_py.statement.parse import read_script
-from spirit_py.table.names import AuxiliaryNames, is_building_name
+from spirit_py.table.names import AuxiliaryNames, OfTable, is_building_name
 from spirit_py.units import counted
 
 if TYPE_CHECKING:
@@ -108,28 +108,17 @@ _SHOWN: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableChange:
+class TableChange(OfTable):
     """The change of one table.
 
     Schema and table are as the server keeps them; ``place`` is file and line of the statement.
     Tables with the same ``alike`` are expected to have the same definition.
     """
 
-    schema: str
-    table: str
     clauses: str
     normalized: str
     place: str = ""
     alike: str = ""
-
-    @property
-    def name(self) -> Name:
-        """Schema and name."""
-        return self.schema, self.table
-
-    def __str__(self) -> str:
-        """Show the table's name."""
-        return f"{self.schema}.{self.table}"
 
     def config(self, each: MigrationConfig) -> MigrationConfig:
         """Return the configuration of this table's migration."""

@@ -25,7 +25,7 @@ from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
 from spirit_py.mysql.tables.identity import doubtful, holds_up, marked
 from spirit_py.statement.rewrite import FOREIGN_KEY
-from spirit_py.table.names import is_identifier
+from spirit_py.table.names import OfTable, require_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -66,7 +66,7 @@ class BatchRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableRecord:
+class TableRecord(OfTable):
     """One table of a batch.
 
     ``outcome``, ``error`` and ``report`` (JSON) are of its last migration, empty before the first.
@@ -74,8 +74,6 @@ class TableRecord:
     statement makes of it.
     """
 
-    schema: str
-    table: str
     statement: str
     state: str = TableState.PENDING.value
     outcome: str = ""
@@ -86,21 +84,11 @@ class TableRecord:
 
     def __post_init__(self) -> None:
         """Refuse the row of a table that cannot be."""
-        if not (is_identifier(self.schema) and is_identifier(self.table)):
-            raise ValueError("a name is none that the server takes")
+        require_names(self.schema, self.table)
         if self.state not in set(TableState):
             raise ValueError(f"there is no state {self.state!r}")
         if not all(map(_DIGEST.fullmatch, (self.before, self.after))):
             raise ValueError("a definition is noted as a digest")
-
-    @property
-    def name(self) -> Name:
-        """Schema and name."""
-        return self.schema, self.table
-
-    def __str__(self) -> str:
-        """Show the table's name."""
-        return f"{self.schema}.{self.table}"
 
 
 def form_of(shape: str, foreign_keys: str = "") -> str:

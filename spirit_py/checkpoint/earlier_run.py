@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
-from spirit_py.table.names import AuxiliaryNames
+from spirit_py.table.names import AuxiliaryNames, OfTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFound:
+class TableFound(OfTable):
     """What the server shows of one table of a migration.
 
     The ``shape`` fields are digests of definitions, empty without a table. ``changed_here``: the
@@ -27,8 +27,6 @@ class TableFound:
     emptied, and how many there are.
     """
 
-    schema: str
-    table: str
     source_shape: str = ""
     new_shape: str = ""
     old_shape: str = ""
@@ -41,16 +39,6 @@ class TableFound:
     taken_over: bool = False
     old_table: OldTableRecord | None = None
     emptied: tuple[int, int] = (0, 0)
-
-    @property
-    def name(self) -> tuple[str, str]:
-        """Schema and name of the source table."""
-        return self.schema, self.table
-
-    @property
-    def names(self) -> AuxiliaryNames:
-        """Names of the tables beside it."""
-        return AuxiliaryNames.of(self.table)
 
     def was_swapped(self, progress: TableProgress) -> bool | None:
         """Return whether the RENAME was carried out; None when the tables do not tell."""

@@ -191,13 +191,13 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
             hint="use the version of spirit-py that wrote it",
             error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         ) from error
-    known = record is not None and (schema, table) in {one.source for one in record.tables}
+    known = record is not None and (schema, table) in {one.name for one in record.tables}
     return record if known else None
 
 
 def old_tables(session: SqlSession, record: ReverseRecord) -> dict[Name, Identity]:
     """Return what proves the old table of each source; the checkpoints may go after this."""
-    return {one.source: read_proofs(session, *one.source).source for one in record.tables}
+    return {one.name: read_proofs(session, *one.name).source for one in record.tables}
 
 
 def where_is(
@@ -209,7 +209,7 @@ def where_is(
     that.
     """
     proofs = old_tables(session, record) if known is None else known
-    seen = {_where(session, table, proofs[table.source]) for table in record.tables}
+    seen = {_where(session, table, proofs[table.name]) for table in record.tables}
     where = seen.pop() if len(seen) == 1 else Where.UNCLEAR
     return Where.UNCLEAR if where is Where.BACK and record.state != REVERTING else where
 

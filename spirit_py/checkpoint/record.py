@@ -19,7 +19,7 @@ from spirit_py.contracts import Origin
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
 from spirit_py.table.build import ReverseChanges
-from spirit_py.table.names import AuxiliaryNames, is_identifier
+from spirit_py.table.names import OfTable, require_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ class UncopiedRange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableProgress:
+class TableProgress(OfTable):
     """How far one table is; shapes are :func:`digest_of` definitions, empty before they exist.
 
     ``bare_shape`` is that of the new table without ``deferred`` indexes. ``uncopied`` is in the
@@ -52,8 +52,6 @@ class TableProgress:
     ``checked_up_to``: SQL literals of the checksum's low watermark in its present pass.
     """
 
-    schema: str
-    table: str
     source_shape: str = ""
     target_shape: str = ""
     bare_shape: str = ""
@@ -64,7 +62,7 @@ class TableProgress:
     checked_up_to: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_names(self.schema, self.table, *self.deferred)
+        require_names(self.schema, self.table, *self.deferred)
         if min(self.rows_copied, self.chunks) < 0:
             raise ValueError(f"the counters of {self} are below zero")
         if not all(low.upper and high.lower for low, high in pairwise(self.uncopied)):
@@ -76,22 +74,9 @@ class TableProgress:
         return not self.uncopied
 
     @property
-    def name(self) -> tuple[str, str]:
-        """Schema and name of the source table."""
-        return self.schema, self.table
-
-    @property
     def shapes(self) -> frozenset[str]:
         """The digests that the new table's definition may have: whole, or without the deferred."""
         return frozenset(filter(None, (self.target_shape, self.bare_shape)))
-
-    @property
-    def names(self) -> AuxiliaryNames:
-        """Names of the tables beside it."""
-        return AuxiliaryNames.of(self.table)
-
-    def __str__(self) -> str:
-        return f"{self.schema}.{self.table}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +146,7 @@ class Pointer:
     program: str = ""
 
     def __post_init__(self) -> None:
-        _require_names(*self.home)
+        require_names(*self.home)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +165,6 @@ class Proofs:
     def __post_init__(self) -> None:
         if self.building and not _BUILDING.fullmatch(self.building):
             raise ValueError(f"no table is built as {self.building!r}")
-
-
-def _require_names(*names: str) -> None:
-    if not all(map(is_identifier, names)):
-        raise ValueError("a name is none that the server takes")
 
 
 def home_of(tables: Iterable[tuple[str, str]]) -> tuple[str, str]:
@@ -239,11 +219,9 @@ ENDED: Final = "ended"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReverseTable:
+class ReverseTable(OfTable):
     """One table whose old one follows it; ``undone``: the new table's name in the swap back."""
 
-    schema: str
-    table: str
     old: str
     undone: str
     changes: ReverseChanges = field(default_factory=ReverseChanges)
@@ -252,21 +230,9 @@ class ReverseTable:
     losses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = AuxiliaryNames.of(self.table)
-        if not (is_identifier(self.schema) and is_identifier(self.table)):
-            raise ValueError("a name is none that the server takes")
-        if (self.old, self.undone) != (names.old, names.undone):
+        require_names(self.schema, self.table)
+        if (self.old, self.undone) != (self.names.old, self.names.undone):
             raise ValueError(f"{self.old} and {self.undone} are not the tables of {self.table}")
-
-    @property
-    def source(self) -> tuple[str, str]:
-        """Schema and name of the table."""
-        return self.schema, self.table
-
-    @property
-    def name(self) -> str:
-        """The table's name for messages."""
-        return f"{self.schema}.{self.table}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,12 +258,12 @@ class ReverseRecord:
     @property
     def home(self) -> tuple[str, str]:
         """The table whose checkpoint table holds this record."""
-        return home_of(table.source for table in self.tables)
+        return home_of(table.name for table in self.tables)
 
     @property
     def names(self) -> str:
         """The tables' names for messages."""
-        return ", ".join(table.name for table in self.tables)
+        return ", ".join(map(str, self.tables))
 
     @property
     def losses(self) -> list[str]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.attached.sequence import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
 from spirit_py.codes import ErrorCode
-from spirit_py.cutover.outcome import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, OutcomeUnknown, ServerFault
 from spirit_py.events.swap import RenameUnanswered

@@ -58,9 +58,10 @@ class AuxiliaryNames:
         return cls(*(f"_{stem}_{suffix}" for suffix in suffixes))
 
 
-def is_identifier(name: str) -> bool:
-    """Return whether the server may take a text for the name of a schema, a table or a column."""
-    return 0 < len(name) <= MAX_IDENTIFIER and "\0" not in name
+def require_names(*names: str) -> None:
+    """Raise ValueError for a text that the server takes for no name of a table or column."""
+    if not all(0 < len(name) <= MAX_IDENTIFIER and "\0" not in name for name in names):
+        raise ValueError("a name is none that the server takes")
 
 
 def building_name(table: str, token: str) -> str:
@@ -92,11 +93,31 @@ def lock_name(purpose: str, *parts: object) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Swap:
-    """One table to swap: ``table`` becomes ``old``, ``new`` becomes ``table``."""
+class OfTable:
+    """What is about one source table."""
 
     schema: str
     table: str
+
+    @property
+    def name(self) -> Name:
+        """Schema and name of the table."""
+        return self.schema, self.table
+
+    @property
+    def names(self) -> AuxiliaryNames:
+        """Names of the tables beside it."""
+        return AuxiliaryNames.of(self.table)
+
+    def __str__(self) -> str:
+        """Show the table's name."""
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Swap(OfTable):
+    """One table to swap: ``table`` becomes ``old``, ``new`` becomes ``table``."""
+
     new: str
     old: str
 
@@ -110,8 +131,3 @@ class Swap:
             new=mapping.target.name,
             old=old or AuxiliaryNames.of(source.name).old,
         )
-
-    @property
-    def name(self) -> tuple[str, str]:
-        """Schema and name of the table."""
-        return self.schema, self.table

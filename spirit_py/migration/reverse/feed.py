@@ -133,7 +133,7 @@ def _mapping(session: SqlSession, table: ReverseTable, time_zone: str) -> TableM
     now, old = (read_table(session, table.schema, name) for name in (table.table, table.old))
     if now is None or old is None:
         raise Refusal(
-            f"reverse replication is not possible: {table.name} or its old table"
+            f"reverse replication is not possible: {table} or its old table"
             f" {table.schema}.{table.old} does not exist",
             hint="the swap back needs both",
             error_code=ErrorCode.REVERSE_NOT_POSSIBLE,

@@ -324,7 +324,7 @@ class Keeper:
             undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
             text = f"{text}; what was swapped out is {undone}, until spirit-py cleanup drops it"
         else:
-            tables = [table.source for table in record.tables]
+            tables = [table.name for table in record.tables]
             stays = bool(drop_swapped_out(self._job, tables, BACK))
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays

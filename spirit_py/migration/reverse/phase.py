@@ -107,7 +107,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
     if not wanted:
         run.tell(ReverseEnded(tables=record.names, reason="not asked for again", given_up=True))
         return False
-    tables = [one.source for one in record.tables]
+    tables = [one.name for one in record.tables]
     require_passable(session, run.config.feed.passable, tables)
     run.go_on_to(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))

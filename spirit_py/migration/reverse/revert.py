@@ -223,7 +223,7 @@ class Revert(Job):
 
     def _take_over(self, found: ReverseRecord, known: Mapping[Name, Identity]) -> None:
         """Take over from a process that has ended; ``known`` proves the old tables."""
-        names = [table.source for table in found.tables]
+        names = [table.name for table in found.tables]
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
             facts = under_modes(session, read_facts(session), found.modes)
             self.label(session, facts, names)

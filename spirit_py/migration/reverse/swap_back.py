@@ -157,7 +157,7 @@ class SwapBack:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
         job, tables = self._job, self._kept.record.tables
         check = partial(require_definitions, tables=tables)
-        changes = {table.source: table.changes for table in tables}
+        changes = {table.name: table.changes for table in tables}
         swap = PairSwap(
             job=job,
             pairs=self._pairs,
@@ -264,8 +264,8 @@ class KeptRecord:
         self._job.await_readers()
         for table in self.record.tables:
             self._try(
-                partial(drop_checkpoint, table=table.source),
-                f"the checkpoint table of {table.name} could not be dropped; drop it by hand",
+                partial(drop_checkpoint, table=table.name),
+                f"the checkpoint table of {table} could not be dropped; drop it by hand",
                 self._job.warn,
                 tries=_LAST_TRIES,
             )
@@ -276,7 +276,7 @@ class KeptRecord:
         def note(session: Session) -> None:
             kept = OldTableRecord(swapped_at=0.0, finished=True, undone=True)
             for table in self.record.tables:
-                CheckpointTable(*table.source).write(session, kept)
+                CheckpointTable(*table.name).write(session, kept)
             self._checkpoint.forget(session, ReverseRecord)
 
         self._try(

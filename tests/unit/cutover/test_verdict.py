@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from spirit_py.cutover.outcome import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
+from spirit_py.attached.sequence import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
 
 BEFORE = ExistingTables(source=True, new=True, old=False)
 AFTER = ExistingTables(source=True, new=False, old=True)
