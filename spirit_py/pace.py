@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,14 @@ class Pace(Protocol):
 
     def rest_after(self, seconds: float) -> float:
         """Return for how many seconds a task rests after so many seconds of work."""
+
+
+HeldUp: TypeAlias = "Callable[[str, float], None]"
+"""Called while others hold up a lock: with what is waited for, and seconds since the last call."""
+
+
+def uncounted(_what: str, _seconds: float) -> None:
+    """Count nothing."""
 
 
 _ASK_SECONDS: Final = 0.1

@@ -17,7 +17,7 @@ from spirit_py.locks.look import LockRequest
 from spirit_py.locks.table import TableLock, let_go_when_silent, open_lock_session
 from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront
 from spirit_py.mysql.evaluation import accept_stored
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
 from spirit_py.mysql.grants import require_sight
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ class Settler(Protocol):
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
 
+    def held_up(self, what: str, seconds: float) -> None:
+        """Count seconds in which others held up a lock."""
+
     @property
     def tell(self) -> Tell:
         """Reports what happens."""
@@ -95,6 +98,7 @@ def settle_alone(
         what=_WHAT,
         show=job.show,
         tell=job.tell,
+        held_up=job.held_up,
     )
     tries = 0
     while turns.await_free():
@@ -107,7 +111,8 @@ def settle_alone(
             job.stop.check()
             if disposition(fault) is not Disposition.RETRY:
                 raise
-            turns.pause(tries, policy.wait, fault.message)
+            in_vain = fault.code == LOCK_WAIT_TIMEOUT
+            turns.pause(tries, policy.wait, fault.message, in_vain=in_vain)
             continue
         job.tell(AttachmentsSettled(lock_wait_ms=round(waited, 1)))
         return

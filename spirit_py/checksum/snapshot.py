@@ -74,6 +74,7 @@ class SnapshotLock:
             what=_WHAT,
             show=on_wait,
             tell=what.tell,
+            held_up=what.held_up,
         )
         #: Seconds, in the last try.
         self._requested_for = 0.0

@@ -32,7 +32,7 @@ from spirit_py.errors import ChecksumFailure
 from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import TaskRest
-from spirit_py.pace import Unhindered
+from spirit_py.pace import Unhindered, uncounted
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource, SqlSession
-    from spirit_py.pace import Pace
+    from spirit_py.pace import HeldUp, Pace
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
@@ -303,6 +303,7 @@ class Comparison:
     follower: Follower = ""
     pace: Pace = field(default_factory=Unhindered)
     tell: Tell = untold
+    held_up: HeldUp = uncounted
 
     @property
     def name(self) -> str:

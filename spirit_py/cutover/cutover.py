@@ -56,6 +56,7 @@ class Cutover:
             what="the lock of the swap",
             show=plan.show,
             tell=plan.tell,
+            held_up=plan.held_up,
             attend=self._heed_sentinel,
             clock=plan.clock,
         )

@@ -13,6 +13,7 @@ from spirit_py.attached.sequence import SwapStatements, renaming
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import Tell, untold
 from spirit_py.locks.blockers import LockPolicy
+from spirit_py.pace import uncounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions, GuardMode
     from spirit_py.contracts import ChangeSource, Clock, SqlSession
     from spirit_py.mysql.session import Session
+    from spirit_py.pace import HeldUp
     from spirit_py.table.names import Swap
     from spirit_py.threads import StopSwitch
 
@@ -118,6 +120,7 @@ class CutoverPlan:
     final_checks: Callable[[SqlSession], None] = nothing
     tell: Tell = untold
     show: Callable[[str], None] = _LOG.debug
+    held_up: HeldUp = uncounted
     guard: GuardMode = "auto"
     gate: SwapGate = field(default_factory=SwapGate)
     attached: AttachedObjects | None = None

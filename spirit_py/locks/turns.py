@@ -21,6 +21,7 @@ from spirit_py.locks.blockers import OLD_SECONDS, KillPolicy, kill_blocker, reas
 from spirit_py.locks.look import find_blockers, find_in_front, find_possible, why_locks_are_unseen
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import access_denied
+from spirit_py.pace import uncounted
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Tell
     from spirit_py.locks.blockers import Blocker, LockPolicy
     from spirit_py.locks.look import LockRequest
+    from spirit_py.pace import HeldUp
     from spirit_py.threads import StopSwitch
 
 _LOG = logging.getLogger(__name__)
@@ -152,8 +154,9 @@ class LockTurns:
     """Decides when a lock may be requested, over all its tries.
 
     ``fronts`` are of each server with a request. ``show`` gets what is waited for, and an empty
-    text at the end; ``tell`` reports at the start and every minute. ``attend`` is called every two
-    seconds of waiting; what it raises ends the wait.
+    text at the end; ``tell`` reports at the start and every minute. ``held_up`` gets the seconds in
+    which no lock was requested, or in vain, because of somebody in front. ``attend`` is called
+    every two seconds of waiting; what it raises ends the wait.
     """
 
     fronts: Sequence[tuple[ConnectionOptions, Front]]
@@ -163,6 +166,7 @@ class LockTurns:
     what: str
     show: Callable[[str], None]
     tell: Tell
+    held_up: HeldUp = uncounted
     attend: Callable[[], object] = str
     clock: Clock = time.monotonic
 
@@ -172,6 +176,7 @@ class LockTurns:
         self._attended = self._began
         self._told_unseen = False
         self._looked = 0.0
+        self._shown = ""
 
     @property
     def over(self) -> bool:
@@ -195,12 +200,16 @@ class LockTurns:
             ]
             began = self.clock()
             self._looked = 0.0
-            while found := self.in_front(sessions):
-                if self.over:
-                    return False
-                self._report(found)
-                self._rest(_LOOK_SECONDS)
-                self._looked = self.clock() - began
+            try:
+                while found := self.in_front(sessions):
+                    if self.over:
+                        return False
+                    self._report(found)
+                    self._rest(_LOOK_SECONDS)
+                    before, self._looked = self._looked, self.clock() - began
+                    self.held_up(self._shown, self._looked - before)
+            finally:
+                self.held_up("", 0.0)
             if self._looked:
                 self.show("")
         return True
@@ -223,14 +232,29 @@ class LockTurns:
         if self.in_front(sessions):
             raise SomebodyInFront
 
-    def pause(self, tries: int, waited: float, why: str) -> None:
-        """Pause after the last of ``tries``, showing ``why``; SpiritError as :meth:`await_free`."""
+    def pause(self, tries: int, waited: float, why: str, *, in_vain: bool = False) -> None:
+        """Pause after the last of ``tries``, showing ``why``; SpiritError as :meth:`await_free`.
+
+        ``in_vain``: the request ended because of somebody in front, whom no look has seen.
+        """
         pause = min(self.policy.pause_after(tries, waited), max(0.0, self.left))
         until = self.clock() + pause
-        while (rest := until - self.clock()) > 0:
-            when = f"a pause for writers after request {tries}, the next in {human_seconds(rest)}"
-            self.show(f"{self.what} ({when}){why and f'; {why}'}")
-            self._rest(min(rest, _SHOW_SECONDS))
+        held_up = in_vain or any(front.now for _, front in self.fronts)
+        uncounted_since = self.clock() - waited
+        try:
+            while (rest := until - self.clock()) > 0:
+                when = (
+                    f"a pause for writers after request {tries}, the next in {human_seconds(rest)}"
+                )
+                text = f"{self.what} ({when}){why and f'; {why}'}"
+                self.show(text)
+                self._rest(min(rest, _SHOW_SECONDS))
+                if held_up:
+                    now = self.clock()
+                    self.held_up(text, now - uncounted_since)
+                    uncounted_since = now
+        finally:
+            self.held_up("", 0.0)
         self.show("")
 
     def described(self) -> str:
@@ -247,7 +271,8 @@ class LockTurns:
     def _report(self, found: list[Blocker]) -> None:
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
-        self.show(f"{who}, before {self.what} is requested")
+        self._shown = f"{who}, before {self.what} is requested"
+        self.show(self._shown)
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()
             kills = any(front.kills.mode != "never" for _, front in self.fronts)

@@ -165,6 +165,9 @@ class _Settling:
     def show(self, waiting_for: str) -> None:
         """Show nothing: the messages say it."""
 
+    def held_up(self, what: str, seconds: float) -> None:
+        """Count nothing."""
+
     def tell(self, event: Event) -> None:
         self._say(event.text)
 

@@ -24,6 +24,14 @@ class WaitsFor(Fact):
 
 
 @dataclass(frozen=True)
+class LockHeldUp(Fact):
+    """Others hold up a lock: what is waited for, empty at the end, and seconds since the last."""
+
+    what: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class IndexBuildPlanned(Fact):
     """Whether indexes are built after the copy is decided."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.migration.state import State, apply
 from spirit_py.phases import PhaseLog
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from spirit_py.throttle.throttles import Throttles
 
 _SHOWN_DIFFERENCES = 10
+TABLE_LOCK: Final = "table lock"
+"""What work has waited for while others held up a lock, beside the names of the throttlers."""
 
 
 class WithShares(Protocol):
@@ -114,17 +116,27 @@ class Figures:
             "rows_copied_by_spark": sum(one.spark_rows for one in copied),
             "chunks": sum(one.chunks for one in copied) + sum(chunks for _, chunks in before),
         }
-        if self._throttles is not None:
-            waited = self._throttles.seconds()
+        if waited := self.waited():
             counted["throttled_seconds"] = {name: round(one, 1) for name, one in waited.items()}
-            if (shares := self._throttles.shares()) is not None:
-                least, median = (round(one, 2) for one in shares)
-                counted |= {"least_tasks": least, "median_tasks": median}
+        if self._throttles is not None and (shares := self._throttles.shares()) is not None:
+            least, median = (round(one, 2) for one in shares)
+            counted |= {"least_tasks": least, "median_tasks": median}
         if self._source is not None:
             counted |= _of_feed(self._source.statistics())
         if self.checkers:
             counted |= self._of_checksum()
         return counted
+
+    def waited(self) -> dict[str, float]:
+        """Return for how many seconds work has waited, by what held it back. No I/O."""
+        waited = {} if self._throttles is None else self._throttles.seconds()
+        held_up = self.state.held_up_seconds
+        return waited | ({TABLE_LOCK: held_up} if held_up else {})
+
+    def held_back_by(self) -> str:
+        """Return what holds work back now; empty where nothing does. No I/O."""
+        throttled = "" if self._throttles is None else self._throttles.waiting_for()
+        return "; ".join(filter(None, (throttled, self.state.held_up)))
 
     def _of_checksum(self) -> dict[str, Any]:
         """Add up the comparisons; the rows are those of each table's last one."""
@@ -155,8 +167,8 @@ def _of_feed(seen: FeedStatistics) -> dict[str, Any]:
 
 def totals_of(figures: Figures) -> RunTotals:
     """Return the totals; what a part that is not there yet would count is not known. No I/O."""
-    report, source, throttles = figures.state.report, figures.source, figures.throttles
-    counted: dict[str, Any] = {"tables": tuple(report.tables)}
+    report, source = figures.state.report, figures.source
+    counted: dict[str, Any] = {"tables": tuple(report.tables), "throttled": figures.waited()}
     copied = [copier.statistics() for _, copier in figures.copiers]
     before = list(figures.state.copied_before.values())
     if copied or before:
@@ -175,8 +187,6 @@ def totals_of(figures: Figures) -> RunTotals:
         counted["checksum_passes"] = sum(one.passes for one in results)
         counted["differences"] = sum(one.differences for one in results)
         counted["chunks_repaired"] = sum(one.repaired_chunks for one in results)
-    if throttles is not None:
-        counted["throttled"] = throttles.seconds()
     return RunTotals(**counted)
 
 

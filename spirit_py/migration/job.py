@@ -167,6 +167,9 @@ class Job:
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now; nothing, where nobody looks."""
 
+    def held_up(self, what: str, seconds: float) -> None:
+        """Count seconds in which others held up a lock; nothing, where nobody looks."""
+
     def tell(self, event: Event) -> None:
         """Report that something happened."""
         told = event.about(self.table)

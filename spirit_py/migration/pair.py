@@ -134,6 +134,7 @@ class Pair:
             ),
             pace=self.job.pace,
             tell=self.job.tell,
+            held_up=self.job.held_up,
         )
         checker = self._checker = Checker(
             comparison,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from spirit_py.errors import ServerFault
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.control.settings import SETTINGS
-from spirit_py.migration.facts import Broken, Counted, Fact, WaitsFor
+from spirit_py.migration.facts import Broken, Counted, Fact, LockHeldUp, WaitsFor
 from spirit_py.migration.figures import Figures, Journal
 from spirit_py.migration.job import Job
 from spirit_py.migration.snapshots import Snapshots
@@ -176,6 +176,10 @@ class Run(Job):
     def show(self, waiting_for: str) -> None:
         """Show what is waited for now."""
         self.journal.note(WaitsFor(waiting_for))
+
+    def held_up(self, what: str, seconds: float) -> None:
+        """Count seconds in which others held up a lock."""
+        self.journal.note(LockHeldUp(what, seconds))
 
     def enter(self, phase: Phase) -> None:
         """Go to the next phase, unless the run is to stop."""

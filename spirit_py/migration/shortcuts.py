@@ -210,6 +210,7 @@ def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> Lock
         what="the metadata lock of the ALTER",
         show=run.show,
         tell=run.tell,
+        held_up=run.held_up,
         attend=partial(_reach, listen),
     )
 

@@ -113,12 +113,12 @@ class Snapshots:
 
     def _pace(self) -> dict[str, Any]:
         throttles = self._figures.throttles
+        shown: dict[str, Any] = {"throttled": self._figures.held_back_by()}
+        self._throttled = self._throttled.then(shown["throttled"], self._clock())
         if throttles is None:
-            return {}
-        shown: dict[str, Any] = {"throttled": throttles.waiting_for()}
+            return shown
         if self._state.phase not in _NO_WORK:
             shown["pace"] = throttles.described()
-        self._throttled = self._throttled.then(shown["throttled"], self._clock())
         if self._state.phase in _AT_WORK:
             shown["tasks_most"] = most = throttles.most_tasks(self._state.report.threads)
             shown["tasks"] = throttles.tasks(most)

@@ -38,6 +38,7 @@ from spirit_py.migration.facts import (
     IndexesLaidDown,
     IndexesTried,
     IndexesUnderWay,
+    LockHeldUp,
     OldTablesLeft,
     RecordStays,
     Rehearsed,
@@ -99,6 +100,8 @@ class State:
         clean_at: when the last clean comparison of each table ended, by ``schema.table``.
         built: part of the indexes of one table; None where the server does not show it.
         binlog_left: seconds for which the server keeps what a stopped run would read first.
+        held_up: what the lock waits for that others hold up now; empty where none is.
+        held_up_seconds: for which locks were not requested, or in vain, because of others.
         resumable: a record that can be resumed from is in the checkpoint table.
         altering: a change in place may be sent, and its outcome is not known yet.
         altered: it was made; set when ``altering`` ends.
@@ -118,6 +121,8 @@ class State:
     built: float | None = None
     binlog_left: float | None = None
     waits: Wait = field(default_factory=Wait)
+    held_up: str = ""
+    held_up_seconds: float = 0.0
     checkpoint_at: float | None = None
     resumable: bool = False
     swapped_before: bool = False
@@ -245,6 +250,10 @@ KEEPS: Final[Mapping[type, Keeps]] = {
     IndexesDropped: lambda _, state, __: {"planned": with_index_build(state.planned)},
     PhaseEntered: _phase_entered,
     WaitsFor: lambda waits, state, now: {"waits": state.waits.then(waits.what, now)},
+    LockHeldUp: lambda held, state, _: {
+        "held_up": held.what,
+        "held_up_seconds": state.held_up_seconds + held.seconds,
+    },
     BinlogReaches: lambda reaches, _, __: {"binlog_left": reaches.seconds},
     TableCopiedBefore: lambda copied, state, _: {
         "copied_before": {**state.copied_before, copied.table: (copied.rows, copied.chunks)}

@@ -187,7 +187,7 @@ class Shortcut:
                 if self.turns.over:
                     raise self._no_lock(late.error) from late.error
                 self.refused()
-                self.turns.pause(self._sends, wait, "")
+                self.turns.pause(self._sends, wait, "", in_vain=True)
             else:
                 if found is not None:
                     return found

@@ -367,3 +367,43 @@ def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
                 call.result()
         backup.close()
     assert run.end().outcome == "done"
+
+
+@pytest.mark.parametrize(
+    ("point", "statement", "more"),
+    [
+        ("", "SELECT id FROM t LIMIT 1", {"no_shortcut": False}),
+        ("", "SELECT id FROM t LIMIT 1", {}),
+        ("drain.begun", "UPDATE t SET v = v WHERE id = 1", {}),
+    ],
+    ids=["in place", "swap", "comparison"],
+)
+def test_what_stands_in_front_of_a_lock_is_shown_and_counted_as_throttling(
+    db, engine, monkeypatch, point, statement, more
+):
+    """Display, page, metrics and report have it beside the throttlers, whichever lock it is."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
+    db.execute("INSERT INTO t VALUES (1, 1)")
+    holder = db.connect(autocommit=False)
+
+    def come() -> None:
+        holder.cursor().execute(statement)
+
+    if point:
+        once_at(monkeypatch, point, come)
+    else:
+        come()
+    config = config_for(db, table="t", alter=ALTER, **{"no_shortcut": True, **more})
+    run = Migrating(engine, config)
+    who = f"session {holder.thread_id()} of"
+
+    def shown() -> bool:
+        seen = run.told.snapshots[-1:]
+        return any(who in one.throttled and one.totals.throttled.get("table lock") for one in seen)
+
+    run.wait_until(shown, "the wait for the lock")
+    counted = run.told.snapshots[-1].totals.throttled["table lock"]
+    holder.rollback()
+    report = run.end()
+    assert report.throttled_seconds["table lock"] >= round(counted, 1)
+    assert run.told.snapshots[-1].throttled == ""

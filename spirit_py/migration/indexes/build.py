@@ -122,6 +122,7 @@ class IndexBuild:
             what=f"the build of {deferred}",
             show=run.show,
             tell=run.tell,
+            held_up=run.held_up,
         )
         self.tries = 0
         self.seconds = 0.0

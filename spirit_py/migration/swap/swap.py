@@ -117,6 +117,7 @@ class PairSwap:
             final_checks=self._under_lock,
             tell=self.job.tell,
             show=self.job.show,
+            held_up=self.job.held_up,
             guard=config.snapshot_guard,
             gate=self.gate,
             attached=self._attached,

@@ -26,6 +26,7 @@ def made(monkeypatch: pytest.MonkeyPatch, turns: Any, told: list[int]) -> cutove
         limits=SimpleNamespace(lock=SimpleNamespace(kills=None, timeout=5.0)),
         stop=SimpleNamespace(check=lambda: None),
         show=None,
+        held_up=None,
         clock=None,
         gate=SwapGate(),
         tell=lambda event: told.append(event.fields["number"]),

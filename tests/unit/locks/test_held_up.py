@@ -1,0 +1,103 @@
+"""For how long others hold up a lock, counted while it is so."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py.events.event import untold
+from spirit_py.locks.blockers import LockPolicy
+from spirit_py.locks.turns import LockTurns
+
+if TYPE_CHECKING:
+    from spirit_py.locks.blockers import Blocker
+
+
+class Waiting:
+    """Turns on a clock that only their rests move, with a front that is free at a time."""
+
+    def __init__(self, *, free_at: float) -> None:
+        self.time, self._free_at = 0.0, free_at
+        self.counted: list[tuple[str, float]] = []
+        self.shown: list[str] = []
+        stop: Any = SimpleNamespace(wait=self._pass, check=lambda: None)
+        front: Any = self
+        self.kills = SimpleNamespace(mode="never")
+        self.spared, self.unseen = ["session 7"], ""
+        self.turns = LockTurns(
+            [(front, front)],
+            LockPolicy(),
+            stop,
+            what="the lock",
+            show=self.shown.append,
+            tell=untold,
+            held_up=lambda what, seconds: self.counted.append((what, seconds)),
+            clock=lambda: self.time,
+        )
+
+    def _pass(self, seconds: float) -> None:
+        self.time += seconds
+
+    @property
+    def now(self) -> list[Blocker]:
+        """Who was in front at the last look."""
+        blocker: Any = SimpleNamespace(
+            key=(7, 7), session=7, certain=True, user="app", host="web", own=False
+        )
+        return [blocker] if self.time < self._free_at else []
+
+    def look(self, _session: object) -> None:
+        """Look: the front is as the clock says."""
+
+    def kill(self, _session: object) -> None:
+        """Kill nobody."""
+
+    def older_than(self, _seconds: float) -> list[Blocker]:
+        """Everybody is old."""
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let looks have no session, and messages no remedy."""
+    monkeypatch.setattr(
+        "spirit_py.locks.turns.connect", lambda *_, **__: contextlib.nullcontext(None)
+    )
+    monkeypatch.setattr("spirit_py.locks.turns.remedy", lambda *_, **__: "")
+
+
+def test_the_wait_for_old_sessions_is_counted_while_it_lasts() -> None:
+    """Each look adds what has passed since the one before, with what is shown; then it ends."""
+    waiting = Waiting(free_at=2.0)
+    assert waiting.turns.await_free()
+    *during, end = waiting.counted
+    assert {what for what, _ in during} == {"session 7, before the lock is requested"}
+    assert len(during) == 5
+    assert sum(seconds for _, seconds in during) == pytest.approx(2.0)
+    assert end == ("", 0.0)
+
+
+def test_a_free_lock_counts_nothing() -> None:
+    """Nobody is in front at the first look."""
+    waiting = Waiting(free_at=0.0)
+    assert waiting.turns.await_free()
+    assert sum(seconds for _, seconds in waiting.counted) == 0.0
+
+
+def test_a_request_that_was_given_up_counts_with_its_pause() -> None:
+    """2.5 s of request and 5 s of pause, by what is shown."""
+    waiting = Waiting(free_at=100.0)
+    waiting.turns.pause(1, 2.5, "not granted")
+    assert sum(seconds for _, seconds in waiting.counted) == pytest.approx(7.5)
+    assert {what for what, _ in waiting.counted} <= {*waiting.shown}
+
+
+@pytest.mark.parametrize(("in_vain", "counted"), [(False, 0.0), (True, 7.5)])
+def test_a_pause_for_another_reason_does_not_count(in_vain: bool, counted: float) -> None:
+    """A try may fail under its lock; where nobody looks, the caller knows that it did not."""
+    waiting = Waiting(free_at=0.0)
+    waiting.turns.pause(1, 2.5, "", in_vain=in_vain)
+    assert sum(seconds for _, seconds in waiting.counted) == pytest.approx(counted)
