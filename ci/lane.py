@@ -152,7 +152,7 @@ class Lane:
         return self.tests(*files, SPIRIT_PY_GENTLE="all", **ON_SPARK)
 
     def rules(self) -> int:
-        """Break each rule of docs/rules.md once, in a copy of the repository: its tests must fail."""
+        """Break each rule of docs/rules.md once, in a copy: its tests must fail."""
         return self.tests("tests/breakages/broken.py", "--timeout", "1200")
 
     def tools(self) -> int:

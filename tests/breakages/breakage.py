@@ -41,9 +41,9 @@ class Breakage:
         return f"{self.row} [{self.file}]"
 
     def broken(self, text: str) -> str:
-        """Return the file's text with the rule broken; ValueError unless it has the old one once."""
+        """Return the file's text, broken; ValueError unless it has the old one once."""
         if (found := text.count(self.old)) != 1:
-            raise ValueError(f"{self.file} has the text to be broken {found} times:\n{self.old}")
+            raise ValueError(f"{self.file} has this text {found} times:\n{self.old}")
         return text.replace(self.old, self.new)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.breakages.breakage import TESTS_FAILED, Breakage, breakages, play
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize("breakage", [pytest.param(one, id=one.name) for one in breakages()])

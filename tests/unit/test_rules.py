@@ -184,6 +184,6 @@ def test_every_row_is_broken_by_the_lane() -> None:
 def test_what_is_broken_stands_in_its_file_once(breakage: Breakage) -> None:
     """So that the lane breaks what it is meant to; and what is left compiles."""
     file = TESTS.parent / "spirit_py" / breakage.file
-    assert compile(breakage.broken(file.read_text()), str(file), "exec")
+    compile(breakage.broken(file.read_text()), str(file), "exec")
     missing = [one for one in breakage.tests if not (TESTS / one.partition("::")[0]).exists()]
     assert not missing
