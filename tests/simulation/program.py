@@ -64,6 +64,11 @@ CLIENT_ERRORS = MySQLdb.Error
 _SERVER: list[Server] = []
 
 
+def serve(server: Server) -> None:
+    """Have every process reach this server from now on."""
+    _SERVER[:] = [server]
+
+
 def server() -> Server:
     """Return the server of the world that is played."""
     return _SERVER[-1]
@@ -80,7 +85,8 @@ class _Driver:
         return Connection(_SERVER[-1])
 
 
-def _dump(_options: Any, *, gtids: Any, silence: float, **_: Any) -> Dump:
+def dump(_options: Any, *, gtids: Any, silence: float, **_: Any) -> Dump:
+    """Open a dump of the model server's binlog."""
     return Dump(_SERVER[-1], gtids=gtids, silence=silence)
 
 
@@ -90,7 +96,7 @@ def _wire(session: Any) -> Wire:
 
 setattr(spirit_py.mysql.connect, "load_driver", lambda: _Driver)  # noqa: B010 (its type is another one)
 setattr(spirit_py.mysql.session, "duplicate", _wire)  # noqa: B010
-setattr(binlog_source, "BinlogConnection", _dump)  # noqa: B010
+setattr(binlog_source, "BinlogConnection", dump)  # noqa: B010
 
 _RANDOM = random.Random(0)
 
@@ -120,7 +126,7 @@ POLICY = LockPolicy(kills=KillPolicy(mode="never", after=30.0), longest_pause=0.
 T: Final = ("s", "t")
 NEW: Final = ("s", "_t_new")
 OLD: Final = ("s", "_t_old")
-own_sessions.SLOTS = 16  # type: ignore[misc] # all of them are looked at, at every start
+own_sessions.SLOTS = 32  # type: ignore[misc] # all of them are looked at, at every start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +152,7 @@ class Run:
         self.done = False
         self.error = ""
         self.stop = StopSwitch()
-        _SERVER[:] = [server]
+        serve(server)
 
     def main(self) -> None:
         """Lock out others, end what an earlier run left, migrate, clean up."""

@@ -61,11 +61,13 @@ class Table:
     Attributes:
         number: InnoDB's, which a rename keeps.
         unique: positions of columns that are unique by themselves.
+        born: when it was made or last altered, Unix time in whole seconds.
     """
 
     columns: tuple[str, ...]
     number: int
     unique: tuple[int, ...] = ()
+    born: int = 0
     rows: dict[Any, Row] = field(default_factory=dict)
     #: Who holds the row locks.
     locked: dict[Any, Session] = field(default_factory=dict)
@@ -120,6 +122,8 @@ class Session:
         self.row_wait = 3.0
         self.warnings: list[tuple[str, int, str]] = []
         self.info = ""
+        #: What only this session sees.
+        self.temporary: dict[Name, Table] = {}
         #: Rows written in the open transaction, by table and key, and the changes in order.
         self.changes: list[RowChange] = []
         self.open = False
@@ -151,7 +155,10 @@ class Server:
         #: What the world keeps here, such as the checkpoint of its table.
         self.notes: dict[str, Any] = {}
         self.binlog: list[Transaction] = []
-        self.started = 1_600_000_000
+        #: The file of the binlog, and when it was begun.
+        self.file = "b.000001"
+        self.log_begun = self.unix_time
+        self.started = 1_700_000_000
         self.up = True
         #: Seconds for which the next commits stall between binlog and visibility.
         self.stall: Callable[[], float] = lambda: 0.0
@@ -261,18 +268,32 @@ class Server:
             table.granted.clear()
             table.queue.clear()
         self._next_session = 10
-        self.started = 1_600_000_000 + int(self.scheduler.now)
+        self.started = int(self.unix_time)
         self.changed()
         self.wake_dumps()
 
     # -- tables
 
+    @property
+    def log_end(self) -> int:
+        """Where the binlog's file ends."""
+        return offset_after(len(self.binlog))
+
+    @property
+    def unix_time(self) -> float:
+        """The server's clock."""
+        return 1_700_000_000.0 + self.scheduler.now
+
+    def made(self, columns: tuple[str, ...], *, unique: tuple[int, ...] = ()) -> Table:
+        """Return an empty table that no name has yet."""
+        self._next_table += 1
+        return Table(columns, self._next_table, unique, int(self.unix_time))
+
     def create(
         self, name: Name, columns: tuple[str, ...], *, unique: tuple[int, ...] = ()
     ) -> Table:
         """Make an empty table."""
-        self._next_table += 1
-        table = self.tables[name] = Table(columns, self._next_table, unique)
+        table = self.tables[name] = self.made(columns, unique=unique)
         return table
 
     def table(self, name: Name) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from tests.simulation.server import (
@@ -49,7 +49,7 @@ def statement(pattern: str) -> Callable[[Handler], Handler]:
     return register
 
 
-@cache
+@lru_cache(maxsize=8192)
 def _find(sql: str) -> tuple[Handler, re.Match[str]]:
     text = " ".join(sql.split())
     for pattern, handler in _HANDLERS:
@@ -95,7 +95,7 @@ for _pattern in (
     r"SET SESSION max_error_count=\d+",
     r"SET SESSION `sql_notes`=[01]",
     r"SET SESSION character_set_results = (?:binary|utf8mb4)",
-    r"SET SESSION `sql_mode`=.*",
+    r"SET SESSION `?sql_mode`? ?=.*",
     r"SET SESSION information_schema_stats_expiry = 0",
     r"SET SESSION wait_timeout = \d+, SESSION net_read_timeout = \d+, SESSION net_\w+ = \d+",
     r"SET SESSION transaction_isolation = 'REPEATABLE-READ'",
@@ -284,7 +284,7 @@ def _copy(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     return number
 
 
-@statement(rf"REPLACE INTO {_ID} \(([^()]*)\) VALUES (.*)")
+@statement(rf"REPLACE INTO {_ID} \((`[^()]*)\) VALUES (.*)")
 def _write(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     names = re.findall(r"`(\w+)`", found[3])
     number = _replace(session, (found[1], found[2]), names, _tuples(found[4]))

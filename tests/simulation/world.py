@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation import program
 from tests.simulation.primitives import simulated
-from tests.simulation.program import OLD, T
+from tests.simulation.program import T
 from tests.simulation.scheduler import Choices, Hang, Scheduler
 from tests.simulation.server import Server, Session, Unknown
 from tests.simulation.statements import execute
+from tests.simulation.whole import WholeRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.simulation.server import Row
+    from tests.simulation.server import Row, Table
 
 #: How often the operator runs a command again that failed while nothing went wrong.
 _PATIENCE: Final = 3
+#: The share of worlds in which the command itself runs, which takes three times as long.
+_WHOLE: Final = 0.4
 COLUMNS: Final = ("id", "v", "w")
 
 
@@ -43,6 +46,7 @@ class Plan:
         kills: the process is killed, and started again.
         crashes: the server crashes.
         cuts: connections are cut.
+        whole: the command itself runs, not only its parts.
     """
 
     rows: int = 6
@@ -53,6 +57,7 @@ class Plan:
     kills: int = 0
     crashes: int = 0
     cuts: int = 0
+    whole: bool = False
 
     @property
     def faults(self) -> int:
@@ -72,6 +77,7 @@ def drawn(seed: int) -> Plan:
         kills=dice.choice((0, 0, 0, 1, 2)),
         crashes=dice.choice((0, 0, 0, 0, 1)),
         cuts=dice.choice((0, 0, 0, 1, 3)),
+        whole=dice.random() < _WHOLE,
     )
 
 
@@ -126,7 +132,7 @@ class World:
     plan: Plan
     random: random.Random
     server: Server = field(init=False)
-    last: program.Run = field(init=False)
+    last: program.Run | WholeRun = field(init=False)
     #: Nothing goes wrong from now on.
     calm: bool = True
     #: Sessions of clients that the program has killed.
@@ -175,7 +181,7 @@ class World:
         plan, scheduler = self.plan, self.scheduler
         calm = 0
         for number in itertools.count():
-            run = self.last = program.Run(self.server)
+            run = self.last = (WholeRun if self.plan.whole else program.Run)(self.server)
             task = scheduler.spawn(f"run{number}", run.main, process=run)
             if number < plan.kills:
                 seconds = self.random.choice((0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0))
@@ -217,7 +223,7 @@ class World:
                     self.server.kill(victim.number)
         self.calm = True
 
-    def _kill(self, run: program.Run) -> None:
+    def _kill(self, run: object) -> None:
         """End the process with SIGKILL; the server notices after a while."""
         self.scheduler.tell("the process is killed")
         self.scheduler.kill(run)
@@ -265,39 +271,50 @@ class World:
         self.server.end(session)
 
     def _judge(self) -> Outcome:
-        """Compare the table with what the binlog's transactions make of its first rows."""
+        """Compare the table with what became visible of it, and with what the command says."""
         server, run = self.server, self.last
-        outcome = Outcome(swapped=OLD in server.tables, error=run.error)
-        expected: dict[Any, Row] = {key: row[:3] for key, row in self._first.items()}
-        current = server.tables[T].number
-        numbers = (
-            {server.tables[T].number, server.tables[OLD].number} if outcome.swapped else {current}
+        table = server.tables[T]
+        outcome = Outcome(swapped="n" in table.columns, error=run.error)
+        outcome.wrong = (
+            self._wrong_rows(table)
+            or self._wrong_word(run, swapped=outcome.swapped)
+            or self._left_behind(run)
         )
-        # Transactions of clients write the table that is called so then.
-        for transaction in server.binlog:
-            for change in transaction.changes:
-                if change.table == T and change.number in numbers:
-                    if change.before is not None:
-                        expected.pop(change.before[0], None)
-                    if change.after is not None:
-                        expected[change.after[0]] = change.after[:3]
-        found = {key: row[:3] for key, row in server.tables[T].rows.items()}
-        if found != expected:
-            wrong = {
-                k: (expected.get(k), found.get(k))
-                for k in expected.keys() | found.keys()
-                if expected.get(k) != found.get(k)
-            }
-            outcome.wrong = f"rows differ, (expected, found) by key: {wrong}"
-        elif self.strangers:
-            outcome.wrong = f"sessions of clients were killed: {self.strangers}"
-        elif run.error:
-            outcome.wrong = f"the last run failed, and nothing went wrong in it: {run.error}"
-        elif not outcome.swapped and not run.error:
-            outcome.wrong = "not swapped, without an error"
-        left = [s for s in server.sessions.values() if s.alive]
-        if left and not outcome.wrong:
-            outcome.wrong = f"sessions are left: {[(s.number, s.role) for s in left]}"
-        if server.named and not outcome.wrong:
-            outcome.wrong = f"named locks are left: {server.named}"
         return outcome
+
+    def _wrong_rows(self, table: Table) -> str:
+        """Compare the table with its first rows and all that was visible of it since."""
+        expected: dict[Any, Row] = dict(self._first)
+        for _, change in self.server.history:
+            if change.table == T:
+                if change.before is not None:
+                    expected.pop(change.before[0], None)
+                if change.after is not None:
+                    expected[change.after[0]] = change.after
+        width = len(table.columns)
+        wanted = {key: (*row[:3], *([None] * (width - 3))) for key, row in expected.items()}
+        wrong = {
+            key: (wanted.get(key), table.rows.get(key))
+            for key in wanted.keys() | table.rows.keys()
+            if wanted.get(key) != table.rows.get(key)
+        }
+        return f"rows differ, (expected, found) by key: {wrong}" if wrong else ""
+
+    def _wrong_word(self, run: program.Run | WholeRun, *, swapped: bool) -> str:
+        """Return where the command says what is not."""
+        if run.error:
+            return f"the last run failed, and nothing went wrong in it: {run.error}"
+        return "" if swapped else "not swapped, without an error"
+
+    def _left_behind(self, run: program.Run | WholeRun) -> str:
+        """Return what the program leaves on the server, or does to others."""
+        server = self.server
+        if self.strangers:
+            return f"sessions of clients were killed: {self.strangers}"
+        if left := [s for s in server.sessions.values() if s.alive]:
+            return f"sessions are left: {[(s.number, s.role) for s in left]}"
+        if server.named:
+            return f"named locks are left: {server.named}"
+        if isinstance(run, WholeRun) and set(server.tables) != {T}:
+            return f"tables are left: {sorted(server.tables)}"
+        return ""

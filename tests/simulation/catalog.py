@@ -1,0 +1,430 @@
+"""What a whole run asks the model server besides: its settings, its catalogue, DDL of the program.
+
+The answers are those of MySQL 9.7.4 for tables without keys of others, triggers, CHECKs and
+partitions (:mod:`tests.simulation.whole`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.simulation.server import EXCLUSIVE, UUID, Unknown, fault
+from tests.simulation.statements import _ID, Rows, _nothing, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.simulation.server import Name, Row, Session, Table
+
+_HEX: Final = r"_utf8mb4 X'([0-9a-f]*)'"
+#: The comments of the program's own tables, whose rows are a number, a text and a time.
+RECORDS: Final = ("id", "record", "written_at")
+_COLLATION: Final = "utf8mb4_0900_ai_ci"
+VARIABLES: Final = {
+    "basedir": "/usr/",
+    "binlog_expire_logs_seconds": "2592000",
+    "binlog_format": "ROW",
+    "binlog_order_commits": "ON",
+    "binlog_row_image": "FULL",
+    "binlog_row_value_options": "",
+    "binlog_error_action": "ABORT_SERVER",
+    "block_encryption_mode": "aes-128-ecb",
+    "datadir": "/var/lib/mysql/",
+    "default_week_format": "0",
+    "div_precision_increment": "4",
+    "explicit_defaults_for_timestamp": "ON",
+    "gtid_mode": "ON",
+    "innodb_adaptive_hash_index": "OFF",
+    "innodb_buffer_pool_size": "134217728",
+    "innodb_flush_log_at_trx_commit": "1",
+    "innodb_strict_mode": "ON",
+    "innodb_tmpdir": "",
+    "lc_time_names": "en_US",
+    "log_bin": "ON",
+    "lower_case_table_names": "0",
+    "max_allowed_packet": "67108864",
+    "performance_schema": "ON",
+    "read_only": "OFF",
+    "server_uuid": UUID,
+    "sql_mode": "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES",
+    "super_read_only": "OFF",
+    "sync_binlog": "1",
+    "time_zone": "SYSTEM",
+    "version_comment": "model",
+}
+
+
+def _text(hexadecimal: str) -> str:
+    return bytes.fromhex(hexadecimal).decode()
+
+
+def _visible(session: Session, name: Name) -> Table:
+    """Return a table, or the session's temporary one of that name."""
+    return session.temporary.get(name) or session.server.table(name)
+
+
+def comment_of(session: Session, name: Name) -> str:
+    """Return a table's comment."""
+    return session.server.table(name).comment
+
+
+# -- settings
+
+for _pattern in (
+    r"/\*!80030 SET SESSION show_gipk_in_create_table_and_information_schema = ON \*/",
+    r"SET SESSION character_set_results = binary/\*!80030 , .*",
+    r"SET @spirit_py_(?:run|sql_mode|syntax) ?=.*",
+    r"(?:PREPARE|DEALLOCATE PREPARE) spirit_py_syntax.*",
+    r"SET SESSION foreign_key_checks = [01]",
+    r"SET SESSION lock_wait_timeout = \d+, max_execution_time = \d+",
+    # Nothing of the kind is there.
+    r"SHOW GLOBAL VARIABLES LIKE 'aurora_server_id'",
+    r"SELECT .* FROM information_schema\.ROUTINES WHERE .*",
+    r"SELECT CONSTRAINT_NAME FROM information_schema\.TABLE_CONSTRAINTS WHERE .*",
+    r"SELECT .* FROM performance_schema\.replication_(?:applier_filters|connection_status) ?.*",
+    r"SHOW REPLICAS?(?: STATUS)?",
+    r"SELECT PROCESSLIST_ID FROM performance_schema\.threads WHERE PROCESSLIST_COMMAND IN .*",
+    r"SELECT PROCESSLIST_ID, PROCESSLIST_USER, .* WHERE PROCESSLIST_COMMAND = 'Query' .*",
+    r"SELECT 1 FROM information_schema\.COLUMNS WHERE .* AND GENERATION_EXPRESSION <> ''",
+    r"SELECT PARTITION_NAME, .* FROM information_schema\.PARTITIONS .*",
+    r"SELECT [A-Z_, ]+ FROM information_schema\.TRIGGERS WHERE .*",
+    r"SELECT .* FROM performance_schema\.threads WHERE PROCESSLIST_INFO .*OPTIMIZE.*",
+):
+    statement(_pattern)(_nothing)
+
+
+def _constant(pattern: str, *rows: tuple[Any, ...]) -> None:
+    statement(pattern)(lambda *_: list(rows))
+
+
+_constant(
+    r"SELECT COUNT\(\*\) FROM performance_schema\.replication_group_members WHERE .*",
+    (0,),
+)
+_constant(r"SHOW GLOBAL VARIABLES", *VARIABLES.items())
+_constant(r"SELECT CURRENT_USER\(\).*", ("u@%", 0))
+_constant(r"SHOW GRANTS", ("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION",))
+_constant(r"SELECT @@GLOBAL\.datadir, .*", (VARIABLES["datadir"], "another machine", "/var/lib/b"))
+_constant(r"SELECT @@server_uuid, @@GLOBAL\.gtid_mode", (UUID, "ON"))
+_constant(r"SELECT @@GLOBAL\.binlog_expire_logs_seconds", (2_592_000,))
+_constant(r"SELECT @@SESSION\.lock_wait_timeout, @@max_execution_time", (50, 0))
+_constant(
+    r"SELECT COLLATION_NAME, CHARACTER_SET_NAME, PAD_ATTRIBUTE FROM information_schema\.COLLATIONS",
+    (_COLLATION, "utf8mb4", "NO PAD"),
+)
+_constant(r"SHOW GLOBAL STATUS WHERE Variable_name IN \(.*\)", ("Threads_running", "1"))
+_constant(
+    r"SELECT NAME, COUNT, .* FROM information_schema\.INNODB_METRICS WHERE .*",
+    ("lock_deadlocks", "0", "2026-11-26 14:26:16", None),
+    ("lock_timeouts", "0", "2026-11-26 14:26:16", None),
+)
+
+
+@statement(rf"DO (GET|RELEASE)_LOCK\({_HEX}(?:, (\d+))?\)")
+def _do_lock(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    if found[1] == "GET":
+        session.server.take_named(session, _text(found[2]), float(found[3]))
+    else:
+        session.server.release_named(session, _text(found[2]))
+
+
+@statement(
+    r"SELECT @@GLOBAL\.server_uuid, @@GLOBAL\.hostname, @@GLOBAL\.port, CONNECTION_ID\(\),.*"
+)
+def _where(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    names = re.findall(rf"IS_USED_LOCK\({_HEX}\)", found[0])
+    holders = [session.server.holder(_text(name)) for name in names]
+    return [(UUID, "sim", 3306, session.number, session.number, *holders)]
+
+
+@statement(r"SELECT DATE_FORMAT\(UTC_TIMESTAMP\(6\), '%Y-%m-%dT%H:%i:%s\.%f'\)")
+def _now(session: Session, *_: Any) -> Rows:
+    seconds = session.server.unix_time - 1_700_000_000
+    return [(f"2023-11-14T{int(seconds // 3600):02d}:{int(seconds // 60) % 60:02d}:00.000000",)]
+
+
+@statement(r"SELECT @@GLOBAL\.server_uuid, UNIX_TIMESTAMP\(CURRENT_TIMESTAMP\(6\)\)")
+def _clock(session: Session, *_: Any) -> Rows:
+    return [(UUID, f"{session.server.unix_time:.6f}")]
+
+
+@statement(r"SHOW BINARY LOGS")
+def _files(session: Session, *_: Any) -> Rows:
+    server = session.server
+    return [(server.file, server.log_end)]
+
+
+# -- the catalogue
+
+
+@statement(r"SELECT TABLE_TYPE, TABLE_COMMENT FROM information_schema\.TABLES WHERE .*")
+def _kind(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    table = session.server.tables.get(tuple(given))
+    return [] if table is None else [("BASE TABLE", table.comment)]
+
+
+@statement(
+    r"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema\.TABLES WHERE TABLE_COMMENT .*"
+)
+def _marked(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    mark, schema, _, table, _ = given
+    return sorted(
+        name
+        for name, one in session.server.tables.items()
+        if one.comment == mark and schema in {"", name[0]} and table in {"", name[1]}
+    )
+
+
+@statement(r"SELECT ENGINE, TABLE_COLLATION, .* FROM information_schema\.TABLES WHERE .*")
+def _of_table(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    schema, name = given
+    found = session.server.tables.get((schema, name))
+    if found is None:
+        return []
+    return [("InnoDB", _COLLATION, len(found.rows), 16_384, 0, None, "", schema, name)]
+
+
+@statement(r"SELECT c\.COLUMN_NAME, c\.ORDINAL_POSITION, .* FROM information_schema\.COLUMNS c .*")
+def _of_columns(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    found = session.server.tables.get(tuple(given))
+    return [
+        (
+            *(column, at, "int", "int", "YES" if at > 1 else "NO", None, None, None, None),
+            *(10, 0, None, None, "", "", None, ""),
+        )
+        for at, column in enumerate(found.columns if found else (), 1)
+    ]
+
+
+@statement(r"SELECT INDEX_NAME, NON_UNIQUE, .* FROM information_schema\.STATISTICS WHERE .*")
+def _of_indexes(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    found = session.server.tables.get(tuple(given))
+    if found is None:
+        return []
+    names = [("PRIMARY", found.columns[0]), *((found.columns[i],) * 2 for i in found.unique)]
+    return [(name, 0, column, None, None, "A", "YES", "BTREE") for name, column in names]
+
+
+@statement(rf"SHOW CREATE TABLE {_ID}")
+def _definition(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[1], found[2])
+    temporary = "TEMPORARY " if name in session.temporary else ""
+    table = _visible(session, name)
+    return [(found[2].encode(), create_text(found[2], table, temporary).encode())]
+
+
+def create_text(name: str, table: Table, temporary: str = "") -> str:
+    """Return the definition of a table of whole numbers."""
+    key, *others = table.columns
+    lines = [f"`{key}` int NOT NULL", *(f"`{column}` int DEFAULT NULL" for column in others)]
+    lines.append(f"PRIMARY KEY (`{key}`)")
+    lines += [f"UNIQUE KEY `{table.columns[i]}` (`{table.columns[i]}`)" for i in table.unique]
+    body = ",\n  ".join(lines)
+    return (
+        f"CREATE {temporary}TABLE `{name}` (\n  {body}\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+        f" COLLATE={_COLLATION}"
+    )
+
+
+@statement(rf"SHOW FULL COLUMNS FROM {_ID}")
+def _full_columns(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    columns = _visible(session, (found[1], found[2])).columns
+    return [
+        (one, "int", None, "YES" if at else "NO", "" if at else "PRI", None, "NULL", "select", "")
+        for at, one in enumerate(columns)
+    ]
+
+
+@statement(rf"SHOW INDEX FROM {_ID}")
+def _index(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    table = _visible(session, (found[1], found[2]))
+    named = [("PRIMARY", table.columns[0]), *((table.columns[i],) * 2 for i in table.unique)]
+    return [
+        (found[2], 0, name, 1, column, "A", 0, None, None, "", "BTREE", "", "", "YES", None)
+        for name, column in named
+    ]
+
+
+@lru_cache(maxsize=256)
+def _like(pattern: str) -> re.Pattern[str]:
+    """Compile a LIKE with ESCAPE '|'."""
+    parts = re.findall(r"\|.|%|_|[^|%_]+", pattern)
+    said = {"%": ".*", "_": "."}
+    return re.compile("".join(said.get(p) or re.escape(p.lstrip("|")) for p in parts), re.DOTALL)
+
+
+@statement(
+    r"SELECT NAME, TABLE_ID, @@GLOBAL\.server_uuid FROM information_schema\.INNODB_TABLES WHERE .*"
+)
+def _numbers(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    return [
+        (f"{schema}/{name}", table.number, UUID)
+        for (schema, name), table in session.server.tables.items()
+        if any(_like(str(one)).fullmatch(f"{schema}/{name}") for one in given)
+    ]
+
+
+@statement(r"SELECT CAST\(UNIX_TIMESTAMP\(CREATE_TIME\) AS SIGNED\) FROM .*")
+def _born(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    found = session.server.tables.get(tuple(given))
+    return [] if found is None else [(found.born,)]
+
+
+_constant(r"SELECT ROW_FORMAT FROM information_schema\.TABLES WHERE .*", ("Dynamic",))
+
+
+@statement(
+    rf"SELECT 1 FROM information_schema\.TABLES WHERE TABLE_SCHEMA = {_HEX} AND TABLE_NAME = {_HEX}"
+)
+def _is_there(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    return [(1,)] if (_text(found[1]), _text(found[2])) in session.server.tables else []
+
+
+@statement(rf"ANALYZE NO_WRITE_TO_BINLOG TABLE {_ID}")
+def _analyze(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    session.server.table((found[1], found[2]))
+    return [(f"{found[1]}.{found[2]}", "analyze", "status", "OK")]
+
+
+# -- DDL
+
+
+def _logged(session: Session, found: re.Match[str], schema: str) -> None:
+    session.server.ddl(session, found[0], schema)
+    session.server.end_statement(session)
+
+
+@statement(rf"CREATE TEMPORARY TABLE {_ID} \((.*)\) ENGINE=.*")
+def _create_temporary(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    columns = tuple(re.findall(r"`(\w+)` (?:int|BIGINT)", found[3]))
+    copied = re.search(r"SELECT (.*) FROM", found[0])
+    if copied:
+        columns += tuple(re.findall(r"`(\w+)`", copied[1]))
+    session.temporary[found[1], found[2]] = session.server.made(columns)
+
+
+@statement(rf"DROP TEMPORARY TABLE IF EXISTS {_ID}")
+def _drop_temporary(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.temporary.pop((found[1], found[2]), None)
+
+
+@statement(rf"CREATE TABLE {_ID} \(id INT NOT NULL.* COMMENT='([^']*)'")
+def _create_records(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    name = (found[1], found[2])
+    if name in session.server.tables:
+        raise fault(1050, f"Table '{name[1]}' already exists")
+    session.server.create(name, RECORDS).comment = found[3]
+    _logged(session, found, found[1])
+
+
+@statement(rf"CREATE TABLE {_ID} LIKE {_ID}")
+def _create_like(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    server, name = session.server, (found[1], found[2])
+    like = server.table((found[3], found[4]))
+    if name in server.tables:
+        raise fault(1050, f"Table '{name[1]}' already exists")
+    server.create(name, like.columns, unique=like.unique)
+    _logged(session, found, found[1])
+
+
+@statement(rf"ALTER TABLE {_ID} ADD COLUMN (\w+) INT")
+def _add_column(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    name = (found[1], found[2])
+    table = _visible(session, name)
+    if name not in session.temporary:
+        session.server.lock_table(session, name, EXCLUSIVE)
+    table.columns += (found[3],)
+    table.rows = {key: (*row, None) for key, row in table.rows.items()}
+    table.born = int(session.server.unix_time)
+    if name not in session.temporary:
+        _logged(session, found, found[1])
+
+
+@statement(rf"ALTER TABLE {_ID} RENAME TO {_ID}")
+def _rename_to(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.server.rename(session, [((found[1], found[2]), (found[3], found[4]))])
+    _logged(session, found, found[1])
+
+
+@statement(rf"DROP TABLE IF EXISTS ((?:{_ID}(?:, )?)+)")
+def _drop(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    server = session.server
+    for name in re.findall(_ID, found[1]):
+        if name in server.tables:
+            server.lock_table(session, name, EXCLUSIVE)
+            server.tables = {other: t for other, t in server.tables.items() if other != name}
+    _logged(session, found, re.findall(_ID, found[1])[0][0])
+
+
+# -- the program's rows
+
+
+@statement(rf"REPLACE INTO {_ID} \(id, record\) VALUES \((-?\d+), (?:{_HEX}|'')\)")
+def _write_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[1], found[2])
+    server.table(name)
+    row = (int(found[3]), _text(found[4] or ""), server.unix_time)
+    number = server.write(session, name, lambda _: [(row[0], row)])
+    server.end_statement(session)
+    return number
+
+
+_EXPRESSIONS: Final[dict[str, Callable[[Row, float], Any]]] = {
+    "1": lambda _row, _now: 1,
+    "written_at": lambda row, _now: row[2],
+    "TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))": lambda row, now: int(
+        1e6 * (now - row[2])
+    ),
+}
+
+
+@statement(rf"SELECT (.*?) FROM {_ID} FORCE INDEX \(PRIMARY\) WHERE id = (-?\d+)")
+def _read_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[2], found[3])
+    row = session.server.read(session, name).get(int(found[4]))
+    session.server.end_statement(session)
+    if row is None:
+        return []
+    if found[1].startswith("IF(LENGTH(record)"):
+        return [(row[1],)]
+    if found[1] not in _EXPRESSIONS:
+        raise Unknown(f"the model server does not know the value {found[1]}")
+    return [(_EXPRESSIONS[found[1]](row, session.server.unix_time),)]
+
+
+@statement(rf"DELETE FROM {_ID} WHERE id = (-?\d+)")
+def _forget_record(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    name, key = (found[1], found[2]), int(found[3])
+    number = session.server.write(session, name, lambda rows: [(key, None)] if key in rows else [])
+    session.server.end_statement(session)
+    return number
+
+
+@statement(rf"SELECT id, IF\(LENGTH\(record\) .* FROM {_ID} FORCE INDEX \(PRIMARY\) WHERE TRUE .*")
+def _requests(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    rows = session.server.read(session, (found[1], found[2]))
+    session.server.end_statement(session)
+    return [(key, row[1]) for key, row in sorted(rows.items())]
+
+
+@statement(rf"DELETE FROM {_ID} WHERE written_at < CURRENT_TIMESTAMP\(6\) - INTERVAL \d+ SECOND")
+def _old_requests(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    session.server.table((found[1], found[2]))
+    return 0
+
+
+@statement(r"SELECT DATA_LENGTH, INDEX_LENGTH FROM information_schema\.TABLES WHERE .*")
+def _sizes(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    return [(16_384, 0)] if tuple(given) in session.server.tables else []
+
+
+@statement(
+    r"SELECT TABLE_NAME FROM information_schema\.TABLES"
+    r" WHERE TABLE_SCHEMA = %s AND LEFT\(TABLE_NAME, CHAR_LENGTH\(%s\)\) = %s"
+)
+def _beginning_with(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
+    schema, start, _ = given
+    names = session.server.tables
+    return [(name,) for other, name in names if other == schema and name.startswith(start)]

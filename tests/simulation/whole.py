@@ -1,0 +1,97 @@
+"""One process that runs ``spirit-py migrate`` itself, from the first question to the last drop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# Its statements are known from then on.
+import tests.simulation.catalog  # noqa: F401
+from tests.simulation import program
+from tests.simulation.primitives import stand_in
+
+with stand_in():
+    from spirit_py.binlog import resumption
+    from spirit_py.checkpoint import proofs
+    from spirit_py.chunk import sizing
+    from spirit_py.codes import ErrorCode
+    from spirit_py.config import ConnectionOptions, FeedOptions, MigrationConfig
+    from spirit_py.errors import Refusal, SpiritError
+    from spirit_py.migration.migration import run_migration
+    from spirit_py.migration.run import Run
+    from spirit_py.threads import StopSwitch
+
+if TYPE_CHECKING:
+    from tests.simulation.server import Server
+
+setattr(resumption, "BinlogConnection", program.dump)  # noqa: B010 (its type is another one)
+# A table of a few rows is several chunks, and a chunk several transactions.
+setattr(sizing, "FLOOR_ROWS", 2)  # noqa: B010
+setattr(sizing, "CEILING_ROWS", 4)  # noqa: B010
+setattr(sizing, "FEWEST_PART_ROWS", 2)  # noqa: B010
+
+
+def _no_java(_: Any) -> Any:
+    raise Refusal("no Java", hint="", error_code=ErrorCode.JAVA_MISSING)
+
+
+class _Silent:
+    """A reporter that shows nothing."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def start(self) -> None:
+        """Show nothing."""
+
+    def event(self, event: Any) -> None:
+        """Add it to the story."""
+        self._server.scheduler.tell(event.line)
+
+    def progress(self, snapshot: Any) -> None:
+        """Show nothing."""
+
+    def stop(self) -> None:
+        """Show nothing."""
+
+
+class WholeRun:
+    """One process with the command; see :class:`tests.simulation.program.Run`.
+
+    Attributes:
+        exit_code: as of the process.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.done = False
+        self.error = ""
+        self.exit_code = 0
+        self.stop = StopSwitch()
+        program.serve(server)
+
+    def main(self) -> None:
+        """Run the command to its end."""
+        # Of the process before, whose threads are gone.
+        proofs._MUTEXES.clear()
+        config = MigrationConfig(
+            connection=ConnectionOptions(
+                host="sim", user="u", password="p", ssl_mode="DISABLED", origin="00112233"
+            ),
+            database="s",
+            table="t",
+            alter="ADD COLUMN n INT",
+            no_shortcut=True,
+            threads=2,
+            aggressive=True,
+            max_lag=None,
+            min_free_disk=0,
+            cutover_timeout=600.0,
+            feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
+        )
+        run = Run(config, _Silent(self.server), engine_factory=_no_java, stop=self.stop)
+        try:
+            run_migration(run)
+        except SpiritError as error:
+            self.error, self.exit_code = f"{type(error).__name__}: {error.message}", error.exit_code
+        else:
+            self.done = True
