@@ -12,6 +12,7 @@ import json
 import secrets
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -33,6 +34,9 @@ class MemberEnd(Protocol):
 
     def orders(self) -> Orders:
         """Return the member's orders; `MigrationFailure` when the driver is gone."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait before the next look for orders: so long, or where it is told of them, for them."""
 
     def close(self) -> None:
         """Withdraw the message; the member's session may be closed already."""
@@ -113,12 +117,14 @@ class MemoryMailbox(DriverEnd):
         self.box = self
         self._lock = threading.Lock()
         self._orders: dict[int, Orders] = {}
+        self._posted: defaultdict[int, threading.Event] = defaultdict(threading.Event)
         self._letters: dict[int, dict[str, Any]] = {}
 
     def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
         """Replace a member's orders."""
         with self._lock:
             self._orders[rank] = list(orders)
+            self._posted[rank].set()
 
     def letters(self) -> list[tuple[int, Any]]:
         """Return the sender and the message of each member that lives."""
@@ -127,7 +133,9 @@ class MemoryMailbox(DriverEnd):
 
     def join(self, rank: int, session: SqlSession) -> _Member:
         """Open the end of a member."""
-        return _Member(self, rank, session)
+        with self._lock:
+            posted = self._posted[rank]
+        return _Member(self, rank, session, posted)
 
     def write(self, sender: int, letter: dict[str, Any] | None) -> None:
         """Replace a member's message; None withdraws it."""
@@ -143,8 +151,11 @@ class MemoryMailbox(DriverEnd):
 
 
 class _Member:
-    def __init__(self, mailbox: MemoryMailbox, rank: int, session: SqlSession) -> None:
+    def __init__(
+        self, mailbox: MemoryMailbox, rank: int, session: SqlSession, posted: threading.Event
+    ) -> None:
         self._mailbox = mailbox
+        self._posted = posted
         self._rank = rank
         self._session = session
         self._asked = 0.0
@@ -158,6 +169,12 @@ class _Member:
         if time.monotonic() - self._asked >= _PING_SECONDS:
             self._ping()
         return self._mailbox.orders(self._rank)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for orders, at most until the session is to be used again."""
+        self._posted.wait(max(seconds, _PING_SECONDS))
+        # Before the look that follows: what is posted from now on ends the next wait.
+        self._posted.clear()
 
     def _ping(self) -> None:
         """Use the session, which the server counts as idle after a statement."""

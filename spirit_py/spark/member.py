@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 
 LOOK_SECONDS: Final = 0.002
-"""Seconds between two reads of the mailbox."""
+"""Seconds between two reads of a mailbox that nobody tells of orders."""
 _LONGEST_LOOK: Final = 0.02
 FINISH: Final = ""
 """The order that ends a member."""
@@ -70,7 +69,6 @@ class GangTask(Generic[_R]):
 
     @staticmethod
     def _serve(rank: int, member: GangMember[_R], mailbox: MemberEnd) -> _R:
-        idle = threading.Event()
         done = 0
         answers: list[tuple[int, str]] = []
         while True:
@@ -78,7 +76,7 @@ class GangTask(Generic[_R]):
             mailbox.write(letter)
             pause = LOOK_SECONDS
             while not (waiting := [order for order in mailbox.orders() if order[0] > done]):
-                idle.wait(pause)
+                mailbox.wait(pause)
                 pause = min(_LONGEST_LOOK, pause * 1.5) if done else pause
             if any(order == FINISH for _, order in waiting):
                 return member.result()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -121,6 +122,7 @@ class _RowMember:
         self._works_in = session
         self._session: Session = connect(box.options, role="mailbox", read_timeout=_ANSWER_SECONDS)
         self._looked_at = time.monotonic()
+        self._idle = threading.Event()
 
     def write(self, letter: dict[str, Any]) -> None:
         self._box.replace(self._session, self._rank, (self._works_in.id, letter))
@@ -131,6 +133,9 @@ class _RowMember:
         self._require_living()
         rows = self._session.query(self._box.select(_RANKS + self._rank, 1))
         return _orders(self._box.open(int(rows[0][0]), str(rows[0][1])) if rows else None)
+
+    def wait(self, seconds: float) -> None:
+        self._idle.wait(seconds)
 
     def _require_living(self) -> None:
         if time.monotonic() - self._looked_at < _ALIVE_SECONDS:
@@ -207,6 +212,7 @@ class _VariableMember:
         self._rank = rank
         self._session = session
         self._thread = int(session.query(_THREAD)[0][0])
+        self._idle = threading.Event()
 
     def write(self, letter: dict[str, Any]) -> None:
         sealed = self._box.seal.close(letter, "letter", self._thread)
@@ -221,6 +227,9 @@ class _VariableMember:
             raise MigrationFailure(_DRIVER_GONE)
         sealed = rows[0][1]
         return _orders(None if sealed is None else box.seal.open(sealed, "orders", self._rank))
+
+    def wait(self, seconds: float) -> None:
+        self._idle.wait(seconds)
 
     def close(self) -> None:
         """Do nothing: the message goes with the session."""
