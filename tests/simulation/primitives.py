@@ -52,14 +52,14 @@ class _Waiters:
             return self._scheduler.wait(self._what)
         self._tasks.append(task)
         woken = self._scheduler.wait(self._what, seconds)
-        if not woken:
-            with contextlib.suppress(ValueError):
-                self._tasks.remove(task)
+        if not woken and task in self._tasks:
+            self._tasks.remove(task)
         return woken
 
     def wake(self, number: int = 1) -> None:
-        for _ in range(min(number, len(self._tasks))):
+        while number and self._tasks:
             self._scheduler.wake(self._tasks.popleft())
+            number -= 1
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -78,7 +78,8 @@ class Event:
 
     def set(self) -> None:
         self._flag = True
-        self._waiters.wake(len(self._waiters))
+        if self._waiters:
+            self._waiters.wake(len(self._waiters))
 
     def clear(self) -> None:
         self._flag = False
@@ -96,7 +97,7 @@ class Lock:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._owner: Task | bool | None = None
+        self._owner: Any = None
         self._waiters = _Waiters(scheduler, "a lock")
 
     def _mine(self) -> Task | bool:
@@ -104,6 +105,9 @@ class Lock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         self._scheduler.step()
+        if self._owner is None:
+            self._owner = self._scheduler.current or True
+            return True
         deadline = None if timeout < 0 else self._scheduler.now + timeout
         while self._owner is not None:
             left = None if deadline is None else deadline - self._scheduler.now
@@ -117,13 +121,14 @@ class Lock:
         if self._owner is None and not self._scheduler.over:
             raise RuntimeError("release unlocked lock")
         self._owner = None
-        self._waiters.wake()
+        if self._waiters:
+            self._waiters.wake()
 
     def locked(self) -> bool:
         return self._owner is not None
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    def __enter__(self) -> None:
+        self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()

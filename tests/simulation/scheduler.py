@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlet import GreenletExit, getcurrent, greenlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 #: A run that takes more steps than this hangs: tasks take turns and nothing comes of it.
 MOST_STEPS: Final = 300_000
@@ -48,26 +48,29 @@ class Choices:
     ) -> None:
         self.random = random.Random(seed)
         self._given = None if given is None else dict(given)
-        self._boldness = boldness
+        self._rarity = math.log(1.0 - boldness)
         self._places = iter(sorted(given or ()))
         self.made: dict[int, int] = {}
         self.number = 0
-        self._next = 0
+        #: The number of the next choice that may not be 0.
+        self.next = 0
         self._skip()
 
     def _skip(self) -> None:
         """Find the number of the next choice that may not be 0."""
         if self._given is not None:
-            self._next = next(self._places, -1)
+            self.next = next(self._places, -1)
         else:
-            gap = math.log(1.0 - self.random.random()) / math.log(1.0 - self._boldness)
-            self._next = self.number + 1 + int(gap)
+            gap = math.log(1.0 - self.random.random()) / self._rarity
+            self.next = self.number + 1 + int(gap)
 
     def choose(self, options: int) -> int:
         """Return a number below ``options``; 0 most of the time."""
         self.number += 1
-        if self.number != self._next:
-            return 0
+        return self.chosen(options) if self.number == self.next else 0
+
+    def chosen(self, options: int) -> int:
+        """Return what was chosen where the number is the next one that may not be 0."""
         if self._given is not None:
             chosen = min(self._given[self.number], options - 1)
         else:
@@ -106,7 +109,14 @@ class Task:
 
 
 class Scheduler:
-    """Runs tasks, one at a time, in the order of the choices. Use once."""
+    """Runs tasks, one at a time, in the order of the choices. Use once.
+
+    A task that gives up control switches to the next one itself; the hub, who called :meth:`run`,
+    goes on when a task has ended, or when no task can.
+
+    Attributes:
+        current: the task that runs now; None outside of all.
+    """
 
     def __init__(self, choices: Choices, *, telling: bool = False) -> None:
         self.choices = choices
@@ -119,31 +129,26 @@ class Scheduler:
         self._ready: list[Task] = []
         self._waiting: dict[Task, None] = {}
         self._timers: list[tuple[float, int, Task]] = []
+        #: No time passes behind this moment.
+        self._until = math.inf
         self._count = 0
-        self._current: Task | None = None
-        #: Who goes on in the place of a task that was interrupted.
-        self._chosen: Task | None = None
+        self.current: Task | None = None
         #: Killed tasks: never run again; kept, because a greenlet that is collected runs on.
         self._killed: list[Task] = []
         self.over = False
 
-    @property
-    def current(self) -> Task | None:
-        """The task that runs now; None outside of all."""
-        return self._current
-
     def tell(self, what: str) -> None:
         """Add a line to the story."""
         if self._telling:
-            who = self._current.name if self._current else "world"
+            who = self.current.name if self.current else "world"
             self.story.append(f"{self.now - 1_000.0:9.3f} {who}: {what}")
 
     # -- what tasks call
 
     def spawn(self, name: str, body: Callable[[], Any], process: object = None) -> Task:
         """Make a task that can go on; of the caller's process, unless another one is named."""
-        if process is None and self._current is not None:
-            process = self._current.process
+        if process is None and self.current is not None:
+            process = self.current.process
         task = Task(name, process)
 
         def run() -> None:
@@ -161,46 +166,64 @@ class Scheduler:
         self._ready.append(task)
         return task
 
-    def step(self, what: str = "") -> None:
+    def step(self) -> None:
         """Let other tasks run first, if the choice says so."""
-        self._require_life()
-        task = self._current
+        if self.over:
+            # Python collects this greenlet after the run.
+            raise GreenletExit
+        task = self.current
         if task is None:
             return
-        if what:
-            self.tell(what)
         self.steps += 1
+        choices = self.choices
+        # Nearly always: the same as choose() below, without asking what the options are.
+        choices.number += 1
+        if choices.number != choices.next:
+            return
         self._forget_timers()
         others = len(self._ready)
-        chosen = self.choices.choose(1 + others + bool(self._timers))
+        chosen = choices.chosen(1 + others + bool(self._timers))
         if not chosen:
             return
         if chosen > others:
             # Not every time that it is drawn: most of what waits would come too late.
-            if not self.choices.choose(4):
+            if not choices.choose(4):
                 return
             self._let_time_pass()
             chosen = len(self._ready)
-        self._chosen = self._ready.pop(chosen - 1)
+        other = self._ready.pop(chosen - 1)
         self._ready.append(task)
-        self._hub.switch()
-        self._require_life()
+        self._switch_to(other)
 
     def wait(self, what: str, seconds: float | None = None) -> bool:
         """Wait until woken, at most so long; return whether the task was woken."""
-        self._require_life()
-        task = self._current
+        if self.over:
+            raise GreenletExit
+        task = self.current
         if task is None:
             raise Hang(f"the world itself waits for {what}")
         task.waits_for, task.woken = what or "something", False
-        task.deadline = None if seconds is None else self.now + max(0.0, seconds)
-        self._waiting[task] = None
-        if task.deadline is not None:
+        if seconds is None:
+            task.deadline = None
+        else:
+            task.deadline = self.now + max(0.0, seconds)
             self._count += 1
             heapq.heappush(self._timers, (task.deadline, self._count, task))
-        self._hub.switch()
-        self._require_life()
+        self._waiting[task] = None
+        other = self._next()
+        if other is not task:
+            self._switch_to(other)
         return task.woken
+
+    def _switch_to(self, other: Task | None) -> None:
+        """Have another task run, or the hub; return when the caller goes on."""
+        self.current = other
+        if other is None:
+            self._hub.switch()
+        else:
+            other.body.switch()
+        if self.over:
+            raise GreenletExit
 
     def sleep(self, seconds: float) -> None:
         """Wait for so long, whatever happens."""
@@ -214,12 +237,12 @@ class Scheduler:
     def join(self, task: Task, seconds: float | None = None) -> bool:
         """Wait for the end of a task; return whether it has ended."""
         deadline = None if seconds is None else self.now + seconds
-        while not task.ended and self._current is not None:
+        while not task.ended and self.current is not None:
             left = None if deadline is None else deadline - self.now
             if left is not None and left <= 0:
                 break
-            if self._current not in task.joining:
-                task.joining.append(self._current)
+            if self.current not in task.joining:
+                task.joining.append(self.current)
             self.wait(f"the end of {task.name}", left)
         return task.ended
 
@@ -240,55 +263,56 @@ class Scheduler:
         """Let the task that runs go no further if its process was killed."""
         if task.doomed:
             self._killed.append(task)
-            self._hub.switch()
-            raise GreenletExit
+            self._switch_to(None)
 
     # -- the loop
 
-    def run(self, until: Callable[[], bool]) -> None:
-        """Run tasks until the condition holds; it is asked whenever one waits or ends.
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Run until these tasks have ended, and no task goes on before another one ends or waits.
 
         Raises:
-            Hang: it never will.
+            Hang: they never will.
         """
-        while not until():
-            task: Task | None = self._chosen or self._next()
-            while task:
-                self._chosen = None
-                if self.steps > MOST_STEPS:
-                    raise Hang(f"no end after {MOST_STEPS} steps; {self._state()}")
-                self._current = task
-                task.body.switch()
-                self._current = None
-                task = self._chosen
+        while not all(task.ended for task in tasks):
+            self._run_one()
 
     def run_out(self, seconds: float) -> None:
         """Run what can go on within so many seconds."""
-        until = self.now + seconds
+        self._until = self.now + seconds
         self._forget_timers()
-        while self._ready or (self._timers and self._timers[0][0] <= until):
-            task: Task | None = self._next()
-            while task:
-                self._chosen, self._current = None, task
-                task.body.switch()
-                self._current, task = None, self._chosen
+        while self._ready or (self._timers and self._timers[0][0] <= self._until):
+            self._run_one()
             self._forget_timers()
+        self._until = math.inf
 
-    def _next(self) -> Task:
-        """Return who goes on when the task that ran waits, or has ended."""
+    def _run_one(self) -> None:
+        """Run a task, and those that it gives control to, until one of them ends."""
+        task = self._next()
+        if task is None:
+            if self.steps > MOST_STEPS:
+                raise Hang(f"no end after {MOST_STEPS} steps; {self._state()}")
+            raise Hang(f"every task waits for another one: {self._state()}")
+        self.current = task
+        task.body.switch()
+        self.current = None
+
+    def _next(self) -> Task | None:
+        """Return who goes on when the task that ran waits, or has ended; None for the hub."""
         self.steps += 1
-        self._forget_timers()
-        while not self._ready:
-            if not self._timers:
-                raise Hang(f"every task waits for another one: {self._state()}")
+        if self.steps > MOST_STEPS:
+            return None
+        ready = self._ready
+        if not ready:
+            self._forget_timers()
+            if not self._timers or self._timers[0][0] > self._until:
+                return None
             self._let_time_pass()
-        return self._ready.pop(self.choices.choose(len(self._ready)))
+        return ready.pop(self.choices.choose(len(ready)) if len(ready) > 1 else 0)
 
     def _let_time_pass(self) -> None:
         deadline, _, task = heapq.heappop(self._timers)
         self.now = max(self.now, deadline)
         self._go_on(task, woken=False)
-        self._forget_timers()
 
     def _forget_timers(self) -> None:
         """Drop timers of waits that are over."""
@@ -302,11 +326,6 @@ class Scheduler:
         del self._waiting[task]
         task.woken, task.waits_for, task.deadline = woken, "", None
         self._ready.append(task)
-
-    def _require_life(self) -> None:
-        """End a greenlet that Python collects after the run."""
-        if self.over:
-            raise GreenletExit
 
     def _state(self) -> str:
         waiting = (f"{task.name} waits for {task.waits_for}" for task in self._waiting)

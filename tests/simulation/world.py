@@ -167,7 +167,7 @@ class World:
         for number in range(self.plan.clients):
             body = partial(self._client, number)
             everyone.append(scheduler.spawn(f"client{number}", body, process="clients"))
-        scheduler.run(lambda: all(one.ended for one in everyone))
+        scheduler.run(everyone)
         for one in everyone:
             if one.failure is not None:
                 text = "".join(traceback.format_exception(one.failure))
