@@ -14,7 +14,7 @@ from typing import Any, Final, get_type_hints
 
 import click
 
-from spirit_py.cli.values import LIMITS, SIZE, TABLE, Duration
+from spirit_py.cli.values import LIMITS, TABLE, Duration
 from spirit_py.errors import UsageFault
 from spirit_py.sql import quote_identifier
 
@@ -47,6 +47,16 @@ def option_values(
     if values["no_defaults"] and "login_path" not in asked:
         values["login_path"] = None
     return values
+
+
+def flag_value(name: str, value: object) -> bool:
+    """Return a setting that is on or off, read as an option is; raises UsageFault for others."""
+    try:
+        return bool(click.BOOL.convert(value, None, None))
+    except (click.BadParameter, TypeError, AttributeError):
+        raise UsageFault(
+            f"{name} is {value!r}, which is neither on nor off", hint=f"set {name} to true or false"
+        ) from None
 
 
 def _value(
@@ -102,10 +112,6 @@ def _word(option: click.Option, value: Any) -> Any:
         return ",".join(f"{name}={_number(limit)}" for name, limit in value.items())
     if option.type is TABLE and isinstance(value, tuple):
         return ".".join(quote_identifier(part) for part in value)
-    if option.type is SIZE or (
-        isinstance(option.type, click.IntRange) and isinstance(value, float)
-    ):
-        return str(value)
     if isinstance(option.type, click.Path):
         return Path(value)
     return value

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import cleanup, migration_config_of, run_of
+from spirit_py.api.values import flag_value
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.options.commands import CleanupArguments
 from spirit_py.sql import quote_identifier, quote_table
@@ -110,6 +111,15 @@ class OnlineChange:
     statement: str
     arguments: Mapping[str, Any]
     handle_signals: bool = False
+
+    @classmethod
+    def of(
+        cls, table: tuple[str, str], statement: str, settings: Mapping[str, Any]
+    ) -> OnlineChange:
+        """Return the change as a framework's settings have it; UsageFault for a wrong one."""
+        arguments = dict(settings)
+        signals = flag_value("handle_signals", arguments.pop("handle_signals", False))
+        return cls(table=table, statement=statement, arguments=arguments, handle_signals=signals)
 
 
 def look_around(session: FrameworkSession) -> SessionFacts:

@@ -98,11 +98,7 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
 def _change_of(
     impl: DefaultImpl, table: tuple[str, str], statement: str, options: Mapping[str, Any]
 ) -> OnlineChange:
-    arguments = _told(impl, options)
-    signals = str(arguments.pop("handle_signals", "")).lower() in {"true", "1", "yes", "on"}
-    return OnlineChange(
-        table=table, statement=statement, arguments=arguments, handle_signals=signals
-    )
+    return OnlineChange.of(table, statement, _told(impl, options))
 
 
 def _told(impl: DefaultImpl, options: Mapping[str, Any]) -> dict[str, Any]:

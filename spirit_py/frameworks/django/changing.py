@@ -83,14 +83,7 @@ def _change_of(
     params: _Params,
     asked: Mapping[str, Any],
 ) -> OnlineChange:
-    arguments = _told(editor.connection, asked)
-    signals = bool(arguments.pop("handle_signals", False))
-    return OnlineChange(
-        table=table,
-        statement=_text(editor, sql, params),
-        arguments=arguments,
-        handle_signals=signals,
-    )
+    return OnlineChange.of(table, _text(editor, sql, params), _told(editor.connection, asked))
 
 
 def _gather(
