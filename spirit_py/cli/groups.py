@@ -21,6 +21,7 @@ from spirit_py.cli.values import (
     WINDOWS,
     Duration,
     FiniteRange,
+    WholeRange,
 )
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
@@ -254,7 +255,7 @@ def _type_of(one: Option) -> click.ParamType[Any] | None:
     if get_origin(one.type) is Literal:
         return click.Choice(get_args(one.type), case_sensitive=one.type != SslMode)
     if one.type is int:
-        return click.IntRange(one.least, one.most)
+        return WholeRange(one.least, one.most)
     if one.most is not None:
         return FiniteRange(one.least, one.most)
     if one.form is Form.DURATION:

@@ -24,6 +24,16 @@ V = TypeVar("V")
 _TLS = ("ssl_mode", "ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
 
 
+class WholeRange(click.IntRange):
+    """A range of whole numbers; TOML and Python have others, of which none is made."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number, which must be whole."""
+        if isinstance(value, bool | float):
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        return int(super().convert(value, param, ctx))
+
+
 class FiniteRange(click.FloatRange):
     """A range of floats that ``nan`` is not in: it compares with no bound."""
 
@@ -31,6 +41,8 @@ class FiniteRange(click.FloatRange):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read the number, which must be finite."""
+        if isinstance(value, bool):
+            self.fail(f"{value} is not a number.", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -66,11 +78,14 @@ class Duration(ReadType[float]):
         self._never = never
 
     def _seconds(self, value: Any) -> float:
-        if isinstance(value, float):
-            return value
-        if self._never and value == "never":
+        if self._never and value in {"never", math.inf}:
             return math.inf
-        seconds = read_duration(str(value))
+        if not isinstance(value, float):
+            seconds = read_duration(str(value))
+        elif math.isfinite(value):
+            seconds = value
+        else:
+            raise ValueError(f"{value} is no duration.")
         if seconds < self._least:
             raise ValueError(f"{value} is shorter than {self._least:g} s.")
         return seconds
@@ -127,7 +142,7 @@ def _table(value: Any) -> tuple[str, str]:
 ADDRESS: Final = ReadType("host:port", _address)
 DSN: Final = ReadType("url", _dsn)
 LIMITS: Final = ReadType("name=value,...", _read_once(read_limits, tuple))
-SIZE: Final = ReadType("size", _read_once(read_size, int))
+SIZE: Final = ReadType("size", lambda value: read_size(str(value)))
 TABLE: Final = ReadType("schema.table", _table)
 URL: Final = ReadType("url", _url)
 WINDOWS: Final = ReadType("windows", _read_once(parse_windows, tuple))

@@ -36,7 +36,10 @@ def test_time_in_which_it_is_held_back_counts_for_none_of_its_limits(monkeypatch
     monkeypatch.setattr(swap, "limits_of", lambda _: None)
     monkeypatch.setattr(swap, "swaps_of", lambda *_: [])
     process: Any = SimpleNamespace(
-        config=SimpleNamespace(connection=None, snapshot_guard="off"), tell=None, show=None, held_up=None
+        config=SimpleNamespace(connection=None, snapshot_guard="off"),
+        tell=None,
+        show=None,
+        held_up=None,
     )
     pairs: Any = [SimpleNamespace(feed=None, stop=None)]
     swapping = PairSwap(job=process, pairs=pairs, direction=FORWARD, carried=lambda key: key)
