@@ -14,8 +14,8 @@ from spirit_py.api.commands import cleanup, migration_config_of, run_of
 from spirit_py.api.values import flag_value
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.options.commands import CleanupArguments
-from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.statement import ClauseKind, parse_statement
+from spirit_py.sql import quote_identifier
+from spirit_py.statement import ClauseKind, changed_table, parse_statement
 
 if TYPE_CHECKING:
     import logging
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from spirit_py.api.running import Running
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SwappedAlong
+    from spirit_py.frameworks.policy import Policy
     from spirit_py.statement import Clause
     from spirit_py.status.report import MigrationReport
     from spirit_py.status.snapshot import MigrationStatus
+    from spirit_py.table.names import Name
 
-    Settle = Callable[[tuple[str, str]], None]
+    Settle = Callable[[Name], None]
 
 _ALIVE_SECONDS: Final = 20.0
 #: ER_XAER_RMFAIL
@@ -135,13 +137,36 @@ def look_around(session: FrameworkSession) -> SessionFacts:
     )
 
 
+def rows_of(
+    session: FrameworkSession, schema: str, table: str, what: str, more: str = ""
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a table; none where it is not there. No schema is the session's."""
+    if not session.query(
+        "SELECT 1 FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = COALESCE(NULLIF(%s, ''), DATABASE()) AND TABLE_NAME = %s",
+        (schema, table),
+    ):
+        return []
+    name = ".".join(quote_identifier(part) for part in (schema, table) if part)
+    return session.query(f"SELECT {what} FROM {name} {more}")
+
+
 def is_empty(session: FrameworkSession, schema: str, table: str) -> bool:
     """Return whether a table has no rows, or is not there: a plain ALTER does for it."""
-    there = session.query(
-        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (schema, table),
-    )
-    return not there or not session.query(f"SELECT 1 FROM {quote_table(schema, table)} LIMIT 1")
+    return not rows_of(session, schema, table, "1", "LIMIT 1")
+
+
+def chosen(
+    session: FrameworkSession, around: SessionFacts, statement: str, policy: Policy
+) -> Name | None:
+    """Return the table that a statement changes, where the settings send it online unasked."""
+    if not policy.chooses_any:
+        return None
+    table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
+    if table is None or is_empty(session, *table):
+        return None
+    rows, size = size_of(session, *table)
+    return table if policy.chooses(*table, rows=rows, size=size) else None
 
 
 def size_of(session: FrameworkSession, schema: str, table: str) -> tuple[int, int]:

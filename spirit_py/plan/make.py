@@ -80,8 +80,8 @@ def make_plan(
         contexts = timed(session, contexts, stop)
         decision = _decided(session, config, contexts, noted)
         note_checks(session, config, contexts, decision, noted)
-        maker = _Maker(session, config, contexts, decision, noted)
-        return maker.plan(stop if sample else None)
+        sampling = stop if sample else None
+        return _Maker(session, config, contexts, decision, noted, sampling=sampling).plan()
 
 
 def brief_plan(
@@ -93,7 +93,7 @@ def brief_plan(
     """
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
     with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
-        return _Maker(session, config, contexts, decision, noted, brief=True).plan(None)
+        return _Maker(session, config, contexts, decision, noted, brief=True).plan()
 
 
 def _decided(
@@ -116,6 +116,7 @@ class _Maker:
         decision: Decision,
         noted: Remarks,
         *,
+        sampling: StopSwitch | None = None,
         brief: bool = False,
     ) -> None:
         self._session = session
@@ -124,16 +125,17 @@ class _Maker:
         self._facts = contexts[0].facts
         self._decision = decision
         self._noted = noted
+        self._sampling = sampling
         self._brief = brief
         self._running: EarlierRun | None = None
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
-    def plan(self, sampling: StopSwitch | None) -> Plan:
+    def plan(self) -> Plan:
         if not self._brief:
             self._running = running_run(self._session, self._contexts)
             for one in self._contexts:
                 self._noted.warnings += kept_by_others(self._session, (one.schema, one.table))
-        tables = tuple(self._tables(sampling))
+        tables = tuple(self._tables())
         earlier = earlier_run(self._decision, start_afresh=self._config.start_afresh)
         if self._running is not None:
             self._noted.refusals.append(note_of(self._running))
@@ -170,21 +172,19 @@ class _Maker:
                 for cause, remedy in unwatched(self._config, self._session)
             ]
 
-    def _tables(self, sampling: StopSwitch | None) -> Iterator[TablePlan]:
+    def _tables(self) -> Iterator[TablePlan]:
         if not self._contexts:
             return
         options = self._config.connection
         with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
             choose_modes(native, self._facts)
             for context in self._contexts:
-                yield self._table(context, native, sampling)
+                yield self._table(context, native)
         if self._targets and not self._brief:
             with self._noted.refusing():
                 self._noted.refusals += refused_keys(self._session, self._contexts, self._targets)
 
-    def _table(
-        self, context: PreflightContext, native: Session, sampling: StopSwitch | None
-    ) -> TablePlan:
+    def _table(self, context: PreflightContext, native: Session) -> TablePlan:
         source = context.source
         plain = TablePlan(
             schema=source.schema,
@@ -199,14 +199,12 @@ class _Maker:
         )
         if isinstance(self._decision, Resume) and self._decision.cleanup:
             return plain
-        with contextlib.ExitStack() as stack:
-            tried = try_definition(self._session, native, source, context.statement)
-            stack.callback(self._drop, tried)
-            plain = replace(
-                plain,
-                definition=Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown),
-            )
-            return self._tried(context, plain, tried, sampling)
+        tried = try_definition(self._session, native, source, context.statement)
+        try:
+            made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)
+            return self._tried(context, replace(plain, definition=made), tried)
+        finally:
+            self._drop(tried)
 
     def _drop(self, tried: Tried) -> None:
         if tried.target is not None:
@@ -223,76 +221,65 @@ class _Maker:
         algorithm: Algorithm = "cleanup" if self._decision.cleanup else "copy"
         return Method(algorithm=algorithm, certain=True, why=why)
 
-    def _tried(
-        self,
-        context: PreflightContext,
-        plain: TablePlan,
-        tried: Tried,
-        sampling: StopSwitch | None,
-    ) -> TablePlan:
+    def _tried(self, context: PreflightContext, plain: TablePlan, tried: Tried) -> TablePlan:
         if tried.refusal is not None and not self._brief:
             self._noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
-        if tried.target is None:
-            return self._completed(context, plain, None, None)
-        method = self._going_on() or method_of(context, tried.target, len(self._contexts))
-        plain = replace(plain, method=method)
         mapping: TableMapping | None = None
-        if method.algorithm == "copy" and not self._brief:
-            with self._noted.refusing(plain.name):
-                mapping = mapping_of(context, tried.target)
-        else:
-            # In place the server needs no mapping, and the migration says what it refuses itself.
-            with contextlib.suppress(Refusal):
-                mapping = mapping_of(context, tried.target)
-        new = method.algorithm == "copy" and isinstance(self._decision, Afresh)
-        if new:
-            self._targets[context.schema, context.table] = tried.target
-        if mapping is not None and new and not self._brief:
-            with self._noted.refusing(plain.name):
-                found = findings_of([replace(context, made=mapping)], CheckScope.AFTER_CREATE)
-                self._noted.add(found, plain.name)
-        return self._completed(context, plain, mapping, sampling, tried)
-
-    def _completed(
-        self,
-        context: PreflightContext,
-        plain: TablePlan,
-        mapping: TableMapping | None,
-        sampling: StopSwitch | None,
-        tried: Tried | None = None,
-    ) -> TablePlan:
+        if tried.target is not None:
+            method = self._going_on() or method_of(context, tried.target, len(self._contexts))
+            plain = replace(plain, method=method)
+            mapping = self._mapped(context, plain, tried.target)
         copied = plain.method.algorithm in {"copy", "unknown"}
-        indexes = None
+        key, indexes, search = None, None, 0
         if copied and mapping is not None:
+            key = key_of(mapping)
             indexes = indexes_of(self._session, self._config, self._facts, mapping)
+            if isinstance(self._decision, Afresh):
+                search = search_room(self._session, mapping)
         deferred = bool(indexes and indexes.deferred)
-        search = 0
-        if copied and mapping is not None and isinstance(self._decision, Afresh):
-            search = search_room(self._session, mapping)
         return replace(
             plain,
             columns=columns_of(mapping) if mapping is not None else (),
-            key=key_of(mapping) if copied and mapping is not None else None,
+            key=key,
             indexes=indexes,
             attached=attached_to(self._session, context, copied=copied),
             locks=locks_of(context, copied=copied, known=plain.method.certain, deferred=deferred),
             space=space_of(context.source, self._facts, indexes, search=search) if copied else None,
-            time=self._time(plain, mapping, indexes, sampling, tried),
+            time=self._time(plain, mapping, indexes, tried.create),
         )
+
+    def _mapped(
+        self, context: PreflightContext, plain: TablePlan, target: TableSchema
+    ) -> TableMapping | None:
+        mapping: TableMapping | None = None
+        copied = plain.method.algorithm == "copy"
+        if copied and not self._brief:
+            with self._noted.refusing(plain.name):
+                mapping = mapping_of(context, target)
+        else:
+            # In place the server needs no mapping, and the migration says what it refuses itself.
+            with contextlib.suppress(Refusal):
+                mapping = mapping_of(context, target)
+        if copied and isinstance(self._decision, Afresh):
+            self._targets[context.schema, context.table] = target
+            if mapping is not None and not self._brief:
+                with self._noted.refusing(plain.name):
+                    found = findings_of([replace(context, made=mapping)], CheckScope.AFTER_CREATE)
+                    self._noted.add(found, plain.name)
+        return mapping
 
     def _time(
         self,
         plain: TablePlan,
         mapping: TableMapping | None,
         indexes: IndexesPlan | None,
-        sampling: StopSwitch | None,
-        tried: Tried | None,
+        create: str,
     ) -> TimePlan:
         if plain.method.algorithm in {"instant", "inplace"}:
             return TimePlan(
                 seconds=1.0, least=0.0, most=3.0, how="the server changes metadata alone"
             )
-        if sampling is None or mapping is None or tried is None:
+        if self._sampling is None or mapping is None:
             return TimePlan(how="no sample was taken")
         if self._noted.refused():
             return TimePlan(how="no sample is taken for what is refused")
@@ -300,9 +287,9 @@ class _Maker:
             sample = take_sample(
                 self._config.connection,
                 mapping,
-                without_indexes(tried.create, clauses_of(mapping, indexes)),
+                without_indexes(create, clauses_of(mapping, indexes)),
                 sessions=local_slots(self._config),
-                stop=sampling,
+                stop=self._sampling,
                 limits=(*self._config.max_load, *self._config.critical_load),
             )
         except ValueLost as lost:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from spirit_py.units import counted, diff_of, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.plan.model import ColumnPlan, Lock, Note, Plan, TablePlan, TimePlan
 
@@ -80,26 +80,31 @@ def headline(table: TablePlan) -> str:
     return f"{table.name}: {_METHODS[method.algorithm]}{expected}"
 
 
-def _table(table: TablePlan) -> Iterator[PlanLine]:
+def _table(table: TablePlan, *, screen: bool = False) -> Iterator[PlanLine]:
     yield PlanLine(headline(table), "heading")
     yield from listed("why", [table.method.why])
-    yield from definition_lines(table)
-    kept = sum(one.change == "kept" for one in table.columns)
-    columns = [f"{kept} kept as they are"] if kept else []
-    columns += [column_line(one) for one in table.columns if one.change != "kept"]
-    yield from listed("columns", columns)
-    if table.key is not None:
-        key = table.key
+    definition = list(definition_lines(table))
+    yield from _shortened(definition) if screen else definition
+    yield from listed("columns", (_screen_columns if screen else _columns)(table.columns))
+    if (key := table.key) is not None:
         how = "changes of one row are applied as one" if key.deduplicates else "changes are applied"
         how += "" if key.deduplicates else " one by one, first in first out"
-        yield from listed("key", [f"{key.name} ({', '.join(key.columns)}); {how}: {key.why}"])
+        why = "" if screen and key.deduplicates else f"; {how}: {key.why}"
+        columns = "" if screen and why else f" ({', '.join(key.columns)})"
+        yield from listed("key", [f"{key.name}{columns}{why}"])
     yield from listed("size", [size_line(table)])
-    if table.indexes is not None:
+    indexes = table.indexes
+    if indexes is not None and not (screen and not indexes.deferred and not indexes.may_fall):
         yield from listed("indexes", [indexes_line(table)])
     yield from listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
-    yield from listed("time", list(_time(table.time)))
+    if not screen:
+        yield from listed("time", _time(table.time))
     if table.space is not None:
         yield from listed("disk", [disk_line(table)])
+    if screen:
+        yield from listed("locks", _locks(table.locks))
+        return
+    if table.space is not None:
         size = table.space.binlog_bytes
         binlog = f"about {human_bytes(size)}" if size else "none: the server writes none"
         yield from listed("binlog", [binlog])
@@ -107,7 +112,13 @@ def _table(table: TablePlan) -> Iterator[PlanLine]:
         yield PlanLine(f"  {'locks' if not n else '':<{_WIDTH}}{lock.name}: {lock.on}; {lock.held}")
         if lock.waits:
             yield PlanLine(f"  {'':<{_WIDTH}}  {lock.waits}", "dim")
-    yield from listed("differs", list(table.differs))
+    yield from listed("differs", table.differs)
+
+
+def _columns(columns: Sequence[ColumnPlan]) -> Iterator[str]:
+    if kept := sum(one.change == "kept" for one in columns):
+        yield f"{kept} kept as they are"
+    yield from (column_line(one) for one in columns if one.change != "kept")
 
 
 def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
@@ -123,7 +134,7 @@ def definition_lines(table: TablePlan) -> Iterator[PlanLine]:
         for n, (mark, text) in enumerate(lines):
             style: Style = mark if mark in {"removed", "added"} else "dim"
             yield PlanLine(f"  {'change' if not n else '':<{_WIDTH}}{marks[mark]} {text}", style)
-    yield from listed("not known", list(definition.unknown))
+    yield from listed("not known", definition.unknown)
 
 
 def column_line(column: ColumnPlan) -> str:
@@ -262,30 +273,11 @@ _LONGEST_TYPE: Final = 60
 
 def screen_of(plan: Plan) -> list[PlanLine]:
     """Return the lines; warnings are not among them, because each is an event of its own."""
-    lines = [line for table in plan.tables for line in _screen_table(table)]
+    lines = [line for table in plan.tables for line in _table(table, screen=True)]
     if plan.earlier.action != "none":
         lines += listed("earlier", [earlier_line(plan)])
     lines += listed("replicas", plan.replicas)
     return [PlanLine(_cut(line.text), line.style) for line in lines]
-
-
-def _screen_table(table: TablePlan) -> Iterator[PlanLine]:
-    yield PlanLine(headline(table), "heading")
-    yield from listed("why", [table.method.why])
-    yield from _shortened(list(definition_lines(table)))
-    yield from listed("columns", list(_screen_columns(table.columns)))
-    if table.key is not None and not table.key.deduplicates:
-        how = "changes are applied one by one, first in first out"
-        yield from listed("key", [f"{table.key.name}; {how}: {table.key.why}"])
-    elif table.key is not None:
-        yield from listed("key", [f"{table.key.name} ({', '.join(table.key.columns)})"])
-    yield from listed("size", [size_line(table)])
-    if table.indexes is not None and (table.indexes.deferred or table.indexes.may_fall):
-        yield from listed("indexes", [indexes_line(table)])
-    yield from listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
-    if table.space is not None:
-        yield from listed("disk", [disk_line(table)])
-    yield from listed("locks", list(_locks(table.locks)))
 
 
 def _shortened(lines: list[PlanLine]) -> list[PlanLine]:

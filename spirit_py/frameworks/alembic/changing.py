@@ -18,15 +18,15 @@ from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
     OnlineChange,
+    chosen,
     is_empty,
     look_around,
+    rows_of,
     settle_by,
-    size_of,
 )
 from spirit_py.frameworks.policy import Policy, split_settings
 from spirit_py.frameworks.revision import Revision
 from spirit_py.frameworks.steps import VersionChange
-from spirit_py.sql import quote_identifier
 from spirit_py.statement import changed_table, defined_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from alembic.ddl.impl import DefaultImpl
     from sqlalchemy.engine import Connection, Engine
 
-    from spirit_py.frameworks.online import SessionFacts
 
 #: Below Alembic's own logger, which its alembic.ini shows.
 _log: Final = logging.getLogger("alembic.spirit_py")
@@ -64,13 +63,13 @@ def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any])
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
     revision = revision_of(impl)
     if revision.takes_all and table is not None:
-        revision.online(_change_of(impl, table, statement, options))
+        revision.online(OnlineChange.of(table, statement, _told(impl, options)))
         return
     if table is None or is_empty(session, *table):
         revision.plainly(table or ("", ""), statement, lambda: session_of(impl).query(statement))
         return
     revision.flush()
-    revision.online(_change_of(impl, table, statement, options))
+    revision.online(OnlineChange.of(table, statement, _told(impl, options)))
     revision.flush()
 
 
@@ -81,24 +80,18 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
     table = defined_table(statement, around.schema, sql_mode=around.sql_mode)
     if revision.takes_all:
         changed = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-        revision.gather(statement, changed and _change_of(impl, changed, statement, {}))
+        revision.gather(statement, changed and OnlineChange.of(changed, statement, _told(impl, {})))
         return None
     if table is None:
         return plainly()
-    if not _goes_online(impl, session, statement, around):
+    if not chosen(session, around, statement, policy_of(impl)):
         return revision.plainly(table, statement, plainly)
     connection = _connection(impl)
     if not connection.in_transaction():
         # As by a statement that is sent at once: so a closed connection is noticed.
         connection.exec_driver_sql("DO 0")
-    revision.online(_change_of(impl, table, statement, {}))
+    revision.online(OnlineChange.of(table, statement, _told(impl, {})))
     return None
-
-
-def _change_of(
-    impl: DefaultImpl, table: tuple[str, str], statement: str, options: Mapping[str, Any]
-) -> OnlineChange:
-    return OnlineChange.of(table, statement, _told(impl, options))
 
 
 def _told(impl: DefaultImpl, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +114,9 @@ def revision_of(impl: DefaultImpl) -> Revision:
         schema = impl.context_opts.get("version_table_schema")
         found = Revision(
             partial(session_of, impl),
-            partial(_versions, impl, versions, str(schema or "")),
+            lambda: rows_of(
+                session_of(impl), str(schema or ""), versions, "version_num", "ORDER BY 1"
+            ),
             _log,
             versions=(str(schema or ""), versions),
             finish="alembic stamp REVISION",
@@ -165,36 +160,11 @@ def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
     return revision.version(VersionChange(sql=sql, parameters=tuple(_QUOTED.findall(text))))
 
 
-def _versions(impl: DefaultImpl, table: str, schema: str) -> list[tuple[Any, ...]]:
-    name = ".".join(quote_identifier(part) for part in (schema, table) if part)
-    session = session_of(impl)
-    if not session.query(
-        "SELECT 1 FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = COALESCE(NULLIF(%s, ''), DATABASE()) AND TABLE_NAME = %s",
-        (schema, table),
-    ):
-        return []
-    return session.query(f"SELECT version_num FROM {name} ORDER BY 1")
-
-
 def sql_mode_of(impl: DefaultImpl) -> str:
     """Return the mode by whose rules statements are quoted; empty in offline mode."""
     if impl.as_sql:
         return ""
     return look_around(session_of(impl)).sql_mode
-
-
-def _goes_online(
-    impl: DefaultImpl, session: FrameworkSession, statement: str, around: SessionFacts
-) -> bool:
-    policy = policy_of(impl)
-    if not policy.chooses_any:
-        return False
-    table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-    if table is None or is_empty(session, *table):
-        return False
-    rows, size = size_of(session, *table)
-    return policy.chooses(*table, rows=rows, size=size)
 
 
 def _connection(impl: DefaultImpl) -> Connection:

@@ -17,10 +17,11 @@ from spirit_py.frameworks.connecting import arguments_of
 from spirit_py.frameworks.online import (
     FrameworkSession,
     OnlineChange,
+    chosen,
     is_empty,
     look_around,
+    rows_of,
     settle_by,
-    size_of,
 )
 from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
@@ -73,17 +74,8 @@ def execute_online(
             f"{table[0]}.{table[1]} cannot be changed online inside a transaction, whose locks"
             " would hold back the swap: take the change out of atomic()"
         )
-    revision_of(connection).online(_change_of(editor, table, sql, params, asked or {}))
-
-
-def _change_of(
-    editor: BaseDatabaseSchemaEditor,
-    table: tuple[str, str],
-    sql: object,
-    params: _Params,
-    asked: Mapping[str, Any],
-) -> OnlineChange:
-    return OnlineChange.of(table, _text(editor, sql, params), _told(editor.connection, asked))
+    told = _told(connection, asked or {})
+    revision_of(connection).online(OnlineChange.of(table, _text(editor, sql, params), told))
 
 
 def _gather(
@@ -92,7 +84,9 @@ def _gather(
     connection: Any = editor.connection
     around = look_around(FrameworkSession(connection.connection))
     table = changed_table(sql, around.schema, sql_mode=around.sql_mode)
-    change = None if table is None else _change_of(editor, table, sql, params, asked)
+    change = None
+    if table is not None:
+        change = OnlineChange.of(table, _text(editor, sql, params), _told(connection, asked))
     revision_of(connection).gather(sql, change)
 
 
@@ -147,13 +141,7 @@ def forgetting(connection: Any, rows: Sequence[tuple[str, str]]) -> list[Version
 
 
 def _applied(session: FrameworkSession) -> list[tuple[Any, ...]]:
-    if not session.query(
-        "SELECT 1 FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",
-        (_VERSIONS,),
-    ):
-        return []
-    return session.query(f"SELECT app, name FROM {_VERSIONS} ORDER BY id")
+    return rows_of(session, "", _VERSIONS, "app, name", "ORDER BY id")
 
 
 def _plainly(
@@ -180,15 +168,10 @@ def _goes_online(
     connection.ensure_connection()
     session = FrameworkSession(connection.connection)
     around = look_around(session)
+    if not asked:
+        return chosen(session, around, statement, policy)
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
-    if asked and editor.collect_sql:
-        return table
-    if table is None or is_empty(session, *table):
-        return None
-    if asked:
-        return table
-    rows, size = size_of(session, *table)
-    return table if policy.chooses(*table, rows=rows, size=size) else None
+    return None if table and not editor.collect_sql and is_empty(session, *table) else table
 
 
 def _text(editor: BaseDatabaseSchemaEditor, sql: object, params: _Params) -> str:

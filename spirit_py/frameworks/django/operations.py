@@ -229,7 +229,7 @@ def _finish_earlier(using: str, **_: Any) -> None:
 pre_migrate.connect(_finish_earlier, dispatch_uid="spirit_py")
 
 
-class SpiritAlter(Operation):
+class SpiritAlter(Online):
     """One online ALTER TABLE by its clauses, with what it means for Django's models.
 
     ::
@@ -253,6 +253,8 @@ class SpiritAlter(Operation):
     """
 
     serialization_expand_args: ClassVar[list[str]] = ["state_operations"]
+    reduces_to_sql = True
+    references_field = Operation.references_field
 
     def __init__(  # noqa: PLR0917
         self,
@@ -264,11 +266,11 @@ class SpiritAlter(Operation):
         hints: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
+        super().__init__(state_operations, options, **more)
         self.table = table
         self.clauses = clauses
         self.reverse = reverse
-        self.state_operations = list(state_operations)
-        self.options = {**(options or {}), **more}
+        self.state_operations = self.operations
         self.hints = dict(hints or {})
 
     @property
@@ -278,57 +280,36 @@ class SpiritAlter(Operation):
 
     def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
         """Return the class and the arguments, for the migration writer."""
-        given = {
-            "reverse": self.reverse,
-            "state_operations": self.state_operations,
-            "options": self.options,
-            "hints": self.hints,
-        }
-        given = {name: value for name, value in given.items() if value}
+        names = ("reverse", "state_operations", "options", "hints")
+        given = {name: value for name in names if (value := getattr(self, name))}
         return type(self).__name__, [self.table, self.clauses], given
 
-    def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Have the state operations change the state."""
-        for one in self.state_operations:
-            one.state_forwards(app_label, state)
-
     def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, *states: ProjectState
     ) -> None:
         """Change the table."""
-        if schema_editor.connection.vendor != "mysql":
-            Online(self.state_operations).database_forwards(
-                app_label, schema_editor, from_state, to_state
-            )
-            return
-        self._alter(app_label, schema_editor, self.clauses)
+        if not self._altered(app_label, schema_editor, self.clauses):
+            super().database_forwards(app_label, schema_editor, *states)
 
     def database_backwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, *states: ProjectState
     ) -> None:
         """Change the table back."""
-        if schema_editor.connection.vendor != "mysql":
-            Online(self.state_operations).database_backwards(
-                app_label, schema_editor, from_state, to_state
-            )
-            return
-        self._alter(app_label, schema_editor, self.reverse)
+        if not self._altered(app_label, schema_editor, self.reverse):
+            super().database_backwards(app_label, schema_editor, *states)
 
-    def _alter(self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, clauses: str) -> None:
+    def _altered(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, clauses: str
+    ) -> bool:
+        """Change the table where the routers allow it; return False on another database."""
+        if schema_editor.connection.vendor != "mysql":
+            return False
         hints = self._model_name() | self.hints
-        if not router.allow_migrate(schema_editor.connection.alias, app_label, **hints):
-            return
-        with _online(schema_editor, self.options):
-            statement = f"ALTER TABLE {quote_identifier(self.table)} {clauses}"
-            schema_editor.execute(statement, params=None)
+        if router.allow_migrate(schema_editor.connection.alias, app_label, **hints):
+            with _online(schema_editor, self.options):
+                statement = f"ALTER TABLE {quote_identifier(self.table)} {clauses}"
+                schema_editor.execute(statement, params=None)
+        return True
 
     def _model_name(self) -> dict[str, str]:
         names = {
