@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__, points
@@ -57,6 +57,7 @@ def pauses(period: float) -> Iterator[float]:
         pause = min(2 * pause, period)
 
 
+@dataclass(eq=False)
 class CheckpointWriter:
     """Writes records in a thread of its own, and in that of the caller of :meth:`write_now`.
 
@@ -66,26 +67,17 @@ class CheckpointWriter:
         period: seconds between two writes; the first ones follow each other sooner.
     """
 
-    def __init__(
-        self,
-        connection: ConnectionOptions,
-        table: CheckpointTable,
-        take: Callable[[], CheckpointRecord],
-        *,
-        stop: StopSwitch,
-        written: Callable[[CheckpointRecord], None] = lambda _: None,
-        period: float = PERIOD,
-        patience: float = PATIENCE,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._connection = connection
-        self._table = table
-        self._take = take
-        self._stop = stop
-        self._written = written
-        self._period = period
-        self._patience = patience
-        self._clock = clock
+    connection: ConnectionOptions
+    table: CheckpointTable
+    take: Callable[[], CheckpointRecord]
+    _: KW_ONLY
+    stop: StopSwitch
+    written: Callable[[CheckpointRecord], None] = lambda _: None
+    period: float = PERIOD
+    patience: float = PATIENCE
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         #: Held from taking a record until it is written, so that records are written in order.
         self._writing = threading.Lock()
         self._wanted = threading.Event()
@@ -95,7 +87,7 @@ class CheckpointWriter:
     @property
     def age(self) -> float | None:
         """Seconds since the last record was written; None before the first."""
-        return None if self._written_at is None else self._clock() - self._written_at
+        return None if self._written_at is None else self.clock() - self._written_at
 
     def start(self) -> None:
         """Begin to write."""
@@ -109,21 +101,21 @@ class CheckpointWriter:
         """Write a record at once; raises a ServerFault when it could not be written."""
         with self._writing:
             points.reach("checkpoint.writing")
-            record = self._take()
+            record = self.take()
             with connect(
-                self._connection,
+                self.connection,
                 role="checkpoint",
                 lock_wait_timeout=_LOCK_WAIT,
                 read_timeout=_ANSWER_WITHIN,
             ) as session:
-                self._table.write(session, record)
-            self._written_at = self._clock()
+                self.table.write(session, record)
+            self._written_at = self.clock()
             points.reach("checkpoint.written")
-        self._written(record)
+        self.written(record)
 
     def _keep_writing(self, stopping: threading.Event) -> None:
         failing_since: float | None = None
-        rhythm = pauses(self._period)
+        rhythm = pauses(self.period)
         pause = next(rhythm)
         while True:
             self._wanted.wait(pause)
@@ -134,12 +126,12 @@ class CheckpointWriter:
                 self.write_now()
                 failing_since, pause = None, next(rhythm)
             except Exception as error:
-                now = self._clock()
+                now = self.clock()
                 failing_since = now if failing_since is None else failing_since
-                pause = min(_AGAIN, self._period)
+                pause = min(_AGAIN, self.period)
                 _log.info("the checkpoint could not be written: %s", error)
-                if _hopeless(error) or now - failing_since > self._patience:
-                    self._stop.request(_failure(error))
+                if _hopeless(error) or now - failing_since > self.patience:
+                    self.stop.request(_failure(error))
                     return
                 stopping.wait(pause)
 

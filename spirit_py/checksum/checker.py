@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,33 +47,29 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Checker:
     """Compares source and new table, and repairs if it has an applier; :meth:`run` once.
 
     ``resume_above``: an earlier run's :attr:`low_watermark`. ``on_progress`` must not block.
     """
 
-    def __init__(
-        self,
-        what: Comparison,
-        *,
-        applier: Recopier | None = None,
-        on_progress: Callable[[ChecksumProgress], None] | None = None,
-        resume_above: KeyBound | None = None,
-    ) -> None:
-        self._what = what
-        self._mapping = mapping = what.mapping
-        self._options = self._what.options
-        self._applier = applier
-        self._on_progress = on_progress
-        self._above = resume_above
+    what: Comparison
+    _: KW_ONLY
+    applier: Recopier | None = None
+    on_progress: Callable[[ChecksumProgress], None] | None = None
+    resume_above: KeyBound | None = None
+
+    def __post_init__(self) -> None:
+        self._mapping = mapping = self.what.mapping
+        self._options = self.what.options
         #: :meth:`ChangeSource.overwrites` of what :meth:`run` has proven to be equal.
         self.proven = 0
         self._sizer = ChunkSizer(self._options.target_seconds, first_rows=self._options.first_rows)
         self._progress = ChecksumProgress()
         self._result = ChecksumResult()
         self._current: TablePass | None = None
-        if what.target is not None and not ComparisonPlan(mapping=mapping).aligned:
+        if self.what.target is not None and not ComparisonPlan(mapping=mapping).aligned:
             raise Refusal(
                 f"the key of {mapping.source.name} is ordered differently on the other server",
                 hint="compare tables whose key columns have the same collation",
@@ -119,54 +115,54 @@ class Checker:
             found = self._patiently(partial(self._confirmed, coverage, found))
             self._book(coverage, found)
             if coverage.differences:
-                self._what.tell(
+                self.what.tell(
                     RowsDiffer(
-                        table=self._what.name,
+                        table=self.what.name,
                         rows=coverage.differences,
                         passes=self._result.passes,
                         examples=[str(one) for one in found[: self._options.examples]],
                     )
                 )
-            if self._applier is None:
+            if self.applier is None:
                 return
             if not coverage.differences:
-                if self._what.feed is not None:
-                    self._what.feed.compared(self._mapping)
+                if self.what.feed is not None:
+                    self.what.feed.compared(self._mapping)
                 if before == self._overwrites():
                     self.proven = before
                     return
-                _log.info("%s is compared once more: rows were written over", self._what.name)
+                _log.info("%s is compared once more: rows were written over", self.what.name)
                 continue
             number += 1
             self._refuse_duplicates(found)
             self._refuse_stored_otherwise(found, coverage.differences)
             if number == self._options.max_passes:
                 break
-            treated = self._patiently(partial(self._repair, self._applier, found, coverage))
+            treated = self._patiently(partial(self._repair, self.applier, found, coverage))
             if not treated:
                 break
-            self._what.tell(
-                DifferencesRepaired(table=self._what.name, rows=treated, passes=self._result.passes)
+            self.what.tell(
+                DifferencesRepaired(table=self.what.name, rows=treated, passes=self._result.passes)
             )
         raise StillDifferent(
-            f"{self._what.name} and {self._mapping.target.name} still differ in"
+            f"{self.what.name} and {self._mapping.target.name} still differ in"
             f" {coverage.differences} rows after {number} passes",
             hint="keep the new table for inspection, or drop it and start afresh",
             details=tuple(str(example) for example in found[: self._options.examples]),
         )
 
     def _overwrites(self) -> int:
-        feed = self._what.feed
+        feed = self.what.feed
         return 0 if feed is None or not self._mapping.merging else feed.overwrites(self._mapping)
 
     def _pass(self, number: int) -> tuple[PassCoverage, list[RowDifference]]:
-        above = self._above if number == 1 else None
+        above = self.resume_above if number == 1 else None
         self._progress = ChecksumProgress(
             passes=number, whole=above is None, waiting_for=self._progress.waiting_for
         )
         self._show()
         self._current = TablePass(
-            self._what,
+            self.what,
             self._sizer,
             above=above,
             show=self._show,
@@ -179,7 +175,7 @@ class Checker:
 
     def _patiently(self, work: Callable[[], T]) -> T:
         return patiently(
-            work, self._what.source, self._what.stop, tell=self._wait_for, hiccups=(FeedFailure,)
+            work, self.what.source, self.what.stop, tell=self._wait_for, hiccups=(FeedFailure,)
         )
 
     def _confirmed(
@@ -188,9 +184,9 @@ class Checker:
         if not self._options.recheck_pauses or not found:
             return list(found)
         look = Recheck(
-            self._what.join,
+            self.what.join,
             self._options.recheck_pauses,
-            stop=self._what.stop,
+            stop=self.what.stop,
             on_wait=self._wait_for,
         )
         left = look.confirm(found)
@@ -215,13 +211,13 @@ class Checker:
         )
 
     def _refuse_duplicates(self, found: Sequence[RowDifference]) -> None:
-        if self._what.target is not None:
+        if self.what.target is not None:
             return
         duplicates = self._patiently(self._duplicates)
         if duplicates:
             names = ", ".join(index.name for index in self._mapping.tightened)
             raise DuplicateForUnique(
-                f"{self._what.name} has rows that the new UNIQUE key ({names}) cannot"
+                f"{self.what.name} has rows that the new UNIQUE key ({names}) cannot"
                 f" hold together: {len(found)} rows differ",
                 hint="remove the duplicates, then run the same command again: it carries on; or"
                 " leave the UNIQUE key out",
@@ -232,12 +228,12 @@ class Checker:
         mapping = self._mapping
         if not mapping.tightened:
             return ()
-        with connect(self._what.source, role="duplicates") as session:
+        with connect(self.what.source, role="duplicates") as session:
             return tuple(
                 f"{index.name}: {duplicate}"
                 for index in mapping.tightened
                 for duplicate in duplicates_for(
-                    session, mapping, index, seen=lambda _: self._what.stop.check()
+                    session, mapping, index, seen=lambda _: self.what.stop.check()
                 )
             )
 
@@ -249,7 +245,7 @@ class Checker:
         if not names or not all(d.columns and computed.issuperset(d.columns) for d in shown):
             return
         raise StoredOtherwise(
-            f"{self._what.name} stores other values in generated columns"
+            f"{self.what.name} stores other values in generated columns"
             f" ({', '.join(sorted(names))}) than the server computes now, in {rows} rows: sessions"
             " of another time zone or other settings wrote them",
             hint="a native ALTER that copies the rows would recompute them; with"
@@ -261,14 +257,14 @@ class Checker:
     def _repair(
         self, applier: Recopier, found: Sequence[RowDifference], coverage: PassCoverage
     ) -> int:
-        what = self._what
+        what = self.what
         await_turn(what.pace, Work.REPAIR, pause=what.stop.pause, show=self._wait_for)
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
             mended = "deleted there" if difference.kind == "extra" else "copied again"
             _log.warning("%s: %s; %s", self._mapping.source.name, difference, mended)
         try:
-            treated = repair(applier, self._what.feed, self._mapping, found)
+            treated = repair(applier, self.what.feed, self._mapping, found)
         except ValueLost as error:
             error.details = error.details or tuple(map(str, found[: self._options.examples]))
             raise
@@ -293,5 +289,5 @@ class Checker:
 
     def _show(self, **changes: Any) -> None:
         self._progress = replace(self._progress, **changes)
-        if self._on_progress is not None:
-            self._on_progress(self._progress)
+        if self.on_progress is not None:
+            self.on_progress(self._progress)

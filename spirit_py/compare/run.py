@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
@@ -54,22 +55,18 @@ if TYPE_CHECKING:
 _REPAIR_ROWS = 500
 
 
+@dataclass(eq=False)
 class CompareRun:
     """One comparison; :meth:`run` once."""
 
-    def __init__(
-        self,
-        options: CompareConfig,
-        reporter: Reporter,
-        report: CompareReport,
-        stop: StopSwitch,
-        engine_factory: Callable[[CompareConfig], GangEngine],
-    ) -> None:
-        self._options = options
-        self._tell = teller(reporter.event, f"{options.database}.{options.table}")
-        self._report = report
-        self._stop = stop
-        self._engine_factory = engine_factory
+    options: CompareConfig
+    reporter: InitVar[Reporter]
+    report: CompareReport
+    stop: StopSwitch
+    engine_factory: Callable[[CompareConfig], GangEngine]
+
+    def __post_init__(self, reporter: Reporter) -> None:
+        self._tell = teller(reporter.event, f"{self.options.database}.{self.options.table}")
         self._checker: Checker | None = None
         self._rows_total: int | None = None
         self._left: tuple[str, ...] = ()
@@ -85,24 +82,24 @@ class CompareRun:
         """Check, compare, and judge."""
         with self._stack:
             matching, side_that_follows = self._prepare()
-            engines = Engines(self._options, self._engine_factory, stop=self._stop, warn=self._warn)
+            engines = Engines(self.options, self.engine_factory, stop=self.stop, warn=self._warn)
             self._stack.callback(engines.stop)
             size = max(matching.mapping.source.total_bytes, matching.mapping.target.total_bytes)
             engine = self._engine_of(engines, size)
-            repairer = self._repairer(matching) if self._options.repair else None
+            repairer = self._repairer(matching) if self.options.repair else None
             comparison = Comparison(
                 mapping=matching.mapping,
-                source=self._options.source,
-                target=self._options.target,
+                source=self.options.source,
+                target=self.options.target,
                 engine=engine,
-                stop=self._stop,
+                stop=self.stop,
                 options=ChecksumOptions(
-                    lock=self._options.lock,
+                    lock=self.options.lock,
                     locking=LockPolicy(
-                        wait=self._options.lock_wait_timeout, timeout=self._options.lock_timeout
+                        wait=self.options.lock_wait_timeout, timeout=self.options.lock_timeout
                     ),
-                    yield_seconds=self._options.checksum_yield_timeout,
-                    recheck_pauses=self._options.recheck_pauses,
+                    yield_seconds=self.options.checksum_yield_timeout,
+                    recheck_pauses=self.options.recheck_pauses,
                 ),
                 follower=side_that_follows,
                 tell=self._tell,
@@ -116,14 +113,14 @@ class CompareRun:
 
     def complete(self) -> None:
         """Fill the report with the figures as they are now."""
-        self._report.seconds = round(time.monotonic() - self._began, 3)
+        self.report.seconds = round(time.monotonic() - self._began, 3)
         if self._checker is not None:
-            self._report.note_result(self._checker.result)
+            self.report.note_result(self._checker.result)
 
     def status(self) -> MigrationStatus:
         """Take a snapshot for the display. No I/O."""
         now = time.monotonic()
-        options, checker = self._options, self._checker
+        options, checker = self.options, self._checker
         shown: dict[str, Any] = {
             "table": f"{options.database}.{options.table} : "
             f"{options.target_database}.{options.target_table}",
@@ -153,7 +150,7 @@ class CompareRun:
         }
 
     def _prepare(self) -> tuple[Matching, Follower]:
-        options = self._options
+        options = self.options
         with (
             connect_first(options.source, role="compare") as one,
             connect_first(options.target_server, role="compare") as other,
@@ -178,13 +175,13 @@ class CompareRun:
             following: Follower = follower(source, target) if two and options.lock else ""
             self._spark_can_talk = performance_schema_shows_sessions(one)
         self._describe_match(matching, two_servers=two, following=following)
-        self._stop.check()
+        self.stop.check()
         return matching, following
 
     def _engine_of(self, engines: Engines, size: int) -> GangEngine:
         if self._spark_can_talk:
             return engines.for_comparison(size, self._show)
-        if self._options.spark_master:
+        if self.options.spark_master:
             self._warn(
                 "Spark is not used: performance_schema of the source's server is OFF, or this"
                 " account may not read it, and tasks on Spark exchange messages through it"
@@ -192,20 +189,20 @@ class CompareRun:
         return engines.driver
 
     def _describe(self, source: Side, target: Side) -> None:
-        sides = ((source, self._options.source), (target, self._options.target_server))
-        self._report.source, self._report.target = (
+        sides = ((source, self.options.source), (target, self.options.target_server))
+        self.report.source, self.report.target = (
             {"address": at.address, "schema": side.table.schema, "table": side.table.name}
             for side, at in sides
         )
-        self._report.versions["mysql"] = source.facts.version
-        self._report.versions["mysql_target"] = target.facts.version
+        self.report.versions["mysql"] = source.facts.version
+        self.report.versions["mysql_target"] = target.facts.version
         self._rows_total = source.table.estimated_rows
 
     def _describe_match(
         self, matching: Matching, *, two_servers: bool, following: Follower
     ) -> None:
-        self._report.note_matching(matching)
-        mapping, report = matching.mapping, self._report
+        self.report.note_matching(matching)
+        mapping, report = matching.mapping, self.report
         target = f"{mapping.target.schema}.{mapping.target.name}"
         self._tell(
             ChecksumBegun(
@@ -224,7 +221,7 @@ class CompareRun:
                 "the snapshots on the two servers are taken together, but are not of one moment:"
                 " differing rows are read again"
             )
-        if not self._options.lock:
+        if not self.options.lock:
             warnings.append(
                 "without the table lock the snapshots are not of one moment, and the rows are not"
                 " counted again"
@@ -233,23 +230,21 @@ class CompareRun:
             self._warn(text)
 
     def _warn(self, text: str) -> None:
-        self._report.warnings.append(text)
+        self.report.warnings.append(text)
         self._tell(Warned(said=text))
 
     def _show(self, waiting_for: str) -> None:
         self._waiting_for = waiting_for
 
     def _repairer(self, matching: Matching) -> FittingRows:
-        options, target = self._options, matching.mapping.target
+        options, target = self.options, matching.mapping.target
         there = options.target_server
-        self._stack.enter_context(
-            migration_lock(there, target.schema, target.name, stop=self._stop)
-        )
+        self._stack.enter_context(migration_lock(there, target.schema, target.name, stop=self.stop))
         applier = SqlApplier(
             there,
             sessions=1,
             batch_rows=_REPAIR_ROWS,
-            stop=self._stop,
+            stop=self.stop,
             judge_first=True,
         )
         self._stack.callback(applier.close)
@@ -275,12 +270,12 @@ class CompareRun:
         ][: len(self._left)]
         if len(unfit) > len(shown):
             shown.append(f"{len(unfit)} rows are not repaired, because they do not fit")
-        self._report.warnings += shown
+        self.report.warnings += shown
 
     def _require_unchanged(self, matching: Matching) -> None:
         mapping = matching.mapping
-        there = self._options.target_server
-        for table, options in ((mapping.source, self._options.source), (mapping.target, there)):
+        there = self.options.target_server
+        for table, options in ((mapping.source, self.options.source), (mapping.target, there)):
             with connect(options, role="compare") as session:
                 found = read_table(session, table.schema, table.name)
             if found is None or shape_of(found) != shape_of(table):
@@ -292,7 +287,7 @@ class CompareRun:
 
     def _judge(self, checker: Checker) -> None:
         self.complete()
-        result, report = checker.result, self._report
+        result, report = checker.result, self.report
         self._tell(
             ChecksumDone(
                 rows=result.rows,
@@ -310,7 +305,7 @@ class CompareRun:
         report.outcome = "different"
         for line in report.summary():
             self._tell(Summary(said=line))
-        again = "after the repair " if self._options.repair else ""
+        again = "after the repair " if self.options.repair else ""
         what = "all" if result.remaining <= len(self._left) else "the first"
         raise DifferencesFound(
             f"{report.source['schema']}.{report.source['table']} and"

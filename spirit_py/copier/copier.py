@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -66,39 +66,32 @@ class TableCopy:
     before: CopiedSoFar = field(default_factory=CopiedSoFar)
 
 
+@dataclass(eq=False)
 class Copier:
     """Copies one table; use once. ``spark`` takes over when it is ready, or is None.
 
     ``pace`` is asked before every chunk. After ``stop`` nothing is handed out.
     """
 
-    def __init__(
-        self,
-        copy: TableCopy,
-        *,
-        driver: GangEngine,
-        spark: GangEngine | None,
-        pace: Pace,
-        stop: StopSwitch,
-        options: CopyOptions,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._driver = driver
-        self._spark = spark
-        self._what = copy
-        self._mapping = copy.mapping
-        self._chunker = copy.chunker
-        self._pace = pace
-        self._stop = stop
-        self._options = options
-        self._clock = clock
+    copy: TableCopy
+    _: KW_ONLY
+    driver: GangEngine
+    spark: GangEngine | None
+    pace: Pace
+    stop: StopSwitch
+    options: CopyOptions
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._mapping = self.copy.mapping
+        self._chunker = self.copy.chunker
         self._meter = CopyMeter(
-            pace.chunk_seconds(),
-            clock,
-            part_rows=part_rows(copy.mapping.source, pace.part_bytes()),
-            rows=copy.before.rows,
-            chunks=copy.before.chunks,
-            estimate=copy.mapping.source.estimated_rows,
+            self.pace.chunk_seconds(),
+            self.clock,
+            part_rows=part_rows(self.copy.mapping.source, self.pace.part_bytes()),
+            rows=self.copy.before.rows,
+            chunks=self.copy.before.chunks,
+            estimate=self.copy.mapping.source.estimated_rows,
         )
         self._chunks: dict[int, Chunk] = {}
         self._ended = False
@@ -113,7 +106,7 @@ class Copier:
         gang after gang, and the reason of the stop switch.
         """
         self._meter.begin()
-        retrying(self._stop)(end_earlier_chunks, self._what.connection, self._mapping)
+        retrying(self.stop)(end_earlier_chunks, self.copy.connection, self._mapping)
         try:
             self._chunker.measure()
             self._copy()
@@ -122,25 +115,25 @@ class Copier:
             raise self._named(error) from error
         finally:
             self._meter.end()
-        self._what.subscription.copy_finished()
+        self.copy.subscription.copy_finished()
 
     def _copy(self) -> None:
         join = JoinCopy(
-            connection=self._what.connection,
+            connection=self.copy.connection,
             mapping=self._mapping,
-            visibility_timeout=self._options.visibility_timeout,
+            visibility_timeout=self.options.visibility_timeout,
         )
         with Crew(
-            driver=self._driver, spark=self._spark, join=join, pace=self._pace, stop=self._stop
+            driver=self.driver, spark=self.spark, join=join, pace=self.pace, stop=self.stop
         ) as crew:
-            while not self._stop.requested and not (self._ended and crew.idle):
+            while not self.stop.requested and not (self._ended and crew.idle):
                 self._waiting()
                 crew.feed(self._next, lasting=self._lasting)
                 self._take(crew.collect())
-            deadline = self._clock() + self._options.grace
-            while not crew.idle and self._clock() < deadline:
+            deadline = self.clock() + self.options.grace
+            while not crew.idle and self.clock() < deadline:
                 self._take(crew.collect())
-            self._stop.check()
+            self.stop.check()
 
     def statistics(self) -> CopyStatistics:
         """Return the figures as they are now. No I/O; any thread may ask."""
@@ -150,15 +143,15 @@ class Copier:
         """Return the next chunk for a task, dispatched, in order; None to wait, or at the end."""
         if self._ended or self._waiting():
             return None
-        rest = self._pace.rest_after(1.0)
-        part = part_rows(self._mapping.source, self._pace.part_bytes())
-        rows = self._rows(self._pace.chunk_seconds() / (1.0 + rest), part)
+        rest = self.pace.rest_after(1.0)
+        part = part_rows(self._mapping.source, self.pace.part_bytes())
+        rows = self._rows(self.pace.chunk_seconds() / (1.0 + rest), part)
         chunk = self._chunker.next_chunk(rows, rank, part_rows=part)
         if chunk is None:
             self._ended = True
             self._meter.all_cut()
             return None
-        visibility = self._what.subscription.dispatch(chunk)
+        visibility = self.copy.subscription.dispatch(chunk)
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(chunk.target_rows, self._chunker.rows_left())
@@ -168,7 +161,7 @@ class Copier:
     def _rows(self, seconds: float, part: int) -> int:
         """Return the next chunk's size; towards the end smaller chunks, that end together."""
         left = (1 - self._chunker.estimated_fraction()) * self._mapping.source.estimated_rows
-        share = int(left / (_LAST_CHUNKS * self._driver.slots))
+        share = int(left / (_LAST_CHUNKS * self.driver.slots))
         return min(self._meter.next_rows(seconds), max(share, part))
 
     def _lasting(self) -> bool:
@@ -177,16 +170,16 @@ class Copier:
         return not self._ended and seconds * (1 - cut) > cut * _WORTHWHILE_SECONDS > 0
 
     def _waiting(self) -> bool:
-        now = self._clock()
+        now = self.clock()
         if now >= self._ask_again:
-            reason = self._pace.reason(Work.COPY)
+            reason = self.pace.reason(Work.COPY)
             self._meter.throttled(reason)
             self._ask_again = now + _THROTTLE_SECONDS if reason else now
         return self._ask_again > now
 
     def _gtid(self, chunk: Chunk) -> str:
         """Return the GTID of a chunk's first part: numbers without gaps, one for each part."""
-        run = self._options.own_writes
+        run = self.options.own_writes
         if not run:
             return ""
         source = self._mapping.source
@@ -200,7 +193,7 @@ class Copier:
     def _committed(self, copied: ChunkCopied) -> None:
         points.reach("chunk.committed")
         chunk = self._chunks.pop(copied.number)
-        self._what.subscription.committed(chunk, copied.rows)
+        self.copy.subscription.committed(chunk, copied.rows)
         self._chunker.observed(chunk, copied.rows)
         self._meter.committed(
             target_rows=chunk.target_rows,
@@ -213,4 +206,4 @@ class Copier:
     def _named(self, error: LostValue) -> ValueLost:
         whole = self._chunks.get(error.chunk)
         part = None if whole is None else whole.parts[error.part]
-        return error.named(self._mapping, part, self._what.query)
+        return error.named(self._mapping, part, self.copy.query)

@@ -93,27 +93,21 @@ class _Team:
             self.control.query("SELECT RELEASE_LOCK(%s)", (self.licence,))
 
 
+@dataclass(kw_only=True, eq=False)
 class Crew:
     """Hands chunks to the gang that copies now; used as a context, by one thread.
 
     ``spark`` may be None; ``stop`` ends the waiting for a server that is away.
     """
 
-    def __init__(
-        self,
-        *,
-        driver: GangEngine,
-        spark: GangEngine | None,
-        join: JoinCopy,
-        pace: Pace,
-        stop: StopSwitch,
-    ) -> None:
-        self._driver = driver
-        self._spark = spark
-        self._join = join
-        self._pace = pace
-        self._table = f"{join.mapping.source.schema}.{join.mapping.source.name}"
-        self._stop = stop
+    driver: GangEngine
+    spark: GangEngine | None
+    join: JoinCopy
+    pace: Pace
+    stop: StopSwitch
+
+    def __post_init__(self) -> None:
+        self._table = f"{self.join.mapping.source.schema}.{self.join.mapping.source.name}"
         self._current: _Team | None = None
         #: A gang that ends its last orders.
         self._retiring: _Team | None = None
@@ -154,10 +148,10 @@ class Crew:
     ) -> None:
         """Post orders to tasks that will soon be idle; ``lasting``: enough is left for Spark."""
         if self._current is None:
-            self._current = retrying(self._stop)(self._open, self._driver)
+            self._current = retrying(self.stop)(self._open, self.driver)
         team = self._current
         if self._gathered(team):
-            for rank in range(self._pace.tasks(team.gang.size)):
+            for rank in range(self.pace.tasks(team.gang.size)):
                 while self._current is team and self._wants(team, rank):
                     order = self._again.pop(0) if self._again else next_order(rank)
                     if order is None:
@@ -226,7 +220,7 @@ class Crew:
             _, order = team.asked.pop(copied.number)
             team.began[answer.rank] = time.monotonic()
             tries = copied.retries + order.tries
-            found.append(replace(copied, retries=tries, on_spark=team.engine is not self._driver))
+            found.append(replace(copied, retries=tries, on_spark=team.engine is not self.driver))
         return found
 
     # -- Spark takes over
@@ -235,12 +229,12 @@ class Crew:
         if self._retiring is not None and not self._retiring.asked:
             retiring, self._retiring = self._retiring, None
             self._finish(retiring)
-        spark = self._spark
+        spark = self.spark
         if self._coming is not None:
             self._look_for_tasks(self._coming)
         elif spark is not None and spark.failure is not None:
             # Reported where Spark was started.
-            self._spark = None
+            self.spark = None
         elif spark is not None and spark.ready and not self._sparks and lasting():
             try:
                 self._coming = self._open(spark)
@@ -249,11 +243,11 @@ class Crew:
 
     @property
     def _sparks(self) -> bool:
-        return any(team.engine is self._spark for team in self._teams())
+        return any(team.engine is self.spark for team in self._teams())
 
     def _without_spark(self, why: str) -> None:
         _log.warning("the copy of %s goes on without Spark: %s", self._table, why)
-        self._spark = None
+        self.spark = None
 
     def _look_for_tasks(self, coming: _Team) -> None:
         try:
@@ -279,7 +273,7 @@ class Crew:
 
     def _open(self, engine: GangEngine) -> _Team:
         licence = f"spirit-py:crew:{secrets.token_hex(12)}"
-        spec = replace(self._join, licence=licence)
+        spec = replace(self.join, licence=licence)
         with contextlib.ExitStack() as stack:
             enter = stack.enter_context
             control = enter(connect(spec.connection, role="copy", read_timeout=_LETTER_SECONDS))
@@ -311,24 +305,24 @@ class Crew:
         self._losses += 1
         if self._patience.over() and self._losses > _MOST_LOSSES:
             raise error
-        if team.engine is self._spark:
+        if team.engine is self.spark:
             self._spark_losses += 1
             if self._spark_losses >= _MOST_LOSSES:
                 self._without_spark(error.message)
         team.give_up()
         team.closing.close()
-        retrying(self._stop)(self._fence, [team])
+        retrying(self.stop)(self._fence, [team])
         orders = [replace(order, tries=order.tries + 1) for _, order in team.asked.values()]
         self._again = sorted([*self._again, *orders], key=lambda order: order.number)
         self._current = None if self._current is team else self._current
         self._retiring = None if self._retiring is team else self._retiring
         if self._losses > 1:
             # The cause may pass, as with a full server.
-            self._stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))
+            self.stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))
 
     def _fence(self, teams: list[_Team]) -> None:
         """Wait until nothing of these gangs can write (R18)."""
-        join = self._join
+        join = self.join
         end_sessions(
             join.connection, [number for team in teams for _, number in team.gang.sessions]
         )

@@ -10,6 +10,7 @@ import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -159,32 +160,26 @@ _GATHER: Final = 0.02
 _POLL: Final = 0.2
 
 
+@dataclass(kw_only=True, eq=False)
 class Weigher:
     """The thread that asks for weights, without the lock, and the calls that wait for it."""
 
-    def __init__(
-        self,
-        *,
-        mutex: threading.RLock,
-        subscriptions: Subscriptions,
-        stream: Stream,
-        ended: threading.Event,
-        stop: StopSwitch,
-        clock: Clock,
-    ) -> None:
+    mutex: InitVar[threading.RLock]
+    subscriptions: Subscriptions
+    stream: Stream
+    ended: threading.Event
+    stop: StopSwitch
+    clock: Clock
+
+    def __post_init__(self, mutex: threading.RLock) -> None:
         #: Notified, under the mutex, of changes whose keys have no weights yet.
         self.arrived = threading.Condition(mutex)
         self._handed_on = threading.Condition(mutex)
-        self._subscriptions = subscriptions
-        self._stream = stream
-        self._ended = ended
-        self._stop = stop
-        self._clock = clock
         self._urgent = threading.Event()
 
     def run(self, stopping: threading.Event) -> None:
         """Body of the thread: weigh batch after batch; ends at once where nothing is weighed."""
-        if all(each.weights is None for each in self._subscriptions.values()):
+        if all(each.weights is None for each in self.subscriptions.values()):
             return
         while not stopping.is_set():
             with self.arrived:
@@ -199,7 +194,7 @@ class Weigher:
                 self._weigh(subscription)
 
     def _waiting(self) -> Sequence[TableSubscription]:
-        return [each for each in self._subscriptions.values() if each.buffer.unweighed]
+        return [each for each in self.subscriptions.values() if each.buffer.unweighed]
 
     def _weigh(self, subscription: TableSubscription) -> None:
         weights, buffer = subscription.weights, subscription.buffer
@@ -207,7 +202,7 @@ class Weigher:
         with self.arrived:
             keys = buffer.first_unweighed(BATCH_ROWS)
         distinct = list(dict.fromkeys(keys))
-        known = dict(zip(distinct, self._stream.weigh(weights, distinct), strict=True))
+        known = dict(zip(distinct, self.stream.weigh(weights, distinct), strict=True))
         with self.arrived:
             buffer.take_weights([known[key] for key in keys])
             self._handed_on.notify_all()
@@ -219,13 +214,13 @@ class Weigher:
 
     def finish(self, subscriptions: Sequence[TableSubscription], seconds: float = math.inf) -> bool:
         """Wait until all that was received before is in partitions; False after ``seconds``."""
-        deadline = self._clock() + seconds
+        deadline = self.clock() + seconds
         with self._handed_on:
             goals = [(each.buffer, each.buffer.entered) for each in subscriptions]
             while True:
                 goals = [(b, goal) for b, goal in goals if b.entered - len(b.unweighed) < goal]
-                left = deadline - self._clock()
-                if not goals or left <= 0 or self._ended.is_set() or self._stop.requested:
+                left = deadline - self.clock()
+                if not goals or left <= 0 or self.ended.is_set() or self.stop.requested:
                     return not goals
                 self._urgent.set()
                 self._handed_on.wait(min(left, _POLL))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -95,6 +95,7 @@ class Filters:
         return dispatched > self.tracker.settled
 
 
+@dataclass(kw_only=True, eq=False)
 class ChangeBuffer:
     """The pending changes of one table. Not thread-safe: the feed calls it under its lock.
 
@@ -104,30 +105,23 @@ class ChangeBuffer:
     ``overwrites`` counts its batches that may have removed a row.
     """
 
-    def __init__(
-        self,
-        *,
-        comparable: bool,
-        filters: Filters,
-        weighed: bool = False,
-        divisible: bool = False,
-        merging: bool = False,
-        key_merging: bool = False,
-    ) -> None:
-        self.comparable = comparable
+    comparable: bool
+    filters: Filters
+    weighed: bool = False
+    divisible: InitVar[bool] = False
+    merging: bool = False
+    key_merging: bool = False
+
+    def __post_init__(self, divisible: bool) -> None:
         self.exact = False
         self.manner = Manner.OVER
         self.overwrites = 0
-        self._merging = merging
-        self._key_merging = key_merging
         self._aside: list[Pending] = []
         self._cut = False
-        self.weighed = weighed
         self.unweighed: deque[Pending] = deque()
         self.entered = 0
-        self.filters = filters
         self.counters = Counters()
-        self.partitions = Partitions(ordered=not comparable, divisible=divisible)
+        self.partitions = Partitions(ordered=not self.comparable, divisible=divisible)
         self.bytes = self.pending = 0
 
     @property
@@ -139,7 +133,7 @@ class ChangeBuffer:
         """Take in changes in order: image, whether deleted, whether fresh; return how many stay."""
         filters = self.filters
         add: Callable[[Pending], Pending | None]
-        add = self._aside.append if self._merging else self.partitions.add
+        add = self._aside.append if self.merging else self.partitions.add
         if self.weighed:
             add = self.unweighed.append
         drops = filters.drops if filters.active and self.comparable and filters.may_drop else None
@@ -223,13 +217,13 @@ class ChangeBuffer:
         """Take changes that need not wait, within bounds; all of an exact merging table's."""
         filters = self.filters
         self.manner = Manner.OVER
-        if self._merging and self.exact:
+        if self.merging and self.exact:
             self.manner = Manner.PART if self._cut else Manner.STATE
             rows = size = sys.maxsize
         batch = self.partitions.take(
             partition, filters.holds if filters.active else None, rows, size
         )
-        if self._merging and batch and self.manner is Manner.OVER:
+        if self.merging and batch and self.manner is Manner.OVER:
             self.overwrites += 1
         return batch
 
@@ -245,7 +239,7 @@ class ChangeBuffer:
 
     def give_back(self, partition: Partition) -> None:
         """Let what was taken, and may be committed, wait again; newer changes of a key win."""
-        if self._key_merging and self.manner is not Manner.OVER:
+        if self.key_merging and self.manner is not Manner.OVER:
             partition.taken = [change._replace(fresh=False) for change in partition.taken]
             self.overwrites += 1
         for change in self.partitions.give_back(partition):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -39,6 +40,7 @@ class _Request:
         self.fault: Exception | None = None
 
 
+@dataclass(eq=False)
 class Flusher:
     """Applies the pending changes of a feed's tables, in rounds; see :meth:`flush_once`.
 
@@ -46,32 +48,24 @@ class Flusher:
     that not every received transaction wakes them.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        *,
-        workers: int,
-        applier: BatchApplier,
-        stop: StopSwitch,
-        fail: Callable[[Exception], None],
-        backpressure: Backpressure,
-        weigher: Weigher,
-        wanted: threading.Event,
-    ) -> None:
+    shared: InitVar[Shared]
+    _: KW_ONLY
+    workers: int
+    applier: BatchApplier
+    stop: StopSwitch
+    fail: Callable[[Exception], None]
+    backpressure: Backpressure
+    weigher: Weigher
+    wanted: threading.Event
+
+    def __post_init__(self, shared: Shared) -> None:
         self._lock = shared.lock
         self._work = threading.Condition(shared.mutex)
         self._settled = threading.Condition(shared.mutex)
-        self._workers = workers
         self._subscriptions = shared.subscriptions
-        self._applier = applier
         self._stream = shared.stream
         self._gate = shared.gate
         self._ended = shared.ended
-        self._stop = stop
-        self._fail = fail
-        self._backpressure = backpressure
-        self._weigher = weigher
-        self._wanted = wanted
         self._ledger = shared.ledger
         self._pausing = threading.Lock()
         self._paused = False
@@ -86,7 +80,7 @@ class Flusher:
 
     def flush_once(self) -> int:
         """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
-        self._weigher.finish(list(self._subscriptions.values()))
+        self.weigher.finish(list(self._subscriptions.values()))
         self._prove_all()
         with self._lock:
             before = self._applied()
@@ -108,7 +102,7 @@ class Flusher:
     def often(self) -> Iterator[None]:
         """Have :meth:`run` go by the interval of a swap meanwhile."""
         self._often = True
-        self._wanted.set()
+        self.wanted.set()
         try:
             yield
         finally:
@@ -117,8 +111,8 @@ class Flusher:
     def run(self, stopping: threading.Event, interval: float, often: float) -> None:
         """Request pending changes when ``wanted``, and every ``interval`` or ``often`` seconds."""
         while not stopping.is_set():
-            self._wanted.wait(often if self._often else interval)
-            self._wanted.clear()
+            self.wanted.wait(often if self._often else interval)
+            self.wanted.clear()
             if not stopping.is_set() and not self.request(wait=1.0):
                 stopping.wait(_IDLE_PAUSE)
 
@@ -138,10 +132,10 @@ class Flusher:
         wanted = False
         for subscription in self._subscriptions.values():
             partitions = subscription.buffer.partitions
-            if self._backpressure.waiting:
+            if self.backpressure.waiting:
                 subscription.buffer.cut()
             if not self._paused:
-                partitions.balance(self._workers)
+                partitions.balance(self.workers)
             wanted |= partitions.ask(self._rounds, insist=insist)
         self._work.notify_all()
         return self._rounds if wanted or insist else 0
@@ -153,7 +147,7 @@ class Flusher:
         return sum(s.buffer.partitions.running for s in self._subscriptions.values())
 
     def _idle(self) -> bool:
-        if self._running() >= self._workers:
+        if self._running() >= self.workers:
             return False
         return not any(any(s.buffer.partitions.ready()) for s in self._unbounded())
 
@@ -164,7 +158,7 @@ class Flusher:
         return self._subscriptions.totals().applied
 
     def _over(self) -> bool:
-        return self._ended.is_set() or self._stop.requested
+        return self._ended.is_set() or self.stop.requested
 
     def work(self) -> None:
         """Body of a worker's thread: apply batch after batch."""
@@ -228,12 +222,12 @@ class Flusher:
         buffer, mapping = subscription.buffer, subscription.mapping
         if buffer.manner is not Manner.OVER:
             complete = buffer.manner is Manner.STATE
-            return self._applier.apply_state(
+            return self.applier.apply_state(
                 mapping, partition.taken, complete=complete, session=session
             )
         in_order = buffer.partitions.ordered
         try:
-            self._applier.apply(
+            self.applier.apply(
                 mapping,
                 partition.taken,
                 in_order=in_order,
@@ -247,7 +241,7 @@ class Flusher:
             with self._lock:
                 unproven = self._gate.unproven()
             self._stream.prove_visible(unproven)
-            self._applier.apply_what_counts(mapping, partition.taken, in_order=in_order)
+            self.applier.apply_what_counts(mapping, partition.taken, in_order=in_order)
         return False
 
     def wake(self) -> None:
@@ -265,11 +259,11 @@ class Flusher:
             alone = not self._requests
             self.wake()
         if alone:
-            self._fail(error)
+            self.fail(error)
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of tables in one session, workers paused; raises ChangesNotFlushed."""
-        weighed = self._weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
+        weighed = self.weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
         if not (weighed or self._over()):
             raise ChangesNotFlushed(
                 f"the server did not say within {_WEIGHED_WITHIN:.0f} s which keys are equal",

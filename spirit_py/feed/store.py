@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
@@ -24,25 +24,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@dataclass(kw_only=True, eq=False)
 class EventStore(Generic[T]):
     """A ring of events for one putting and one getting thread; capacity: a power of two."""
 
-    def __init__(
-        self,
-        *,
-        weigh: Callable[[T], int],
-        is_boundary: Callable[[T], bool],
-        capacity: int = 1 << 14,
-        max_bytes: int = 32 << 20,
-    ) -> None:
+    weigh: Callable[[T], int]
+    is_boundary: Callable[[T], bool]
+    capacity: InitVar[int] = 1 << 14
+    max_bytes: int = 32 << 20
+
+    def __post_init__(self, capacity: int) -> None:
         if capacity & (capacity - 1):
             raise ValueError("the capacity of the ring is a power of two")
-        self._weigh = weigh
-        self._is_boundary = is_boundary
         self._mask = capacity - 1
         self._events: list[T | None] = [None] * capacity
         self._weights = [0] * capacity
-        self._max_bytes = max_bytes
         self._changed = threading.Condition()
         self._put = self._get = self._ack = 0
         self._boundary = 0
@@ -68,7 +64,7 @@ class EventStore(Generic[T]):
 
     def put(self, event: T) -> bool:
         """Add an event; waits while the ring is full. False when the store is closed."""
-        weight = self._weigh(event)
+        weight = self.weigh(event)
         with self._changed:
             if self._full():
                 self._wait_for_room()
@@ -79,14 +75,14 @@ class EventStore(Generic[T]):
             self._weights[slot] = weight
             self._bytes += weight
             self._put += 1
-            if self._is_boundary(event):
+            if self.is_boundary(event):
                 self._boundary = self._put
                 self._changed.notify_all()
             return True
 
     def _full(self) -> bool:
         return self._put - self._ack > self._mask or (
-            self._bytes >= self._max_bytes and self._put > self._ack
+            self._bytes >= self.max_bytes and self._put > self._ack
         )
 
     def _wait_for_room(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.cascades import DoubtfulKeys
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
 
 
+@dataclass(eq=False)
 class TableSubscription:
     """A followed table; implements :class:`spirit_py.contracts.Subscription`.
 
@@ -33,44 +35,38 @@ class TableSubscription:
     released. ``room``: bytes of changes that may still be applied, None for no bound.
     """
 
-    def __init__(
-        self,
-        mapping: TableMapping,
-        *,
-        lock: threading.Condition,
-        unweighed: threading.Condition,
-        gate: VisibilityGate,
-        wake: Callable[[], None],
-        rests: Sequence[Rest] = (Rest(),),
-    ) -> None:
-        self.mapping = mapping
-        self._lock = lock
-        self._unweighed = unweighed
-        self._gate = gate
-        self._wake = wake
+    mapping: TableMapping
+    _: KW_ONLY
+    lock: threading.Condition
+    unweighed: threading.Condition
+    gate: VisibilityGate
+    wake: Callable[[], None]
+    rests: InitVar[Sequence[Rest]] = (Rest(),)
+
+    def __post_init__(self, rests: Sequence[Rest]) -> None:
         self._waits: dict[int, str] = {}
-        ordered = comparable(mapping.key_columns)
-        weighed = not ordered and may_be_weighed(mapping)
+        ordered = comparable(self.mapping.key_columns)
+        weighed = not ordered and may_be_weighed(self.mapping)
         #: The questions for the weights of keys; None where they are not compared by weight.
-        self.weights = KeyWeights(mapping.key_columns) if weighed else None
-        by_range = ordered and not (mapping.merging or has_second_unique(mapping))
-        self.tracker = WatermarkTracker(walk_directions(mapping.key), rests)
+        self.weights = KeyWeights(self.mapping.key_columns) if weighed else None
+        by_range = ordered and not (self.mapping.merging or has_second_unique(self.mapping))
+        self.tracker = WatermarkTracker(walk_directions(self.mapping.key), rests)
         filters = Filters(
             tracker=self.tracker,
-            may_drop=by_range and gate.has_gtids,
+            may_drop=by_range and self.gate.has_gtids,
             by_range=by_range,
-            proofs=None if gate.has_gtids else VisibilityProofs(),
+            proofs=None if self.gate.has_gtids else VisibilityProofs(),
             active=bool(rests),
         )
         self.buffer = ChangeBuffer(
             comparable=ordered or weighed,
             filters=filters,
             weighed=weighed,
-            divisible=(ordered or weighed) and rows_are_independent(mapping),
-            merging=mapping.merging,
-            key_merging=mapping.key_merging,
+            divisible=(ordered or weighed) and rows_are_independent(self.mapping),
+            merging=self.mapping.merging,
+            key_merging=self.mapping.key_merging,
         )
-        self.in_doubt = DoubtfulKeys(independent=rows_are_independent(mapping))
+        self.in_doubt = DoubtfulKeys(independent=rows_are_independent(self.mapping))
         self._doubts = 0
         #: Changes of the table were not in the stream, and it was not compared since.
         self.has_unread_changes = False
@@ -80,24 +76,24 @@ class TableSubscription:
 
     def dispatch(self, chunk: Chunk) -> str:
         """Raise a high watermark; return the GTID set that the chunk must wait for (R3)."""
-        with self._lock:
+        with self.lock:
             self.tracker.dispatch(chunk)
-            wait = self._gate.unproven()
+            wait = self.gate.unproven()
             self._waits[chunk.number] = wait
             return wait
 
     def committed(self, chunk: Chunk, rows: int = 0) -> None:
         """Note that a dispatched chunk has committed (R4): what it waited for is visible."""
-        with self._lock:
+        with self.lock:
             self.tracker.committed(chunk, rows)
-            self._gate.prove(self._waits.pop(chunk.number, ""))
+            self.gate.prove(self._waits.pop(chunk.number, ""))
             if self.buffer.filters.proofs is not None:
                 self.buffer.filters.proofs.prune(self.tracker.settled)
-        self._wake()
+        self.wake()
 
     def copied(self) -> CopiedSoFar:
         """Return what is copied; rows and chunks are those of this run."""
-        with self._lock:
+        with self.lock:
             return self.tracker.copied()
 
     def copy_finished(self) -> None:
@@ -106,25 +102,25 @@ class TableSubscription:
 
     def set_filters(self, *, active: bool) -> None:
         """Switch the watermark filters."""
-        with self._lock:
+        with self.lock:
             self.buffer.filters.active = active
             if active:
                 self._doubt()
-        self._wake()
+        self.wake()
 
     @contextlib.contextmanager
     def applies_bounded(self, limit: int) -> Iterator[None]:
         """Let about so many bytes of changes be applied meanwhile; a flush would wait for more."""
-        with self._lock:
+        with self.lock:
             self.room = 0
-            self._lock.wait_for(lambda: not self.buffer.partitions.running)
+            self.lock.wait_for(lambda: not self.buffer.partitions.running)
             self.room = limit
         try:
             yield
         finally:
-            with self._lock:
+            with self.lock:
                 self.room = None
-            self._wake()
+            self.wake()
 
     @property
     def may_apply(self) -> bool:
@@ -133,10 +129,10 @@ class TableSubscription:
 
     def hold_applies(self, *, held: bool) -> None:
         """Hold back applying, or go on; otherwise batches would wait behind a lock's request."""
-        with self._lock:
+        with self.lock:
             changed, self._held = self._held != held, held
         if changed and not held:
-            self._wake()
+            self.wake()
 
     def claim(self) -> int:
         """Begin to wait for what is executed now; return the argument of :meth:`trust`."""
@@ -149,7 +145,7 @@ class TableSubscription:
 
     def write_over(self) -> None:
         """Note that rows of the new table may be newer than the pending changes."""
-        with self._lock:
+        with self.lock:
             self._doubt()
             self.buffer.overwrites += self.mapping.merging
 
@@ -166,7 +162,7 @@ class TableSubscription:
 
     def compared(self) -> None:
         """Note that the whole table was compared, and is equal to the source."""
-        with self._lock:
+        with self.lock:
             self.has_unread_changes = False
             for epoch in self._pinned:
                 epoch.pending -= 1
@@ -181,7 +177,7 @@ class TableSubscription:
         self.buffer.add_all(_images(changes), epoch)
         self.in_doubt.receive(changes, doubt)
         if self.buffer.unweighed:
-            self._unweighed.notify()
+            self.unweighed.notify()
 
 
 class Subscriptions(dict["Table", TableSubscription]):

@@ -7,6 +7,7 @@ any privilege, whether a session can still execute anything.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from spirit_py.codes import ErrorCode
@@ -82,6 +83,7 @@ def migration_lock(
     )
 
 
+@dataclass(eq=False)
 class AdvisoryLock:
     """A named lock held for hours on a session of its own, so that a table has one migration.
 
@@ -89,21 +91,15 @@ class AdvisoryLock:
     server stays away, the stop switch gets a :class:`~spirit_py.errors.MigrationFailure`.
     """
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        name: str,
-        *,
-        stop: StopSwitch,
-        purpose: str,
-        keep_alive: float = _KEEP_ALIVE_SECONDS,
-        patience: float = PATIENCE,
-    ) -> None:
-        self._options = options
-        self._name = name
-        self._stop = stop
-        self._purpose = purpose
-        self._keep_alive = keep_alive
+    options: ConnectionOptions
+    name: str
+    _: KW_ONLY
+    stop: StopSwitch
+    purpose: str
+    keep_alive: float = _KEEP_ALIVE_SECONDS
+    patience: InitVar[float] = PATIENCE
+
+    def __post_init__(self, patience: float) -> None:
         self._patience = Patience(patience)
         self._session: Session | None = None
         self._thread = Background("advisory-lock", self._keep, failed=self._lost)
@@ -114,13 +110,13 @@ class AdvisoryLock:
         self._thread.start()
 
     def _take(self) -> Session:
-        session = connect(self._options, role="advisory", read_timeout=30, asks_for_lock=True)
+        session = connect(self.options, role="advisory", read_timeout=30, asks_for_lock=True)
         try:
-            if take_named_lock(session, self._name, timeout=_LAST_RUN_SECONDS):
+            if take_named_lock(session, self.name, timeout=_LAST_RUN_SECONDS):
                 return session
-            holder = named_lock_holder(session, self._name)
+            holder = named_lock_holder(session, self.name)
             raise Refusal(
-                f"another {self._purpose} is running ({whose(session, holder)})",
+                f"another {self.purpose} is running ({whose(session, holder)})",
                 hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
@@ -130,14 +126,14 @@ class AdvisoryLock:
 
     def _keep(self, stopping: threading.Event) -> None:
         """Check regularly that the lock is ours; without a session, try each second to open one."""
-        often = min(_TRY_AGAIN_SECONDS, self._keep_alive)
-        while not stopping.wait(self._keep_alive if self._session else often):
+        often = min(_TRY_AGAIN_SECONDS, self.keep_alive)
+        while not stopping.wait(self.keep_alive if self._session else often):
             try:
                 if self._session is None:
                     self._session = self._take()
-                elif named_lock_holder(self._session, self._name) != self._session.id:
+                elif named_lock_holder(self._session, self.name) != self._session.id:
                     raise MigrationFailure(
-                        f"the named lock of the {self._purpose} is gone",
+                        f"the named lock of the {self.purpose} is gone",
                         error_code=ErrorCode.RUN_LOCK_LOST,
                     )
                 self._patience.answered()
@@ -149,12 +145,12 @@ class AdvisoryLock:
     def _lost(self, error: BaseException) -> None:
         why = error.message if isinstance(error, SpiritError) else repr(error)
         failure = MigrationFailure(
-            f"the lock that keeps a second {self._purpose} away was lost: {why}",
+            f"the lock that keeps a second {self.purpose} away was lost: {why}",
             hint="run the same command again",
             error_code=ErrorCode.RUN_LOCK_LOST,
         )
         failure.__cause__ = error
-        self._stop.request(failure)
+        self.stop.request(failure)
 
     def _forget(self) -> None:
         session, self._session = self._session, None

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
@@ -98,6 +98,7 @@ class _Seat:
     outstanding: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Gang(Generic[_R]):
     """The driver's end. Use as a context; one thread. ``join`` must pickle.
 
@@ -105,26 +106,18 @@ class Gang(Generic[_R]):
     is for Spark's UI, without secrets (R20).
     """
 
-    def __init__(
-        self,
-        engine: GangEngine,
-        mailbox: DriverEnd,
-        join: Callable[[int], GangMember[_R]],
-        *,
-        size: int,
-        stop: StopSwitch,
-        kill: Callable[[str, int], None],
-        description: str,
-    ) -> None:
-        self._engine = engine
-        self._join = join
-        self.size = size
-        self._stop = stop
-        self._kill = kill
-        self._description = description
-        self._mailbox = mailbox
-        self._group = mailbox.name
-        self._seats = [_Seat() for _ in range(size)]
+    engine: GangEngine
+    mailbox: DriverEnd
+    join: Callable[[int], GangMember[_R]]
+    _: KW_ONLY
+    size: int
+    stop: StopSwitch
+    kill: Callable[[str, int], None]
+    description: str
+
+    def __post_init__(self) -> None:
+        self._group = self.mailbox.name
+        self._seats = [_Seat() for _ in range(self.size)]
         # In a thread: Spark's call blocks until the job has ended.
         self._job = Background("gang", self._run, failed=self._note_failure)
         self._outcomes: list[Outcome[_R]] = []
@@ -233,9 +226,9 @@ class Gang(Generic[_R]):
         return [results[rank] for rank in range(self.size)]  # type: ignore[misc]
 
     def _run(self, _stopping: threading.Event) -> None:
-        task = GangTask(join=self._join, mailbox=self._mailbox.box)
-        self._outcomes = self._engine.run_gang(
-            task, size=self.size, group=self._group, description=self._description
+        task = GangTask(join=self.join, mailbox=self.mailbox.box)
+        self._outcomes = self.engine.run_gang(
+            task, size=self.size, group=self._group, description=self.description
         )
 
     def _note_failure(self, error: BaseException) -> None:
@@ -243,7 +236,7 @@ class Gang(Generic[_R]):
 
     def _publish(self, rank: int) -> None:
         with self._conversing():
-            self._mailbox.post(rank, self._seats[rank].outstanding.items())
+            self.mailbox.post(rank, self._seats[rank].outstanding.items())
 
     @contextlib.contextmanager
     def _conversing(self) -> Iterator[None]:
@@ -256,9 +249,9 @@ class Gang(Generic[_R]):
 
     def received(self) -> list[OrderAnswer]:
         """Return new answers; do not wait. Raise `WorkersLost`, or what a member failed with."""
-        self._stop.check()
+        self.stop.check()
         with self._conversing():
-            letters = self._mailbox.letters()
+            letters = self.mailbox.letters()
             silent = self._silent()
         if silent:
             self._disband()
@@ -283,7 +276,7 @@ class Gang(Generic[_R]):
         self._next_silence_check = time.monotonic() + _CHECK_SECONDS
         # While a member works on another server, its session here may idle.
         senders = [seat.sender for seat in self._seats if len(seat.sessions) == 1]
-        before, self._was_silent = self._was_silent, self._mailbox.silent(senders, SILENT_SECONDS)
+        before, self._was_silent = self._was_silent, self.mailbox.silent(senders, SILENT_SECONDS)
         return before and self._was_silent
 
     def _take(self, sender: int, letter: Any) -> list[OrderAnswer]:
@@ -300,8 +293,8 @@ class Gang(Generic[_R]):
         return [OrderAnswer(letter["rank"], number, text) for number, text in fresh]
 
     def _pause(self, seconds: float) -> None:
-        if self._stop.wait(seconds):
-            self._stop.check()
+        if self.stop.wait(seconds):
+            self.stop.check()
 
     def _raise_missing(self) -> None:
         self._disband()
@@ -330,10 +323,10 @@ class Gang(Generic[_R]):
             return
         for seat in self._seats:
             for server, number in seat.sessions:
-                self._kill(server, number)
+                self.kill(server, number)
         if self._job.wait(grace):
             return
-        self._engine.cancel(self._group)
+        self.engine.cancel(self._group)
         if not self._job.wait(_JOIN_SECONDS):
             _log.warning("the job %s did not end within %.0f s", self._group, _JOIN_SECONDS)
 

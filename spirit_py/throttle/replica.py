@@ -9,7 +9,7 @@ import contextlib
 import enum
 import threading
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -147,6 +147,7 @@ def options_of_replica(options: ConnectionOptions, host: str, port: int) -> Conn
     return replace(reached, label="", server_uuid="", settings=())
 
 
+@dataclass(eq=False)
 class ReplicaWatch:
     """Looks at one replica until it is closed. No fault of the replica reaches the caller.
 
@@ -154,40 +155,32 @@ class ReplicaWatch:
     called in its thread.
     """
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        *,
-        address: str,
-        source: MarkedSource,
-        named: bool,
-        interval: float = LOOK_SECONDS,
-        on_look: Callable[[ReplicaWatch], None] | None = None,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self.address = address
+    options: ConnectionOptions
+    _: KW_ONLY
+    address: str
+    source: MarkedSource
+    named: bool
+    interval: float = LOOK_SECONDS
+    on_look: Callable[[ReplicaWatch], None] | None = None
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         #: Seconds behind at the first look, by the times of what it applied then.
         self.behind_before = 0.0
         #: Set after a look since the last mark, or a failure.
         self.looked = threading.Event()
         self.uuid = ""
         self.way: Way | None = None
-        self._on_look = on_look
-        self._options = options
-        self._source = source
-        self._named = named
         self._over = False
-        self._interval = interval
-        self._clock = clock
         self._lock = threading.Lock()
         self._new: list[Mark] = []
-        self._state = ReplicaState(since=clock())
+        self._state = ReplicaState(since=self.clock())
         self._unapplied = Unapplied()
         self._session: Session | None = None
         self._delay = 0.0
         self._health_at = float("-inf")
         self._started = False
-        self._thread = Background(f"lag-{address}", self._run, join_seconds=_JOIN_SECONDS)
+        self._thread = Background(f"lag-{self.address}", self._run, join_seconds=_JOIN_SECONDS)
 
     def compare(self, mark: Mark) -> None:
         """Have the next look compare with a mark of the source; the first one begins to look."""
@@ -217,14 +210,14 @@ class ReplicaWatch:
         failed = 0
         try:
             while not stopping.is_set():
-                pause = self._interval
+                pause = self.interval
                 try:
                     self._look()
                     failed = 0
                 except ServerFault as fault:
                     failed += 1
                     self._failed(fault)
-                    if login_refused(fault) and not self._named:
+                    if login_refused(fault) and not self.named:
                         return
                     pause = max(pause, pause_after(fault, failed))
                 stopping.wait(pause)
@@ -233,7 +226,7 @@ class ReplicaWatch:
 
     def _look(self) -> None:
         session = self._session or self._open()
-        now = self._clock()
+        now = self.clock()
         trouble = self.state.trouble
         if now >= self._health_at + _HEALTH_SECONDS:
             self._health_at = now
@@ -251,7 +244,7 @@ class ReplicaWatch:
 
     def _open(self) -> Session:
         session = connect(
-            self._options, role="replica-lag", read_timeout=_READ_SECONDS, lock_wait_timeout=3
+            self.options, role="replica-lag", read_timeout=_READ_SECONDS, lock_wait_timeout=3
         )
         self._session, self.way = session, None
         self._health_at = float("-inf")
@@ -272,27 +265,25 @@ class ReplicaWatch:
             return ""
         if not found:
             return NO_REPLICA
-        ours = [one for one in found if one.source_uuid == self._source.uuid] or found
+        ours = [one for one in found if one.source_uuid == self.source.uuid] or found
         self._delay = max(one.delay for one in ours)
         return "; ".join(dict.fromkeys(one.trouble for one in ours if one.trouble))
 
     def _choose(self, session: Session) -> Way:
-        if self._source.gtid and session.value("SELECT @@GLOBAL.gtid_mode") != "OFF":
+        if self.source.gtid and session.value("SELECT @@GLOBAL.gtid_mode") != "OFF":
             return Way.GTID
         with contextlib.suppress(ServerFault):
-            if executed_place(session, self._source.uuid) is not None:
+            if executed_place(session, self.source.uuid) is not None:
                 return Way.PLACE
-        if self._source.heartbeat and heartbeat_read(session, self._source.heartbeat):
+        if self.source.heartbeat and heartbeat_read(session, self.source.heartbeat):
             return Way.HEARTBEAT
         return Way.TIMES
 
     def _behind(self, session: Session, now: float) -> Behind:
         if self.way is Way.TIMES:
             return Behind(lag=max(0.0, applier_lag(session, recent=1.0) - self._delay))
-        place = executed_place(session, self._source.uuid) if self.way is Way.PLACE else None
-        beat = (
-            heartbeat_read(session, self._source.heartbeat) if self.way is Way.HEARTBEAT else None
-        )
+        place = executed_place(session, self.source.uuid) if self.way is Way.PLACE else None
+        beat = heartbeat_read(session, self.source.heartbeat) if self.way is Way.HEARTBEAT else None
 
         def reached(mark: Mark) -> bool:
             if self.way is Way.GTID:
@@ -304,24 +295,24 @@ class ReplicaWatch:
         return self._unapplied.look(now, reached, delay=self._delay)
 
     def _executed(self, session: Session, mark: Mark) -> bool:
-        before = self._source.first.gtids if self._source.first else ""
+        before = self.source.first.gtids if self.source.first else ""
         sql = "SELECT GTID_SUBSET(GTID_SUBTRACT(%s, %s), @@GLOBAL.gtid_executed)"
         return bool(session.value(sql, (mark.gtids, before)))
 
     def _failed(self, fault: ServerFault) -> None:
         self._close_session()
         with self._lock:
-            self._over = login_refused(fault) and not self._named
+            self._over = login_refused(fault) and not self.named
             for mark in self._new:
                 self._unapplied.add(mark)
             self._new.clear()
-            since = self._state.since if self._state.trouble else self._clock()
+            since = self._state.since if self._state.trouble else self.clock()
             self._state = self._state._replace(trouble=fault.message, since=since, lost=True)
         self._ended(fresh=True)
 
     def _ended(self, *, fresh: bool) -> None:
-        if self._on_look is not None:
-            self._on_look(self)
+        if self.on_look is not None:
+            self.on_look(self)
         with self._lock:
             if fresh and not self._new:
                 self.looked.set()

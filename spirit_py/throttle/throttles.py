@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import SpiritError
@@ -29,39 +29,35 @@ GRACE: Final = 5.0
 """Seconds for which a throttler may not answer before that is a reason to wait."""
 
 
+@dataclass(eq=False)
 class Watched:
     """Looks at a throttler again and again, and keeps what it found.
 
     It holds for ``grace`` seconds when a look fails. With ``first`` nothing begins before a look.
     """
 
-    def __init__(
-        self,
-        throttler: Throttler,
-        *,
-        grace: float = GRACE,
-        first: bool = False,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self.throttler = throttler
-        self._grace = grace
-        self._clock = clock
-        self._first = first
+    throttler: Throttler
+    _: KW_ONLY
+    grace: float = GRACE
+    first: bool = False
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._looked = threading.Event()
-        self._found = f"the first look at the {throttler.name}" if first else ""
+        self._found = f"the first look at the {self.throttler.name}" if self.first else ""
         self._trouble = ""
-        self._answered_at = clock()
-        self._thread = Background(f"throttle-{throttler.name.replace(' ', '-')}", self._run)
+        self._answered_at = self.clock()
+        self._thread = Background(f"throttle-{self.throttler.name.replace(' ', '-')}", self._run)
 
     def start(self) -> None:
         """Begin to look, unless the throttler is asked whenever work is."""
         if self.throttler.every:
-            self._answered_at = self._clock()
+            self._answered_at = self.clock()
             self._thread.start()
 
     def await_first(self, seconds: float) -> None:
         """Wait for the first look, where nothing begins before it, for so many seconds at most."""
-        if self._first and self.throttler.every:
+        if self.first and self.throttler.every:
             self._looked.wait(seconds)
 
     @property
@@ -69,8 +65,8 @@ class Watched:
         """What the work has to wait for now; empty when it need not. No I/O."""
         if not self.throttler.every:
             return self.throttler.look()
-        silent = self._clock() - self._answered_at
-        if silent <= self._grace + self.throttler.every:
+        silent = self.clock() - self._answered_at
+        if silent <= self.grace + self.throttler.every:
             return self._found
         why = f": {self._trouble}" if self._trouble else ""
         return f"an answer to the look at the {self.throttler.name}, for {silent:.0f} s{why}"
@@ -89,11 +85,11 @@ class Watched:
         except Exception as error:
             self._trouble = error.message if isinstance(error, SpiritError) else str(error)
             _log.debug("the throttler %s failed: %s", self.throttler.name, self._trouble)
-            if self._first and not self._looked.is_set():
+            if self.first and not self._looked.is_set():
                 self._found = f"{self._found}, which failed: {self._trouble}"
         else:
             self._trouble = ""
-            self._answered_at = self._clock()
+            self._answered_at = self.clock()
         self._looked.set()
 
     def stop(self) -> None:
@@ -130,6 +126,7 @@ class _Wait:
     seconds: float = 0.0
 
 
+@dataclass(eq=False)
 class Throttles:
     """The pace of a migration, as its settings and its throttlers allow.
 
@@ -137,35 +134,29 @@ class Throttles:
     for a replica slower than the copy, or None.
     """
 
-    def __init__(
-        self,
-        settings: LiveSettings,
-        *,
-        adaptive: Adaptive | None = None,
-        slow_part: Callable[[], float | None] = lambda: None,
-        tell: Tell,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._adaptive = adaptive
-        self._slow_part = slow_part
-        self._tell = tell
-        self._clock = clock
+    settings: LiveSettings
+    _: KW_ONLY
+    adaptive: Adaptive | None = None
+    slow_part: Callable[[], float | None] = lambda: None
+    tell: Tell
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._watched: list[Watched] = []
         self._asked: dict[Work, float] = {}
         self._waits: dict[str, _Wait] = {}
         self._shares: deque[float] = deque(maxlen=_KEPT_SHARES)
-        self._counted_at = clock()
+        self._counted_at = self.clock()
         self._closed = False
         self._thread = Background("throttle", every(_LOOK_SECONDS, self.count))
 
     def add(self, throttler: Throttler, *, grace: float = GRACE, first: bool = False) -> None:
         """Add a throttler, before :meth:`start`. The first that was added is shown first."""
-        self._watched.append(Watched(throttler, grace=grace, first=first, clock=self._clock))
+        self._watched.append(Watched(throttler, grace=grace, first=first, clock=self.clock))
 
     def start(self) -> None:
         """Begin to look; return when it is known what holds the work back, or after a second."""
-        self._counted_at = self._clock()
+        self._counted_at = self.clock()
         for one in self._watched:
             one.start()
         self._thread.start()
@@ -189,15 +180,15 @@ class Throttles:
 
     def reason(self, work: Work) -> str:
         """Return what new work of this kind has to wait for; empty when it may begin."""
-        self._asked[work] = self._clock()
+        self._asked[work] = self.clock()
         reason = "; ".join(text for _, text in self._reasons({work}))
-        if not reason and self._adaptive is not None:
-            self._adaptive.begun = True
+        if not reason and self.adaptive is not None:
+            self.adaptive.begun = True
         return reason
 
     def tasks(self, most: int) -> int:
         """Return how many tasks may work at a time."""
-        if self._slow_part() is not None:
+        if self.slow_part() is not None:
             return 1
         limit = self.most_tasks(most)
         adaptive = self._moving
@@ -208,27 +199,27 @@ class Throttles:
 
     def most_tasks(self, most: int) -> int:
         """Return how many of ``most`` tasks the settings allow."""
-        return max(1, min(most, self._settings.current.threads))
+        return max(1, min(most, self.settings.current.threads))
 
     def part_bytes(self) -> int:
         """Return how many bytes of binlog one transaction of the copy should write."""
         usual = PART_BYTES if self._moving is None else self._moving.part
-        slow = self._slow_part()
+        slow = self.slow_part()
         return usual if slow is None else min(usual, int(slow))
 
     def chunk_seconds(self) -> float:
         """Return how long a chunk should take."""
-        usual = self._settings.current.target_chunk_time
-        return usual if self._slow_part() is None else min(usual, _SLOW_CHUNK_SECONDS)
+        usual = self.settings.current.target_chunk_time
+        return usual if self.slow_part() is None else min(usual, _SLOW_CHUNK_SECONDS)
 
     def rest_after(self, seconds: float) -> float:
         """Return for how many seconds a task rests after so many seconds of work."""
         adapted = 0.0 if self._moving is None else self._moving.rest
-        return seconds * (self._settings.current.nice + adapted)
+        return seconds * (self.settings.current.nice + adapted)
 
     @property
     def _moving(self) -> Adaptive | None:
-        return None if self._settings.current.aggressive else self._adaptive
+        return None if self.settings.current.aggressive else self.adaptive
 
     # -- what is shown
 
@@ -250,19 +241,19 @@ class Throttles:
         if not self._working():
             return ""
         parts = []
-        if (part := self._slow_part()) is not None:
+        if (part := self.slow_part()) is not None:
             parts.append(f"one task, {human_bytes(part)} a transaction (a replica lags)")
         elif (adaptive := self._moving) is not None and adaptive.spares:
             share, size = adaptive.tasks / (1.0 + adaptive.rest), human_bytes(adaptive.part)
             why = adaptive.slowed_by or "more while commits stay quick"
             parts.append(f"{share:.2g} of {adaptive.most} tasks, {size} a transaction ({why})")
-        if nice := self._settings.current.nice:
+        if nice := self.settings.current.nice:
             parts.append(f"{nice:g} s of rest after each second of work (nice)")
         return "; ".join(parts)
 
     def count(self) -> None:
         """Count the waits up to now, and report those that began or ended."""
-        now = self._clock()
+        now = self.clock()
         if self._asked and self._moving is not None and self._working():
             self._shares.append(self._moving.tasks / (1.0 + self._moving.rest))
         passed, self._counted_at = now - self._counted_at, now
@@ -285,26 +276,26 @@ class Throttles:
             wait.seconds += passed
         if not wait.told and now - wait.since >= _TOLD_SECONDS:
             wait.told = True
-            self._tell(ThrottleBegun(throttler=name, reason=reason))
+            self.tell(ThrottleBegun(throttler=name, reason=reason))
 
     def _end(self, wait: _Wait, name: str, now: float) -> None:
         began, told = wait.since or now, wait.told
         wait.since, wait.told = None, False
         if told:
-            self._tell(ThrottleEnded(throttler=name, seconds=round(now - began, 1)))
+            self.tell(ThrottleEnded(throttler=name, seconds=round(now - began, 1)))
 
     def working(self) -> bool:
         """Return whether there is work that goes on or waits."""
         return bool(self._working())
 
     def _working(self) -> set[Work]:
-        after = self._clock() - _ASKED_SECONDS
+        after = self.clock() - _ASKED_SECONDS
         return {work for work, asked_at in list(self._asked.items()) if asked_at >= after}
 
     def _reasons(self, work: Iterable[Work]) -> list[tuple[str, str]]:
         wanted = set(work)
         found = []
-        paused = self._settings.current.paused
+        paused = self.settings.current.paused
         if paused and wanted:
             found.append((_PAUSED, f"the end of the pause ({paused})"))
         held = (one for one in self._watched if wanted & one.throttler.holds)

@@ -309,9 +309,9 @@ class Backlog:
     def release(self):
         """Let the changes be applied."""
         (table,) = self._tables
-        with table._lock:
+        with table.lock:
             table.room = self.limits[0]
-            table._wake()
+            table.wake()
 
 
 def batches_behind_the_build(db):

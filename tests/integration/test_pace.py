@@ -64,7 +64,7 @@ def test_tasks_beyond_the_pace_get_no_orders(filled, monkeypatch):
 
     monkeypatch.setattr(Crew, "_post", noted)
     with copying(filled, map_table(filled), DriverEngine(3), first_rows=100) as run:
-        run.copier._pace = pace
+        run.copier.pace = pace
         monkeypatch.setattr(run.copier._meter, "next_rows", lambda _seconds: 100)
         run.start()
         run.join()
@@ -77,7 +77,7 @@ def test_the_size_of_a_transaction_follows_the_pace(filled):
     """A chunk that is cut later has smaller parts when the pace wants them smaller."""
     pace = SetPace(part=1)
     with copying(filled, map_table(filled), DriverEngine(1), first_rows=1000) as run:
-        run.copier._pace = pace
+        run.copier.pace = pace
         run.start()
         run.join()
         chunks = run.feed.dispatched

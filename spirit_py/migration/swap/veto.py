@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
@@ -33,23 +34,18 @@ class _Overruled(Exception):
     """An operator has decided while the hook was asked."""
 
 
+@dataclass(eq=False)
 class Veto:
     """Asks the hook, and remembers its answer; ``unpaused`` is a clock that stops in pauses."""
 
-    def __init__(
-        self,
-        job: Job,
-        gate: Gate | None,
-        unpaused: Callable[[], float],
-        tables: Callable[[], list[str]],
-        *,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._job = job
-        self._unpaused = unpaused
-        self._tables = tables
-        self._gate = gate
-        self._clock = clock
+    job: Job
+    gate: Gate | None
+    unpaused: Callable[[], float]
+    tables: Callable[[], list[str]]
+    _: KW_ONLY
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._asking = threading.Lock()
         self._overruled = False
         self._asked = 0
@@ -63,19 +59,19 @@ class Veto:
     @property
     def asks(self) -> bool:
         """Whether there is a hook to agree."""
-        return self._gate is not None
+        return self.gate is not None
 
     def held_back(self) -> str:
         """Return why the hook does not agree; MigrationFailure where that lasted too long."""
-        if self._gate is None:
+        if self.gate is None:
             return ""
         with self._asking:
-            if self._overruled or self._clock() < self._good_until:
+            if self._overruled or self.clock() < self._good_until:
                 return ""
             self._require_time()
-            if self._clock() >= self._again_at:
+            if self.clock() >= self._again_at:
                 try:
-                    self._why = self._answer_of(self._gate)
+                    self._why = self._answer_of(self.gate)
                 except _Overruled:
                     # An overruled answer is not kept.
                     return ""
@@ -93,7 +89,7 @@ class Veto:
 
     def too_old(self) -> str:
         """Return that its answer counts no more, for messages; empty where it does. Asks nobody."""
-        if self._gate is None or self._overruled or self._clock() < self._good_until:
+        if self.gate is None or self._overruled or self.clock() < self._good_until:
             return ""
         return f"an answer of the hook that is older than {human_seconds(_GOOD_SECONDS)}"
 
@@ -101,15 +97,15 @@ class Veto:
         """Wait until the hook agrees, or ``hindered`` returns true; return whether it was asked."""
         asked = self._asked
         while why := self.held_back():
-            self._job.show(f"the hook to agree: {why}")
-            self._job.stop.pause(_LOOK_SECONDS)
+            self.job.show(f"the hook to agree: {why}")
+            self.job.stop.pause(_LOOK_SECONDS)
             if hindered():
                 break
-        self._job.show("")
+        self.job.show("")
         return self._asked != asked
 
     def _answer_of(self, gate: Gate) -> str:
-        job, tables = self._job, self._tables()
+        job, tables = self.job, self.tables()
         self._asked += 1
         ready = CutoverReady(table=job.table, tables=tables, number=self._asked)
         job.tell(ready)
@@ -122,25 +118,25 @@ class Veto:
             job.show("")
 
     def _check(self) -> None:
-        self._job.stop.check()
+        self.job.stop.check()
         if self._overruled:
             raise _Overruled
 
     def _note(self, why: str) -> None:
-        now = self._clock()
+        now = self.clock()
         if not why:
             self._good_until, self._since, self._pause = now + _GOOD_SECONDS, None, _FIRST_PAUSE
             self._again_at = float("-inf")
             return
         if self._since is None:
-            self._since = self._unpaused()
-        self._job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=self._pause))
+            self._since = self.unpaused()
+        self.job.tell(CutoverVetoed(reason=why, number=self._asked, seconds=self._pause))
         self._again_at = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def _require_time(self) -> None:
-        limit = self._job.config.cutover_timeout
-        if self._since is None or self._unpaused() - self._since < limit:
+        limit = self.job.config.cutover_timeout
+        if self._since is None or self.unpaused() - self._since < limit:
             return
         raise MigrationFailure(
             f"the hook has not agreed to the swap for {human_seconds(limit)}: {self._why}",

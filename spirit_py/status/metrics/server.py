@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -175,38 +176,33 @@ _log = logging.getLogger(__name__)
 FILE_SECONDS: Final = 15.0
 
 
+@dataclass(kw_only=True, eq=False)
 class MetricsReporter:
     """Passes snapshots on to a collector, and writes them for node_exporter; raises UsageFault."""
 
-    def __init__(
-        self,
-        *,
-        listen: tuple[str, int] | None,
-        file: Path | None,
-        announce: Callable[[Event], None],
-        clock: Clock = time.monotonic,
-    ) -> None:
+    listen: tuple[str, int] | None
+    file: Path | None
+    announce: Callable[[Event], None]
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._collector = StatusCollector(version=installed("spirit-py"))
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self._collector)
-        self._listen = listen
-        self._server = None if listen is None else MetricsServer(listen, self._collector)
-        self._file = file
-        self._announce = announce
-        self._clock = clock
+        self._server = None if self.listen is None else MetricsServer(self.listen, self._collector)
         self._written_at = float("-inf")
         self._file_failed = False
         self._answers = False
 
     def start(self) -> None:
         """Begin to answer, and show where; safe to call again, and after :meth:`stop`."""
-        if self._answers or self._listen is None:
+        if self._answers or self.listen is None:
             return
         if self._server is None:
-            self._server = MetricsServer(self._listen, self._collector)
+            self._server = MetricsServer(self.listen, self._collector)
         self._answers = True
         self._server.start()
-        self._announce(MetricsServed(address=self._server.address))
+        self.announce(MetricsServed(address=self._server.address))
 
     def event(self, event: Event) -> None:
         """Note how the run, or a table of a batch, has ended."""
@@ -223,7 +219,7 @@ class MetricsReporter:
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Hand the figures of now over."""
         self._collector.update(snapshot)
-        if self._clock() - self._written_at >= FILE_SECONDS:
+        if self.clock() - self._written_at >= FILE_SECONDS:
             self._write()
 
     def stop(self) -> None:
@@ -233,13 +229,13 @@ class MetricsReporter:
             server.stop()
 
     def _write(self) -> None:
-        if self._file is None:
+        if self.file is None:
             return
-        self._written_at = self._clock()
+        self._written_at = self.clock()
         try:
-            write_whole(self._file, generate_latest(self._registry).decode())
+            write_whole(self.file, generate_latest(self._registry).decode())
         except OSError as error:
             if not self._file_failed:
                 self._file_failed = True
                 why = error.strerror or error
-                _log.warning("the metrics could not be written to %s: %s", self._file, why)
+                _log.warning("the metrics could not be written to %s: %s", self.file, why)
