@@ -66,8 +66,10 @@ class Checker:
         #: :meth:`ChangeSource.overwrites` of what :meth:`run` has proven to be equal.
         self.proven = 0
         self._sizer = ChunkSizer(self._options.target_seconds, first_rows=self._options.first_rows)
-        self._progress = ChecksumProgress()
-        self._result = ChecksumResult()
+        #: How far the checksum is; for any thread.
+        self.progress = ChecksumProgress()
+        #: The figures so far, also after a failure.
+        self.result = ChecksumResult()
         self._current: TablePass | None = None
         if self.what.target is not None and not ComparisonPlan(mapping=mapping).aligned:
             raise Refusal(
@@ -75,16 +77,6 @@ class Checker:
                 hint="compare tables whose key columns have the same collation",
                 error_code=ErrorCode.NOT_COMPARABLE,
             )
-
-    @property
-    def progress(self) -> ChecksumProgress:
-        """How far the checksum is; for any thread."""
-        return self._progress
-
-    @property
-    def result(self) -> ChecksumResult:
-        """The figures so far, also after a failure."""
-        return self._result
 
     @property
     def low_watermark(self) -> KeyBound | None:
@@ -104,8 +96,8 @@ class Checker:
         try:
             self._until_clean()
         finally:
-            self._result = replace(self._result, seconds=time.monotonic() - began)
-        return self._result
+            self.result = replace(self.result, seconds=time.monotonic() - began)
+        return self.result
 
     def _until_clean(self) -> None:
         number = 0
@@ -119,7 +111,7 @@ class Checker:
                     RowsDiffer(
                         table=self.what.name,
                         rows=coverage.differences,
-                        passes=self._result.passes,
+                        passes=self.result.passes,
                         examples=[str(one) for one in found[: self._options.examples]],
                     )
                 )
@@ -142,7 +134,7 @@ class Checker:
             if not treated:
                 break
             self.what.tell(
-                DifferencesRepaired(table=self.what.name, rows=treated, passes=self._result.passes)
+                DifferencesRepaired(table=self.what.name, rows=treated, passes=self.result.passes)
             )
         raise StillDifferent(
             f"{self.what.name} and {self._mapping.target.name} still differ in"
@@ -157,8 +149,8 @@ class Checker:
 
     def _pass(self, number: int) -> tuple[PassCoverage, list[RowDifference]]:
         above = self.resume_above if number == 1 else None
-        self._progress = ChecksumProgress(
-            passes=number, whole=above is None, waiting_for=self._progress.waiting_for
+        self.progress = ChecksumProgress(
+            passes=number, whole=above is None, waiting_for=self.progress.waiting_for
         )
         self._show()
         self._current = TablePass(
@@ -170,7 +162,7 @@ class Checker:
         )
         found = self._current.run()
         self._show(ended=True, handed_out=0)
-        self._result = replace(self._result, rows_counted=self._current.counted)
+        self.result = replace(self.result, rows_counted=self._current.counted)
         return found
 
     def _patiently(self, work: Callable[[], T]) -> T:
@@ -191,15 +183,13 @@ class Checker:
         )
         left = look.confirm(found)
         coverage.counts += count(left) - count(found)
-        self._result = replace(
-            self._result, in_motion=self._result.in_motion + len(found) - len(left)
-        )
+        self.result = replace(self.result, in_motion=self.result.in_motion + len(found) - len(left))
         self._show(differences=coverage.differences)
         return left
 
     def _book(self, coverage: PassCoverage, found: Sequence[RowDifference]) -> None:
-        so_far = self._result
-        self._result = replace(
+        so_far = self.result
+        self.result = replace(
             so_far,
             passes=so_far.passes + 1,
             chunks=so_far.chunks + coverage.chunks,
@@ -268,26 +258,26 @@ class Checker:
         except ValueLost as error:
             error.details = error.details or tuple(map(str, found[: self._options.examples]))
             raise
-        self._result = replace(
-            self._result,
-            repaired_chunks=self._result.repaired_chunks + coverage.differing_chunks,
+        self.result = replace(
+            self.result,
+            repaired_chunks=self.result.repaired_chunks + coverage.differing_chunks,
         )
         return treated
 
     def _note_snapshot(self, figures: LockFigures, gathered: float) -> None:
-        self._result = replace(
-            self._result,
-            snapshots=self._result.snapshots + 1,
-            lock_wait_ms=max(self._result.lock_wait_ms, figures.waited_ms),
-            lock_held_ms=max(self._result.lock_held_ms, figures.held_ms),
-            gather_seconds=self._result.gather_seconds + gathered,
-            one_moment=self._result.one_moment and figures.one_moment,
+        self.result = replace(
+            self.result,
+            snapshots=self.result.snapshots + 1,
+            lock_wait_ms=max(self.result.lock_wait_ms, figures.waited_ms),
+            lock_held_ms=max(self.result.lock_held_ms, figures.held_ms),
+            gather_seconds=self.result.gather_seconds + gathered,
+            one_moment=self.result.one_moment and figures.one_moment,
         )
 
     def _wait_for(self, what: str) -> None:
         self._show(waiting_for=what)
 
     def _show(self, **changes: Any) -> None:
-        self._progress = replace(self._progress, **changes)
+        self.progress = replace(self.progress, **changes)
         if self.on_progress is not None:
-            self.on_progress(self._progress)
+            self.on_progress(self.progress)

@@ -57,16 +57,17 @@ class CompositeChunker:
         self._numbers = count() if numbers is None else numbers
         self._rest = KeyRange()
         self._cut_rows = 0
-        self._finished = False
+        #: Whether everything is cut.
+        self.finished = False
 
     def next_chunk(self, rows: int) -> Chunk | None:
         """Return the next chunk of about ``rows`` rows, or None after the last. Asks the server."""
-        if self._finished:
+        if self.finished:
             return None
         cuts, found = self._bounds(rows)
         end = self._rest.upper
-        self._finished = found is None or (end is not None and found.literals == end.literals)
-        upper = end if self._finished else found
+        self.finished = found is None or (end is not None and found.literals == end.literals)
+        upper = end if self.finished else found
         chunk = Chunk(
             number=next(self._numbers),
             lower=self._rest.lower,
@@ -84,18 +85,13 @@ class CompositeChunker:
 
     def estimated_fraction(self) -> float:
         """Return how far the cut has come, against the server's estimate of the rows."""
-        if self._finished:
+        if self.finished:
             return 1.0
         return min(0.99, self._cut_rows / max(self._mapping.source.estimated_rows, 1))
 
     def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
         """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
-        self._rest, self._finished, self._cut_rows = KeyRange(lower=lower, upper=upper), False, 0
-
-    @property
-    def finished(self) -> bool:
-        """Whether everything is cut."""
-        return self._finished
+        self._rest, self.finished, self._cut_rows = KeyRange(lower=lower, upper=upper), False, 0
 
     def bound_after(self, rows: int) -> KeyBound | None:
         """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
@@ -206,8 +202,8 @@ class OptimisticChunker(CompositeChunker):
     def estimated_fraction(self) -> float:
         """Return how far the cut has come within the range of the keys."""
         left = self.width()
-        if self._finished or left is None or self._whole is None:
-            return 1.0 if self._finished else 0.0
+        if self.finished or left is None or self._whole is None:
+            return 1.0 if self.finished else 0.0
         return max(0.0, min(0.99, 1 - left / self._whole))
 
     def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
@@ -236,7 +232,7 @@ class OptimisticChunker(CompositeChunker):
     def width(self) -> int | None:
         """Return how many values of the key are not cut; None before the first was seen."""
         lower = self._rest.lower
-        if self._finished:
+        if self.finished:
             return 0
         if self._last is None or (lower is None and self._first is None):
             return None

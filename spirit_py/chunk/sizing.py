@@ -54,19 +54,15 @@ class ChunkSizer:
         part_rows: int = CEILING_ROWS,
     ) -> None:
         self._target = target_seconds
-        self._rows = _clamp(min(first_rows, _FIRST_PARTS * part_rows))
+        #: Rows that the next chunk should have.
+        self.rows = _clamp(min(first_rows, _FIRST_PARTS * part_rows))
         #: (seconds a row, seconds), of the last chunks that were large enough.
         self._recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
-
-    @property
-    def rows(self) -> int:
-        """Rows that the next chunk should have."""
-        return self._rows
 
     def aim(self, seconds: float) -> None:
         """Change how long one chunk should take; a shorter time counts at once."""
         if seconds < self._target and self._recent:
-            self._rows = _clamp(min(self._rows, int(seconds / self._slow_row_seconds())))
+            self.rows = _clamp(min(self.rows, int(seconds / self._slow_row_seconds())))
         self._target = seconds
 
     def _slow_row_seconds(self) -> float:
@@ -87,15 +83,15 @@ class ChunkSizer:
         if seconds > self._target * PANIC_FACTOR:
             self._recent.clear()
             self._recent.append((seconds / max(rows, 1), seconds))
-            self._rows = _clamp(min(self._rows, target_rows // PANIC_SHRINK))
+            self.rows = _clamp(min(self.rows, target_rows // PANIC_SHRINK))
             return
         if rows * 2 < target_rows and seconds < self._target:
             return
         self._recent.append((seconds / max(rows, 1), seconds))
         wanted = self._target / self._slow_row_seconds()
-        growth = FAST_GROWTH if wanted > self._rows * FAST_GROWTH else GROWTH
+        growth = FAST_GROWTH if wanted > self.rows * FAST_GROWTH else GROWTH
         # Several chunks are in flight: at most two growth factors above the measured size.
-        self._rows = _clamp(int(min(wanted, self._rows * growth, target_rows * growth**2)))
+        self.rows = _clamp(int(min(wanted, self.rows * growth, target_rows * growth**2)))
 
 
 def _clamp(rows: int) -> int:

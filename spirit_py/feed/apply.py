@@ -10,7 +10,6 @@ import logging
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import InitVar, dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -21,12 +20,11 @@ from spirit_py.table.values import KeyedChange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from spirit_py.binlog.events import Stream
-    from spirit_py.contracts import Applier, Clock, SqlSession
+    from spirit_py.contracts import Applier, SqlSession
     from spirit_py.feed.partitions import Pending
-    from spirit_py.feed.subscription import Subscriptions, TableSubscription
+    from spirit_py.feed.shared import Shared
+    from spirit_py.feed.subscription import TableSubscription
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)
 
@@ -160,26 +158,19 @@ _GATHER: Final = 0.02
 _POLL: Final = 0.2
 
 
-@dataclass(kw_only=True, eq=False)
 class Weigher:
     """The thread that asks for weights, without the lock, and the calls that wait for it."""
 
-    mutex: InitVar[threading.RLock]
-    subscriptions: Subscriptions
-    stream: Stream
-    ended: threading.Event
-    stop: StopSwitch
-    clock: Clock
-
-    def __post_init__(self, mutex: threading.RLock) -> None:
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         #: Notified, under the mutex, of changes whose keys have no weights yet.
-        self.arrived = threading.Condition(mutex)
-        self._handed_on = threading.Condition(mutex)
+        self.arrived = threading.Condition(shared.mutex)
+        self._handed_on = threading.Condition(shared.mutex)
         self._urgent = threading.Event()
 
     def run(self, stopping: threading.Event) -> None:
         """Body of the thread: weigh batch after batch; ends at once where nothing is weighed."""
-        if all(each.weights is None for each in self.subscriptions.values()):
+        if all(each.weights is None for each in self._shared.subscriptions.values()):
             return
         while not stopping.is_set():
             with self.arrived:
@@ -194,7 +185,7 @@ class Weigher:
                 self._weigh(subscription)
 
     def _waiting(self) -> Sequence[TableSubscription]:
-        return [each for each in self.subscriptions.values() if each.buffer.unweighed]
+        return [each for each in self._shared.subscriptions.values() if each.buffer.unweighed]
 
     def _weigh(self, subscription: TableSubscription) -> None:
         weights, buffer = subscription.weights, subscription.buffer
@@ -202,7 +193,7 @@ class Weigher:
         with self.arrived:
             keys = buffer.first_unweighed(BATCH_ROWS)
         distinct = list(dict.fromkeys(keys))
-        known = dict(zip(distinct, self.stream.weigh(weights, distinct), strict=True))
+        known = dict(zip(distinct, self._shared.stream.weigh(weights, distinct), strict=True))
         with self.arrived:
             buffer.take_weights([known[key] for key in keys])
             self._handed_on.notify_all()
@@ -214,13 +205,13 @@ class Weigher:
 
     def finish(self, subscriptions: Sequence[TableSubscription], seconds: float = math.inf) -> bool:
         """Wait until all that was received before is in partitions; False after ``seconds``."""
-        deadline = self.clock() + seconds
+        deadline = self._shared.clock() + seconds
         with self._handed_on:
             goals = [(each.buffer, each.buffer.entered) for each in subscriptions]
             while True:
                 goals = [(b, goal) for b, goal in goals if b.entered - len(b.unweighed) < goal]
-                left = deadline - self.clock()
-                if not goals or left <= 0 or self.ended.is_set() or self.stop.requested:
+                left = deadline - self._shared.clock()
+                if not goals or left <= 0 or self._shared.over:
                     return not goals
                 self._urgent.set()
                 self._handed_on.wait(min(left, _POLL))

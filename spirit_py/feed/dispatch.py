@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Event, Place, Stream, Table
     from spirit_py.binlog.statements import Touch
     from spirit_py.binlog.xa import XaRows
-    from spirit_py.feed.ledger import Epoch
+    from spirit_py.feed.ledger import Epoch, Ledger
     from spirit_py.feed.shared import Shared
     from spirit_py.feed.store import EventStore
 
@@ -59,6 +59,7 @@ class Dispatcher:
     def __init__(
         self,
         shared: Shared,
+        ledger: Ledger,
         *,
         passable: Iterable[Table],
         wait_for_room: Callable[[], None],
@@ -69,7 +70,7 @@ class Dispatcher:
         self._lock = shared.lock
         self._subscriptions = subscriptions
         self._merging = [one for one in subscriptions.values() if one.mapping.merging]
-        self._ledger = shared.ledger
+        self._ledger = ledger
         self._gate = shared.gate
         self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
         tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]

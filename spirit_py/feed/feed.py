@@ -15,7 +15,6 @@ Nothing waits for the server under it.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -27,14 +26,21 @@ from spirit_py.events.event import Tell, untold
 from spirit_py.feed.apply import BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
-from spirit_py.feed.ledger import Ledger, VisibilityGate
-from spirit_py.feed.reception import TRIVIAL_BACKLOG, Reception, catch_up, flush_backlog
-from spirit_py.feed.shared import Shared, statistics
+from spirit_py.feed.ledger import Ledger
+from spirit_py.feed.reception import (
+    TRIVIAL_BACKLOG,
+    Reception,
+    catch_up,
+    flush_backlog,
+    statistics,
+)
+from spirit_py.feed.shared import Shared
 from spirit_py.feed.store import ASK_EVERY, Backpressure, EventStore
-from spirit_py.feed.subscription import Subscriptions, TableSubscription
+from spirit_py.feed.subscription import TableSubscription
 from spirit_py.threads import Background, every
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
@@ -68,41 +74,20 @@ class ChangeFeed:
         clock: Clock = time.monotonic,
         tell: Tell = untold,
     ) -> None:
-        self._stream = stream
+        shared = self._shared = Shared(stream=stream, stop=stop, clock=clock)
+        self._stream, self._lock, self._subscriptions = stream, shared.lock, shared.subscriptions
         self._options = options
         self._stop = stop
-        self._clock = clock
-        self._mutex = threading.RLock()
-        self._lock = threading.Condition(self._mutex)
-        self._closing = threading.Event()
-        self._flush_wanted = threading.Event()
         self._applier = BatchApplier(
             applier, threads=options.apply_threads, batch_rows=options.batch_rows
         )
-        self._subscriptions = Subscriptions()
-        self._gate = VisibilityGate(has_gtids=stream.has_gtids)
         store_bytes = max(1 << 20, min(32 << 20, options.soft_limit_bytes // 4))
         self._store: EventStore[Event] = EventStore(
             weigh=weight, is_boundary=is_boundary, max_bytes=store_bytes
         )
-        self._backpressure = Backpressure(
-            lock=self._lock,
-            limit=max(1, options.soft_limit_bytes - store_bytes),
-            subscriptions=self._subscriptions,
-            store=self._store,
-            press=self._flush_wanted,
-            ask=stream.retention,
-            clock=clock,
-            tell=tell,
-        )
-        self._weigher = Weigher(
-            mutex=self._mutex,
-            subscriptions=self._subscriptions,
-            stream=stream,
-            ended=self._closing,
-            stop=stop,
-            clock=clock,
-        )
+        limit = max(1, options.soft_limit_bytes - store_bytes)
+        self._backpressure = Backpressure(shared, limit=limit, store=self._store, tell=tell)
+        self._weigher = Weigher(shared)
         self._ledger: Ledger | None = None
         self._dispatcher: Dispatcher | None = None
         self._flusher: Flusher | None = None
@@ -121,7 +106,7 @@ class ChangeFeed:
             mapping,
             lock=self._lock,
             unweighed=self._weigher.arrived,
-            gate=self._gate,
+            gate=self._shared.gate,
             wake=self._flush_when_pressed,
             rests=rests,
         )
@@ -141,38 +126,30 @@ class ChangeFeed:
 
     def _run(self, start: Frontier) -> None:
         ledger = self._ledger = Ledger(start)
-        shared = Shared(
-            lock=self._lock,
-            mutex=self._mutex,
-            subscriptions=self._subscriptions,
-            stream=self._stream,
-            gate=self._gate,
-            ledger=ledger,
-            ended=self._closing,
-        )
         dispatcher = self._dispatcher = Dispatcher(
-            shared,
+            self._shared,
+            ledger,
             passable=self._options.passable,
             wait_for_room=self._backpressure.wait,
             xa_memory=max(1 << 16, self._options.soft_limit_bytes // 16),
-            pause=self._closing.wait,
+            pause=self._shared.ended.wait,
         )
         reception = self._reception = Reception(
-            shared=shared,
+            shared=self._shared,
+            ledger=ledger,
             dispatcher=dispatcher,
             backpressure=self._backpressure,
             check=self._check,
-            clock=self._clock,
         )
+        workers = max(1, self._options.apply_threads)
         flusher = self._flusher = Flusher(
-            shared,
-            workers=max(1, self._options.apply_threads),
+            self._shared,
+            ledger,
+            workers=workers,
             applier=self._applier,
-            stop=self._stop,
             fail=self._fail,
             backpressure=self._backpressure,
             weigher=self._weigher,
-            wanted=self._flush_wanted,
         )
         bodies: dict[str, Callable[[threading.Event], None]] = {
             "reader": lambda _: self._read(reception.heard),
@@ -184,7 +161,7 @@ class ChangeFeed:
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
             "look": every(LOOK_EVERY, self._stream.look),
         }
-        for number in range(max(1, self._options.apply_threads)):
+        for number in range(workers):
             bodies[f"apply-{number}"] = lambda _: flusher.work()
         for name, body in bodies.items():
             thread = Background(f"feed-{name}", body, failed=self._fail, join_seconds=JOIN_TIMEOUT)
@@ -200,7 +177,7 @@ class ChangeFeed:
 
     def _fail(self, error: BaseException) -> None:
         """Note a fault, which goes to the stop switch; every call that waits raises it."""
-        if self._closing.is_set():
+        if self._shared.ended.is_set():
             return
         fault = _as_fault(error)
         with self._lock:
@@ -221,14 +198,14 @@ class ChangeFeed:
 
     def _ended(self) -> bool:
         swapped = self._dispatcher is not None and self._dispatcher.ended
-        return swapped or self._fault is not None or self._closing.is_set()
+        return swapped or self._fault is not None or self._shared.ended.is_set()
 
     def stop(self) -> None:
         """Apply nothing more from now on; at once, without I/O. ``close`` follows."""
-        self._closing.set()
+        self._shared.ended.set()
         for thread in self._threads:
             thread.stop()
-        self._flush_wanted.set()
+        self._shared.wanted.set()
         self._store.close()
 
     def close(self) -> None:
@@ -251,7 +228,7 @@ class ChangeFeed:
     def _flush_when_pressed(self) -> None:
         """Wake the flusher when held changes may now be applied and the buffers are full."""
         if self._backpressure.pressing():
-            self._flush_wanted.set()
+            self._shared.wanted.set()
 
     def flush(self) -> None:
         """Apply until the backlog is trivial; see the contract."""
@@ -341,11 +318,7 @@ class ChangeFeed:
     def statistics(self) -> FeedStatistics:
         """Return the counters."""
         return statistics(
-            self._stream,
-            self._subscriptions,
-            lock=self._lock,
-            store=self._store,
-            backpressure=self._backpressure,
+            self._backpressure,
             ledger=self._ledger,
             lag=self._dispatcher.lag if self._dispatcher else None,
             paused=self._flusher is not None and self._flusher.holding,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.apply import BatchApplier, Weigher
+    from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.partitions import Partition
     from spirit_py.feed.shared import Shared
     from spirit_py.feed.store import Backpressure
     from spirit_py.feed.subscription import TableSubscription
-    from spirit_py.threads import StopSwitch
 
 TAKE_ROWS: Final = 10_000
 """Changes of an indivisible table in one batch: its parts are applied side by side."""
@@ -48,35 +48,26 @@ class Flusher:
     that not every received transaction wakes them.
     """
 
-    shared: InitVar[Shared]
+    shared: Shared
+    ledger: Ledger
     _: KW_ONLY
     workers: int
     applier: BatchApplier
-    stop: StopSwitch
     fail: Callable[[Exception], None]
     backpressure: Backpressure
     weigher: Weigher
-    wanted: threading.Event
 
-    def __post_init__(self, shared: Shared) -> None:
-        self._lock = shared.lock
-        self._work = threading.Condition(shared.mutex)
-        self._settled = threading.Condition(shared.mutex)
-        self._subscriptions = shared.subscriptions
-        self._stream = shared.stream
-        self._gate = shared.gate
-        self._ended = shared.ended
-        self._ledger = shared.ledger
+    def __post_init__(self) -> None:
+        self._lock = self.shared.lock
+        self._work = threading.Condition(self.shared.mutex)
+        self._settled = threading.Condition(self.shared.mutex)
+        self._subscriptions = self.shared.subscriptions
         self._pausing = threading.Lock()
-        self._paused = False
+        #: Whether nothing is applied but through the session of a table lock.
+        self.holding = False
         self._often = False
         self._rounds = 0
         self._requests: list[_Request] = []
-
-    @property
-    def holding(self) -> bool:
-        """Whether nothing is applied but through the session of a table lock."""
-        return self._paused
 
     def flush_once(self) -> int:
         """Apply what waits at the call and is not held; return how many; raises a batch's fault."""
@@ -88,12 +79,12 @@ class Flusher:
             self._requests.append(request)
             try:
                 while not self._done(request.number):
-                    if self._over() and not self._running():
+                    if self.shared.over and not self._running():
                         break
                     self._settled.wait(_POLL)
             finally:
                 self._requests.remove(request)
-            self._ledger.settle()
+            self.ledger.settle()
             if request.fault is not None:
                 raise request.fault
             return self._applied() - before
@@ -102,7 +93,7 @@ class Flusher:
     def often(self) -> Iterator[None]:
         """Have :meth:`run` go by the interval of a swap meanwhile."""
         self._often = True
-        self.wanted.set()
+        self.shared.wanted.set()
         try:
             yield
         finally:
@@ -111,8 +102,8 @@ class Flusher:
     def run(self, stopping: threading.Event, interval: float, often: float) -> None:
         """Request pending changes when ``wanted``, and every ``interval`` or ``often`` seconds."""
         while not stopping.is_set():
-            self.wanted.wait(often if self._often else interval)
-            self.wanted.clear()
+            self.shared.wanted.wait(often if self._often else interval)
+            self.shared.wanted.clear()
             if not stopping.is_set() and not self.request(wait=1.0):
                 stopping.wait(_IDLE_PAUSE)
 
@@ -122,19 +113,19 @@ class Flusher:
         with self._lock:
             before = self._applied()
             if self._ask(insist=False):
-                self._settled.wait_for(lambda: self._over() or self._idle(), wait)
-            self._ledger.settle()
+                self._settled.wait_for(lambda: self.shared.over or self._idle(), wait)
+            self.ledger.settle()
             return self._applied() > before
 
     def _ask(self, *, insist: bool) -> int:
         self._rounds += 1
-        self._ledger.seal()
+        self.ledger.seal()
         wanted = False
         for subscription in self._subscriptions.values():
             partitions = subscription.buffer.partitions
             if self.backpressure.waiting:
                 subscription.buffer.cut()
-            if not self._paused:
+            if not self.holding:
                 partitions.balance(self.workers)
             wanted |= partitions.ask(self._rounds, insist=insist)
         self._work.notify_all()
@@ -157,15 +148,12 @@ class Flusher:
     def _applied(self) -> int:
         return self._subscriptions.totals().applied
 
-    def _over(self) -> bool:
-        return self._ended.is_set() or self.stop.requested
-
     def work(self) -> None:
         """Body of a worker's thread: apply batch after batch."""
         while True:
             with self._lock:
                 while (found := self._next()) is None:
-                    if self._ended.is_set():
+                    if self.shared.ended.is_set():
                         return
                     self._work.wait()
             try:
@@ -174,7 +162,7 @@ class Flusher:
                 self._failed(error)
 
     def _next(self) -> tuple[TableSubscription, Partition] | None:
-        if self._paused or self._over():
+        if self.holding or self.shared.over:
             return None
         ready = [
             (partition.turn, number, subscription, partition)
@@ -239,8 +227,8 @@ class Flusher:
                 raise
             # A later change of the row can be read only once the image itself is visible.
             with self._lock:
-                unproven = self._gate.unproven()
-            self._stream.prove_visible(unproven)
+                unproven = self.shared.gate.unproven()
+            self.shared.stream.prove_visible(unproven)
             self.applier.apply_what_counts(mapping, partition.taken, in_order=in_order)
         return False
 
@@ -264,12 +252,12 @@ class Flusher:
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of tables in one session, workers paused; raises ChangesNotFlushed."""
         weighed = self.weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
-        if not (weighed or self._over()):
+        if not (weighed or self.shared.over):
             raise ChangesNotFlushed(
                 f"the server did not say within {_WEIGHED_WITHIN:.0f} s which keys are equal",
                 hint="see whether the server opens new connections; run the same command again",
             )
-        with contextlib.nullcontext() if self._paused else self._quiet():
+        with contextlib.nullcontext() if self.holding else self._quiet():
             for subscription in subscriptions:
                 self._flush_here(subscription, session)
 
@@ -277,10 +265,10 @@ class Flusher:
         self._prove(subscription)
         buffer = subscription.buffer
         with self._lock:
-            self._ledger.seal()
+            self.ledger.seal()
             partition = buffer.partitions.unite()
             left = len(partition.waiting)
-        while left > 0 and not self._over():
+        while left > 0 and not self.shared.over:
             with self._lock:
                 taken = buffer.take(partition, min(TAKE_ROWS, left), TAKE_BYTES)
             if not taken:
@@ -288,31 +276,31 @@ class Flusher:
             self._apply(subscription, partition, session)
             left -= len(taken)
         with self._lock:
-            self._ledger.settle()
+            self.ledger.settle()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Pause all flushes but those in a session; wait until all applied changes are visible."""
         with self._quiet():
             with self._lock:
-                unproven = self._gate.unproven()
-            self._stream.prove_visible(unproven)
+                unproven = self.shared.gate.unproven()
+            self.shared.stream.prove_visible(unproven)
             with self._lock:
-                self._gate.prove(unproven)
+                self.shared.gate.prove(unproven)
             yield
 
     @contextlib.contextmanager
     def _quiet(self) -> Iterator[None]:
         with self._pausing:
             with self._lock:
-                self._paused = True
+                self.holding = True
             try:
                 with self._lock:
                     self._settled.wait_for(lambda: not self._running())
                 yield
             finally:
                 with self._lock:
-                    self._paused = False
+                    self.holding = False
                     self._work.notify_all()
 
     def _prove_all(self) -> None:
@@ -328,6 +316,6 @@ class Flusher:
             if not subscription.buffer.waiting:
                 return
             number = filters.proofs.begin()
-        self._stream.prove_visible("")
+        self.shared.stream.prove_visible("")
         with self._lock:
             filters.proofs.end(number, subscription.tracker.dispatched)

@@ -1,4 +1,4 @@
-"""Waits: until all that the source executed was received, or the backlog is trivial (R12)."""
+"""Waits until all executed was received, or the backlog is trivial (R12); the feed's figures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, FeedSilent
 from spirit_py.mysql.retry import retrying
+from spirit_py.progress import FeedStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.binlog.events import Frontier
-    from spirit_py.contracts import ChangeSource, Clock, SqlSession
+    from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.feed.dispatch import Dispatcher
+    from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.shared import Shared
     from spirit_py.feed.store import Backpressure
+    from spirit_py.feed.subscription import Subscriptions
     from spirit_py.threads import StopSwitch
 
 _LOOK_AGAIN: Final = 0.001
@@ -26,17 +29,17 @@ class Reception:
     """How far the stream was received; ``check`` raises what ends a wait."""
 
     shared: Shared
+    ledger: Ledger
     dispatcher: Dispatcher
     backpressure: Backpressure
     check: Callable[[], None]
-    clock: Clock
 
     def __post_init__(self) -> None:
-        self._heard_at = self.clock()
+        self.heard()
 
     def heard(self) -> None:
         """Note that the source sent something."""
-        self._heard_at = self.clock()
+        self._heard_at = self.shared.clock()
 
     def wait(self, seconds: float, session: SqlSession | None, *, while_moving: bool) -> None:
         """Wait until all that is visible at the call was received; FeedFailure after ``seconds``.
@@ -44,18 +47,18 @@ class Reception:
         All that was received before must be executed in ``session``: else the numbers are of
         another log (R25). ``while_moving``: progress restarts the limit.
         """
-        deadline = self.clock() + seconds
+        deadline = self.shared.clock() + seconds
         with self.shared.lock:
             claims = [(one, one.claim()) for one in self.shared.subscriptions.values()]
-            before = self.shared.ledger.received.copy()
+            before = self.ledger.received.copy()
         target = self.shared.stream.executed(session)
         with self.shared.lock:
             seen = self._progress()
-            while not self.shared.ledger.received.reaches(target):
+            while not self.ledger.received.reaches(target):
                 self.check()
                 if while_moving and (now := self._progress()) != seen:
-                    seen, deadline = now, self.clock() + seconds
-                left = deadline - self.clock()
+                    seen, deadline = now, self.shared.clock() + seconds
+                left = deadline - self.shared.clock()
                 if left <= 0 or self.shared.ended.is_set():
                     raise self._not_received(seconds, stood_still=while_moving)
                 self.shared.lock.wait(min(left, 1.0))
@@ -69,7 +72,7 @@ class Reception:
         while not self.shared.stream.has_executed(received, session):
             # Commits of other tables may be in the binlog, and not be visible yet.
             self.check()
-            if self.clock() > deadline or self.shared.ended.wait(_LOOK_AGAIN):
+            if self.shared.clock() > deadline or self.shared.ended.wait(_LOOK_AGAIN):
                 raise FeedFailure(
                     "the change feed has received what the server has not executed",
                     hint="see whether its commits wait for a semi-synchronous replica",
@@ -77,7 +80,7 @@ class Reception:
 
     def _progress(self) -> tuple[object, ...]:
         totals = self.shared.subscriptions.totals()
-        received = self.shared.ledger.received.text()
+        received = self.ledger.received.text()
         return received, self.shared.stream.traffic[1], totals.received, totals.applied
 
     def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
@@ -95,7 +98,7 @@ class Reception:
             return f"it reads a batch again ({trouble})"
         if self.backpressure.waiting:
             return "it waits, because its buffers are full"
-        return f"it last heard from the server {self.clock() - self._heard_at:.0f} s ago"
+        return f"it last heard from the server {self.shared.clock() - self._heard_at:.0f} s ago"
 
 
 TRIVIAL_BACKLOG: Final = 1000
@@ -151,3 +154,46 @@ def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], No
     )(once)
     if waited:
         tell("")
+
+
+def statistics(
+    backpressure: Backpressure, *, ledger: Ledger | None, lag: float | None, paused: bool
+) -> FeedStatistics:
+    """Return the counters of a feed; ``ledger`` and ``lag`` are None before the start."""
+    shared = backpressure.shared
+    stream, subscriptions = shared.stream, shared.subscriptions
+    received, skipped, own = stream.traffic
+    with shared.lock:
+        totals = subscriptions.totals()
+        return FeedStatistics(
+            received=totals.received,
+            applied=totals.applied,
+            deduplicated=totals.deduplicated,
+            dropped_above_high_watermark=totals.dropped,
+            pending=subscriptions.pending,
+            buffered_bytes=subscriptions.bytes + backpressure.store.bytes,
+            peak_buffered_bytes=backpressure.peak,
+            backpressure_seconds=backpressure.seconds,
+            backpressure=backpressure.waiting,
+            parked=_parked(subscriptions, backpressure, paused=paused),
+            retention=backpressure.retention,
+            reconnects=stream.reconnects,
+            received_bytes=received,
+            skipped_bytes=skipped,
+            own_bytes=own,
+            lag_seconds=lag,
+            read_position=ledger.received.text() if ledger else "",
+        )
+
+
+def _parked(subscriptions: Subscriptions, backpressure: Backpressure, *, paused: bool) -> str:
+    if backpressure.waiting:
+        return "the buffers are full, the reader waits"
+    if paused:
+        return "the swap or a repair applies them"
+    if not all(one.may_apply for one in subscriptions.values()):
+        return "the build of indexes holds them"
+    fifo = [one for one in subscriptions.values() if not one.buffer.comparable]
+    if any(one.buffer.pending and one.tracker.settled < one.tracker.dispatched for one in fifo):
+        return "chunks in flight hold the queue"
+    return ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spirit_py.binlog.events import Event
-    from spirit_py.contracts import Clock
-    from spirit_py.feed.subscription import Subscriptions
+    from spirit_py.feed.shared import Shared
     from spirit_py.progress import Retention
 
 T = TypeVar("T")
@@ -42,9 +41,11 @@ class EventStore(Generic[T]):
         self._changed = threading.Condition()
         self._put = self._get = self._ack = 0
         self._boundary = 0
-        self._bytes = 0
+        #: Weight of the events that are not acknowledged.
+        self.bytes = 0
         self._reader_waits = False
-        self._closed = False
+        #: Whether the store is closed.
+        self.closed = False
 
     @property
     def cursors(self) -> tuple[int, int, int]:
@@ -52,28 +53,18 @@ class EventStore(Generic[T]):
         with self._changed:
             return self._put, self._get, self._ack
 
-    @property
-    def bytes(self) -> int:
-        """Weight of the events that are not acknowledged."""
-        return self._bytes
-
-    @property
-    def closed(self) -> bool:
-        """Whether the store is closed."""
-        return self._closed
-
     def put(self, event: T) -> bool:
         """Add an event; waits while the ring is full. False when the store is closed."""
         weight = self.weigh(event)
         with self._changed:
             if self._full():
                 self._wait_for_room()
-            if self._closed:
+            if self.closed:
                 return False
             slot = self._put & self._mask
             self._events[slot] = event
             self._weights[slot] = weight
-            self._bytes += weight
+            self.bytes += weight
             self._put += 1
             if self.is_boundary(event):
                 self._boundary = self._put
@@ -82,14 +73,14 @@ class EventStore(Generic[T]):
 
     def _full(self) -> bool:
         return self._put - self._ack > self._mask or (
-            self._bytes >= self.max_bytes and self._put > self._ack
+            self.bytes >= self.max_bytes and self._put > self._ack
         )
 
     def _wait_for_room(self) -> None:
         """Wait; meanwhile a transaction larger than the ring may be got in pieces."""
         self._reader_waits = True
         self._changed.notify_all()
-        while self._full() and not self._closed:
+        while self._full() and not self.closed:
             self._changed.wait()
         self._reader_waits = False
 
@@ -97,9 +88,9 @@ class EventStore(Generic[T]):
         """Return up to ``limit`` events, whole transactions if they fit; none after ``timeout``."""
         with self._changed:
             ready = self._changed.wait_for(
-                lambda: self._closed or self._until() > self._get, timeout
+                lambda: self.closed or self._until() > self._get, timeout
             )
-            if not ready or self._closed:
+            if not ready or self.closed:
                 return []
             first = self._get
             self._get = min(self._until(), first + limit)
@@ -116,7 +107,7 @@ class EventStore(Generic[T]):
         with self._changed:
             for cursor in range(self._ack, self._get):
                 slot = cursor & self._mask
-                self._bytes -= self._weights[slot]
+                self.bytes -= self._weights[slot]
                 self._events[slot] = None
             self._ack = self._get
             self._changed.notify_all()
@@ -130,7 +121,7 @@ class EventStore(Generic[T]):
     def close(self) -> None:
         """End every waiting call; later puts are refused."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
 
 
@@ -142,17 +133,14 @@ _ASK_SELDOM: Final = 30.0
 _TELL_AFTER: Final = 1.0
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Backpressure:
     """The dispatcher's wait for room in the buffers, and its figures, in bytes."""
 
-    lock: threading.Condition
+    shared: Shared
+    _: KW_ONLY
     limit: int
-    subscriptions: Subscriptions
     store: EventStore[Event]
-    press: threading.Event
-    ask: Callable[[], Retention | None]
-    clock: Clock
     tell: Tell = untold
     peak: int = field(default=0, init=False)
     retention: Retention | None = field(default=None, init=False)
@@ -169,41 +157,41 @@ class Backpressure:
     def seconds(self) -> float:
         """How long it has waited, in all."""
         since = self._since
-        return self._seconds + (self.clock() - since if since is not None else 0.0)
+        return self._seconds + (self.shared.clock() - since if since is not None else 0.0)
 
     def pressing(self) -> bool:
         """Whether the buffers are so full that applying cannot wait for its turn."""
-        return self.waiting or self.subscriptions.bytes >= self.limit // 2
+        return self.waiting or self.shared.subscriptions.bytes >= self.limit // 2
 
     def wait(self) -> None:
         """Wait until the buffers are below the limit."""
-        with self.lock:
-            self.peak = max(self.peak, self.subscriptions.bytes + self.store.bytes)
+        with self.shared.lock:
+            self.peak = max(self.peak, self.shared.subscriptions.bytes + self.store.bytes)
             if self.pressing():
-                self.press.set()
-            if self.subscriptions.bytes < self.limit:
+                self.shared.wanted.set()
+            if self.shared.subscriptions.bytes < self.limit:
                 return
-            self._since = began = self.clock()
+            self._since = began = self.shared.clock()
         told = False
         while not self._has_room():
-            if not told and self.clock() - began >= _TELL_AFTER:
+            if not told and self.shared.clock() - began >= _TELL_AFTER:
                 told = True
                 self._tell_begun()
         if told:
-            self._tell_ended(self.clock() - began)
+            self._tell_ended(self.shared.clock() - began)
 
     def _has_room(self) -> bool:
-        with self.lock:
-            if self.subscriptions.bytes >= self.limit and not self.store.closed:
-                self.press.set()
-                self.lock.wait(_TELL_AFTER)
+        with self.shared.lock:
+            if self.shared.subscriptions.bytes >= self.limit and not self.store.closed:
+                self.shared.wanted.set()
+                self.shared.lock.wait(_TELL_AFTER)
                 return False
             self._seconds = self.seconds
             self._since = None
             return True
 
     def _tell_begun(self) -> None:
-        held = self.subscriptions.bytes
+        held = self.shared.subscriptions.bytes
         self.tell(BackpressureBegun(buffered_bytes=held))
 
     def _tell_ended(self, seconds: float) -> None:
@@ -211,12 +199,12 @@ class Backpressure:
 
     def ask_retention(self) -> None:
         """Ask how far the source's history reaches: seldom, unless the reader waits."""
-        now = self.clock()
+        now = self.shared.clock()
         if not self.waiting and now - self._asked_at < _ASK_SELDOM:
             return
         self._asked_at = now
         try:
-            found = self.ask()
+            found = self.shared.stream.retention()
         except Exception as error:  # it is only shown: no reason to end the feed
             _log.debug("the source does not say how long it keeps its history: %s", error)
         else:

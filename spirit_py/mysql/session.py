@@ -28,17 +28,13 @@ class OwnQueries:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._number = 0
+        #: How many were sent so far.
+        self.number = 0
 
     def note(self) -> None:
         """Count one."""
         with self._lock:
-            self._number += 1
-
-    @property
-    def number(self) -> int:
-        """How many were sent so far."""
-        return self._number
+            self.number += 1
 
 
 OWN_QUERIES: Final = OwnQueries()

@@ -118,7 +118,8 @@ class Growth:
 
     def __init__(self) -> None:
         self._seen: dict[str, dict[str, float]] = {}
-        self._totals: dict[str, float] = {}
+        #: The sums so far.
+        self.totals: dict[str, float] = {}
 
     def add(self, owner: str, counters: Mapping[str, float]) -> None:
         """Add what an owner's counters have grown; one that is smaller than before began again."""
@@ -126,15 +127,10 @@ class Growth:
         for name, value in counters.items():
             last = before.get(name, 0.0)
             grown = value - last if value >= last else value
-            self._totals[name] = self._totals.get(name, 0.0) + grown
+            self.totals[name] = self.totals.get(name, 0.0) + grown
             before[name] = value
 
     def keep(self, owners: set[str]) -> None:
         """Forget the owners that are not among these; what they have added stays."""
         for gone in self._seen.keys() - owners:
             del self._seen[gone]
-
-    @property
-    def totals(self) -> Mapping[str, float]:
-        """The sums so far."""
-        return self._totals

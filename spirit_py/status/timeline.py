@@ -89,13 +89,14 @@ class Timeline:
         self._first: list[tuple[int, Noted]] = []
         self._usual: deque[tuple[int, Noted]] = deque(maxlen=events)
         self._weighty: deque[tuple[int, Noted]] = deque(maxlen=events)
-        self._ended = 0.0
+        #: The time of the last look, event or stage.
+        self.ended = 0.0
 
     def look(
         self, at: float, figures: Mapping[str, float | None], counters: Mapping[str, float | None]
     ) -> None:
         """Add what was seen at a time; a figure that is None is not known."""
-        self._ended = max(self._ended, at)
+        self.ended = max(self.ended, at)
         seen = Span(self._spans[-1].ended if self._spans else at, at)
         seen.figures = {
             name: Range(value, value, value) for name, value in figures.items() if value is not None
@@ -124,14 +125,9 @@ class Timeline:
         """The spans, in their order."""
         return tuple(self._spans)
 
-    @property
-    def ended(self) -> float:
-        """The time of the last look, event or stage."""
-        return self._ended
-
     def stage(self, lane: str, name: str, at: float) -> None:
         """Note that a lane is in a phase at a time."""
-        self._ended = max(self._ended, at)
+        self.ended = max(self.ended, at)
         stages = self.lanes.get(lane)
         if stages is None:
             if len(self.lanes) >= LANES:
@@ -159,7 +155,7 @@ class Timeline:
 
     def note(self, event: Noted) -> None:
         """Add something that happened."""
-        self._ended = max(self._ended, event.at)
+        self.ended = max(self.ended, event.at)
         self._number += 1
         numbered = (self._number, event)
         if len(self._first) < _FIRST_EVENTS:

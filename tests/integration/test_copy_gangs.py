@@ -64,7 +64,7 @@ def copy(
         stop=scene.stop,
         options=CopyOptions(),
     )
-    copier._meter._sizer._rows = first_rows
+    copier._meter._sizer.rows = first_rows
     try:
         copier.run()
     finally:

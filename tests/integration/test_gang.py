@@ -130,7 +130,7 @@ def run(db, kind, body, engine=None, **given):
 
 def driver_session(together):
     """Return the session of the driver through which the messages go."""
-    mailbox = together._mailbox
+    mailbox = together.mailbox
     return mailbox._session.id
 
 
@@ -329,7 +329,7 @@ def test_a_message_that_another_account_has_written_is_not_believed(db, remote):
     # A row that another account overwrites is a lost message, and the gang begins anew.
     lost = [WorkersLost] if remote == "table" else []
     with gang(db, kind=remote) as together, contextlib.suppress(*lost):
-        forge(db, together._mailbox, together._seats[0].sender, letter)
+        forge(db, together.mailbox, together._seats[0].sender, letter)
         together.post(0, "ask")
         assert [answer.text for answer in collect(together, 1)] == ["0:ask"]
     bystander.query("DO 0")

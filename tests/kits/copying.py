@@ -118,7 +118,7 @@ class Copying:
             options=CopyOptions(**more),
         )
         if first_rows:
-            self.copier._meter._sizer._rows = first_rows
+            self.copier._meter._sizer.rows = first_rows
         self.error: BaseException | None = None
         self._thread: threading.Thread | None = None
 

@@ -267,7 +267,7 @@ class Run:
             stop=self.stop,
             options=CopyOptions(),
         )
-        copier._meter._sizer._rows = 2  # a table of a few rows is several chunks
+        copier._meter._sizer.rows = 2  # a table of a few rows is several chunks
         try:
             copier.run()
         finally:

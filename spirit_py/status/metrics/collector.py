@@ -134,17 +134,13 @@ class StatusCollector(Collector):
         self._tried: dict[str, tuple[int, float | None]] = {}
         self._batch: dict[str, int] | None = None
         self._outcome = ""
-        self._revision = 0
-
-    @property
-    def revision(self) -> int:
-        """A number that changes whenever a metric may have changed."""
-        return self._revision
+        #: A number that changes whenever a metric may have changed.
+        self.revision = 0
 
     def update(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Take the figures of now over."""
         with self._lock:
-            self._revision += 1
+            self.revision += 1
             known = {",".join(one.names): one for one in under_way(snapshot) if one.names}
             if isinstance(snapshot, BatchStatus):
                 self._batch = dict(snapshot.counts)
@@ -177,7 +173,7 @@ class StatusCollector(Collector):
     def tried(self, table: str, tries: int, lock_held: float | None) -> None:
         """Count a try of the swap, by any of its tables; seconds of the lock, if any."""
         with self._lock:
-            self._revision += 1
+            self.revision += 1
             alone = next(iter(self._tables.values()), None) if self._batch is None else None
             found = self._tables.get(table, alone)
             if found is None:
@@ -189,7 +185,7 @@ class StatusCollector(Collector):
     def ended(self, table: str, outcome: str) -> None:
         """Note how a table's migration has ended."""
         with self._lock:
-            self._revision += 1
+            self.revision += 1
             self._tried.pop(table, None)
             self._ended.pop(table, None)
             self._ended[table] = (outcome, self._clock())
@@ -199,7 +195,7 @@ class StatusCollector(Collector):
     def run_ended(self, outcome: str) -> None:
         """Note how the run has ended; the last figures of one migration stay."""
         with self._lock:
-            self._revision += 1
+            self.revision += 1
             self._outcome = outcome
             names = [*self._tables] if self._batch is None else []
         for name in names:

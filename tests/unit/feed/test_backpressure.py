@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.events import is_boundary, weight
 from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
 from spirit_py.events.event import teller
+from spirit_py.feed.shared import Shared
 from spirit_py.feed.store import Backpressure, EventStore
-from spirit_py.feed.subscription import Subscriptions
 from spirit_py.progress import Retention
-from spirit_py.threads import Background
+from spirit_py.threads import Background, StopSwitch
+from tests.kits.memory_stream import MemoryStream
 from tests.kits.reporter import RecordingReporter
 from tests.kits.waiting import until
 
@@ -30,15 +29,9 @@ def test_an_answer_that_cannot_be_read_ends_no_feed() -> None:
         return found
 
     store: EventStore[Event] = EventStore(weigh=weight, is_boundary=is_boundary)
-    made = Backpressure(
-        lock=threading.Condition(threading.RLock()),
-        limit=0,
-        subscriptions=Subscriptions(),
-        store=store,
-        press=threading.Event(),
-        ask=ask,
-        clock=time.monotonic,
-    )
+    stream = MemoryStream()
+    stream.retention = ask  # type: ignore[method-assign]
+    made = Backpressure(Shared(stream=stream, stop=StopSwitch()), limit=0, store=store)
     told = RecordingReporter()
     made.tell = teller(told.event)
     waiting = Background("waiting", lambda _: made.wait())

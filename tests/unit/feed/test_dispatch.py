@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,10 +22,11 @@ from spirit_py.binlog.events import (
 )
 from spirit_py.errors import FeedFailure, HandOverFailed
 from spirit_py.feed.dispatch import HAND_OVER_TRIES, Dispatcher
-from spirit_py.feed.ledger import Ledger, VisibilityGate
+from spirit_py.feed.ledger import Ledger
 from spirit_py.feed.shared import Shared
 from spirit_py.feed.store import EventStore
-from spirit_py.feed.subscription import Subscriptions, TableSubscription
+from spirit_py.feed.subscription import TableSubscription
+from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column
 from tests.kits.memory_stream import CountFrontier, MemoryStream, upsert
 from tests.kits.row_images import mapping
@@ -62,30 +62,24 @@ class HandOver:
     """A store, a dispatcher and what it hands on to, all in the test's own thread."""
 
     def __init__(self, *, ordered: bool = False, xa_memory: int = 1 << 16) -> None:
-        self.lock = threading.Condition(threading.RLock())
+        shared = Shared(stream=MemoryStream(), stop=StopSwitch())
+        self.lock = shared.lock
         self.ledger = Ledger(CountFrontier())
-        gate = VisibilityGate(has_gtids=False)
         # A queue keeps every change that it is given, so that one given twice is seen.
         key = column("id", "double") if ordered else None
         self.table = TableSubscription(
             mapping(key=key),
             lock=self.lock,
             unweighed=self.lock,
-            gate=gate,
+            gate=shared.gate,
             wake=lambda: None,
             rests=(),
         )
         self.pauses: list[float] = []
+        shared.subscriptions[T] = self.table
         self.dispatcher = Dispatcher(
-            Shared(
-                lock=self.lock,
-                mutex=threading.RLock(),
-                subscriptions=Subscriptions({T: self.table}),
-                stream=MemoryStream(),
-                gate=gate,
-                ledger=self.ledger,
-                ended=threading.Event(),
-            ),
+            shared,
+            self.ledger,
             passable=(),
             wait_for_room=lambda: None,
             xa_memory=xa_memory,

@@ -135,7 +135,7 @@ def test_a_wait_has_not_ended_because_nobody_asks():
     after(0.5, asking=True)
     assert [text for text, _ in told] == ["waiting for the end of the pause (ana@db1)"]
     assert pace.seconds()["pause"] == pytest.approx(2.0 + 0.5 + 0.5)
-    pace._settings.change(paused="")
+    pace.settings.change(paused="")
     clock.now += 0.5
     pace.reason(Work.COPY)
     pace.count()
