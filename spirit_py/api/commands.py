@@ -53,9 +53,7 @@ def migrate(
         Refusal: the migration may not run; nothing was written.
         SpiritError: it has failed, with the exit code of the command.
     """
-    with start_migration(handle_signals=handle_signals, **options) as running:
-        running.wait()
-        return running.report
+    return _done(start_migration(handle_signals=handle_signals, **options))
 
 
 def start_migration(
@@ -183,7 +181,7 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     return lines
 
 
-def _done(running: Running[R, MigrationStatus]) -> R:
+def _done(running: Running[R, Any]) -> R:
     with running:
         running.wait()
         return running.report
@@ -218,9 +216,7 @@ def migrate_batch(
         BatchFailed: tables have failed; it has the report.
         SpiritError: it has failed as a whole.
     """
-    with start_batch(handle_signals=handle_signals, **options) as running:
-        running.wait()
-        return running.report
+    return _done(start_batch(handle_signals=handle_signals, **options))
 
 
 def start_batch(

@@ -62,13 +62,15 @@ class SwapStatements:
 
 def sequence_of(noted: Attachments) -> SwapStatements:
     """Return the statements of a swap of which nothing was sent yet."""
+    old = {swap.name: swap.old for swap in noted.swaps}
+    made = Existing(keys=renamed(noted), triggers=triggers.renamed(noted.triggers, old))
     return SwapStatements(
         before=(
             *copies(noted),
             *triggers.copies(noted.triggers, {swap.name: swap.new for swap in noted.swaps}),
         ),
         rename=renaming(noted.swaps),
-        after=tuple(remaining(noted.note, _renamed(noted))),
+        after=tuple(remaining(noted.note, made)),
     )
 
 
@@ -145,11 +147,6 @@ def undoing(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
         *triggers.withdrawn(noted.triggers, existing.places),
         *withdrawn(noted, existing.keys),
     ]
-
-
-def _renamed(noted: Attachments) -> Existing:
-    old = {swap.name: swap.old for swap in noted.swaps}
-    return Existing(keys=renamed(noted), triggers=triggers.renamed(noted.triggers, old))
 
 
 def constraint(key: ForeignKey) -> str:

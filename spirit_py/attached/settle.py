@@ -85,7 +85,9 @@ def settle_alone(
     require_sight(session, _names_of(noted), noted.others)
     if not statements:
         return
-    tables = there(session, _concerned(session, noted))
+    own = _names_of(noted)
+    ends = {end for key in concerned_now(session, own) for end in (key.child, key.parent)}
+    tables = there(session, [*own, *sorted(ends - set(own))])
     implied = implied_locks(session, tables)
     request = LockRequest(tables=tables, defines=True).including(
         written=implied.written, read=implied.read
@@ -150,12 +152,6 @@ def lost_keys(session: SqlSession, noted: AttachmentsNote) -> list[KeyNote]:
 
 def _names_of(noted: AttachmentsNote) -> list[Name]:
     return [(s.schema, name) for s in noted.swaps for name in (s.table, s.new, s.old)]
-
-
-def _concerned(session: SqlSession, noted: AttachmentsNote) -> list[Name]:
-    own = _names_of(noted)
-    ends = {end for key in concerned_now(session, own) for end in (key.child, key.parent)}
-    return [*own, *sorted(ends - set(own))]
 
 
 def _existing(session: SqlSession, noted: AttachmentsNote) -> tuple[Existing, bool]:

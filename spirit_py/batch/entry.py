@@ -62,7 +62,9 @@ def run_batch(
     began = time.monotonic()
     reporter = SafeReporter(reporter)
     switch = stop or StopSwitch()
-    config = _on_this_server(config, plan)
+    # Every session refuses another server than the planned one (R14).
+    connection = replace(config.each.connection, server_uuid=plan.server_uuid)
+    config = replace(config, each=replace(config.each, connection=connection))
     report, kept = _report(config), ""
     with _opened(config, plan, report, switch) as (store, records):
         batch = Batch(
@@ -131,12 +133,6 @@ def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
             details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
             error_code=ErrorCode.BATCH_REFUSED,
         )
-
-
-def _on_this_server(config: BatchConfig, plan: BatchPlan) -> BatchConfig:
-    """Have every session refuse another server than the planned one (R14)."""
-    connection = replace(config.each.connection, server_uuid=plan.server_uuid)
-    return replace(config, each=replace(config.each, connection=connection))
 
 
 @contextlib.contextmanager

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.batch.store import BatchTable, TableState, marked_tables
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault, UsageFault
+from spirit_py.errors import Refusal, SpiritError, UsageFault
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder, take_named_lock
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.faults import connection_lost, server_away
 from spirit_py.mysql.processlist import whose
-from spirit_py.mysql.tables.identity import doubtful, holds_up
+from spirit_py.mysql.tables.identity import doubtful, looked_at
 from spirit_py.table.names import lock_name
 from spirit_py.units import counted
 
@@ -69,10 +69,10 @@ def batches(options: ConnectionOptions, *, database: str, table: str) -> list[Ba
     with connect_first(options, role="status", read_timeout=60) as session:
         marked = marked_tables(session)
         with doubtful(session):
-            found = list(_look(session, marked))
+            found = list(looked_at(marked, partial(_look, session), _unread))
     return [
         one
-        for one in found
+        for one in filter(None, found)
         if (one.unreadable and database in {"", one.batch.partition(".")[0]})
         or any(_belongs(each, database, table) for each in one.tables)
     ]
@@ -84,43 +84,27 @@ def _belongs(one: dict[str, str], database: str, table: str) -> bool:
     return not database or one["table"].startswith(f"{database}.")
 
 
-def _look(session: Session, marked: Iterable[Name]) -> Iterator[BatchShown]:
-    held_up: set[str] = set()
-    for name in marked:
-        store = BatchTable(*name)
-        if name[0] in held_up:
-            why = "another table of its schema cannot be read"
-            yield BatchShown(batch=str(store), unreadable=why)
-            continue
-        try:
-            record = store.read(session)
-            tables = tuple(store.tables(session).values())
-        except (Refusal, ServerFault) as error:
-            # Anybody may have made it (R26).
-            if connection_lost(error) or server_away(error):
-                raise
-            if holds_up(error):
-                held_up.add(name[0])
-            yield BatchShown(batch=str(store), unreadable=error.message)
-            continue
-        if record is None or record.home != name[0]:
-            continue
-        yield BatchShown(
-            batch=str(store),
-            asked=record.asked,
-            started_at=record.started_at,
-            runs=record.runs,
-            worked_on_by=named_lock_holder(session, lock_name("batch", name[1])),
-            tables=tuple(
-                {
-                    "table": str(one),
-                    "state": one.state,
-                    "outcome": one.outcome,
-                    "error": one.error,
-                }
-                for one in tables
-            ),
-        )
+def _look(session: Session, name: Name) -> BatchShown | None:
+    store = BatchTable(*name)
+    record = store.read(session)
+    tables = tuple(store.tables(session).values())
+    if record is None or record.home != name[0]:
+        return None
+    return BatchShown(
+        batch=str(store),
+        asked=record.asked,
+        started_at=record.started_at,
+        runs=record.runs,
+        worked_on_by=named_lock_holder(session, lock_name("batch", name[1])),
+        tables=tuple(
+            {"table": str(one), "state": one.state, "outcome": one.outcome, "error": one.error}
+            for one in tables
+        ),
+    )
+
+
+def _unread(name: Name, error: SpiritError) -> BatchShown | None:
+    return BatchShown(batch=str(BatchTable(*name)), unreadable=error.message)
 
 
 def _shown(one: dict[str, str]) -> str:

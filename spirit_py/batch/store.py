@@ -21,9 +21,9 @@ from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text
 from spirit_py.checkpoint.table import RecordTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
-from spirit_py.mysql.faults import NO_SUCH_KEY, connection_lost, server_away
-from spirit_py.mysql.tables.identity import doubtful, holds_up, marked
+from spirit_py.errors import Refusal, ServerFault, SpiritError
+from spirit_py.mysql.faults import NO_SUCH_KEY
+from spirit_py.mysql.tables.identity import doubtful, looked_at, marked
 from spirit_py.statement.rewrite import FOREIGN_KEY
 from spirit_py.table.names import OfTable, require_names
 
@@ -159,27 +159,19 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
                 f" be changed; to give it up: spirit-py cleanup --batch {table}",
                 error_code=ErrorCode.BATCH_RECORD,
             )
+
+    def says(name: Name) -> str:
+        table = BatchTable(*name)
+        text = _shared(session, table, wanted)
+        return text and f"as {table} says, {text}; see who made it"
+
+    def unread(name: Name, error: SpiritError) -> str:
+        return f"{BatchTable(*name)} has the mark of a batch and cannot be read: {error}"
+
+    elsewhere = [one.name for one in others if one.name[0] not in schemas]
     with doubtful(session):
-        _warn_of(session, [one for one in others if one.name[0] not in schemas], wanted)
-
-
-def _warn_of(session: SqlSession, tables: Iterable[BatchTable], wanted: Collection[Name]) -> None:
-    held_up: set[str] = set()
-    for table in tables:
-        if table.name[0] in held_up:
-            _log.warning("%s has the mark of a batch; another of its schema cannot be read", table)
-            continue
-        try:
-            text = _shared(session, table, wanted)
-        except (Refusal, ServerFault) as error:
-            if connection_lost(error) or server_away(error):
-                raise
-            if holds_up(error):
-                held_up.add(table.name[0])
-            _log.warning("%s has the mark of a batch and cannot be read: %s", table, error)
-            continue
-        if text:
-            _log.warning("as %s says, %s; see who made it", table, text)
+        for text in filter(None, looked_at(elsewhere, says, unread)):
+            _log.warning("%s", text)
 
 
 def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) -> str:

@@ -15,7 +15,6 @@ from spirit_py.options.commands import WatchCommand
 
 if TYPE_CHECKING:
     from spirit_py.cli.outcome import ErrorsShown
-    from spirit_py.events.event import Event
 
 WATCH_EXIT_CODES = """\b
 Exit codes:
@@ -38,20 +37,13 @@ def watch(shown: ErrorsShown, options: dict[str, Any]) -> int:
         raise UsageFault("the standard output is closed", hint="give the lines a place")
     from spirit_py.watch.command import watch as follow
 
-    tell = teller(show if options["log_format"] == "json" else _say)
-    code = follow(given, descriptor=_standard_output(), tell=tell)
+    as_json = options["log_format"] == "json"
+    tell = teller(show if as_json else lambda event: say(f"watch: {event.line}"))
+    # Nothing is left to be written before the lines.
+    sys.stdout.flush()
+    code = follow(given, descriptor=sys.stdout.fileno(), tell=tell)
     shown.end(code)
     return code
-
-
-def _standard_output() -> int:
-    """Return the descriptor of the standard output, with nothing left to write before it."""
-    sys.stdout.flush()
-    return sys.stdout.fileno()
-
-
-def _say(event: Event) -> None:
-    say(f"watch: {event.line}")
 
 
 def watch_config(options: dict[str, Any]) -> WatchConfig:

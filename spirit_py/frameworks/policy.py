@@ -9,7 +9,7 @@ from spirit_py.errors import UsageFault
 from spirit_py.units import read_size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
 _NAMES: Final = ("min_rows", "min_size", "tables")
 
@@ -45,10 +45,13 @@ def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]
     Values may be texts of an ini file: numbers, sizes such as ``20G``, names a line each. Raises
     UsageFault where a threshold is no number.
     """
+    tables = settings.get("tables") or ()
+    if isinstance(tables, str):
+        tables = tables.replace(",", " ").split()
     policy = Policy(
         min_rows=_count("min_rows", settings.get("min_rows")),
         min_size=_count("min_size", settings.get("min_size")),
-        tables=frozenset(_names(settings.get("tables"))),
+        tables=frozenset(tables),
     )
     return policy, {name: value for name, value in settings.items() if name not in _NAMES}
 
@@ -66,9 +69,3 @@ def _count(name: str, value: object) -> int | None:
             f"{name} is {value!r}, which is no number",
             hint="write for instance min_rows 1000000, or min_size 20G",
         ) from None
-
-
-def _names(value: str | Collection[str] | None) -> list[str]:
-    if isinstance(value, str):
-        return value.replace(",", " ").split()
-    return list(value or ())

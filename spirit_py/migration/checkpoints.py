@@ -60,14 +60,15 @@ class Checkpoints:
     def _writer_to(self, connection: ConnectionOptions) -> CheckpointWriter:
         table = CheckpointTable(*self._base.home)
         return CheckpointWriter(
-            connection, table, self.take, stop=self._run.stop, written=self._tell_written
-        )
-
-    def _tell_written(self, record: CheckpointRecord) -> None:
-        self._run.tell(
-            CheckpointWritten(
-                phase=record.phase, rows_copied=record.rows_copied, position=record.position
-            )
+            connection,
+            table,
+            self.take,
+            stop=self._run.stop,
+            written=lambda record: self._run.tell(
+                CheckpointWritten(
+                    phase=record.phase, rows_copied=record.rows_copied, position=record.position
+                )
+            ),
         )
 
     def _phase_entered(self, happened: object) -> None:

@@ -34,7 +34,9 @@ def carry_histograms(
     they read the new table to build it. Returns the server's messages about those it refused.
     """
     source, target = mapping.source, mapping.target
-    pairs = [(pair.old, pair.new) for pair in mapping.pairs] + _generated(source, target)
+    pairs = [(pair.old, pair.new) for pair in mapping.pairs]
+    old = {column.name: column for column in source.columns if column.generated}
+    pairs += [(old[one.name], one) for one in target.columns if one.generated and one.name in old]
     unchanged = {new.name for old, new in pairs if _values_of(old) == _values_of(new)}
     unchanged -= _covered_alone(target)
     present = _histograms(session, target)
@@ -43,11 +45,6 @@ def carry_histograms(
         if name in unchanged and _lasting(found) != _lasting(present.get(name, "{}")):
             trouble += _set(session, target, name, found, rebuild=rebuild)
     return trouble
-
-
-def _generated(source: TableSchema, target: TableSchema) -> list[tuple[Column, Column]]:
-    old = {column.name: column for column in source.columns if column.generated}
-    return [(old[new.name], new) for new in target.columns if new.generated and new.name in old]
 
 
 def _values_of(column: Column) -> tuple[str | None, ...]:

@@ -18,18 +18,18 @@ from spirit_py.checkpoint.proofs import Where, shape_here, where_is
 from spirit_py.checkpoint.record import ENDED, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import FeedFailure, MigrationFailure, Refusal, ServerFault, SpiritError
+from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.indexes.deferred import build_lock, named_indexes
 from spirit_py.migration.migration_status import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import kept_seconds
-from spirit_py.mysql.faults import access_denied, connection_lost, server_away
+from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
-from spirit_py.mysql.tables.identity import doubtful, holds_up
+from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:
@@ -130,20 +130,7 @@ class _Listing:
     def of(self, marks: Iterable[Name]) -> list[MigrationShown]:
         """Return the migrations of checkpoint tables; one that is unreadable is shown so (R26)."""
         found: dict[str, MigrationShown] = {}
-        held_up: set[str] = set()
-        for schema, name in marks:
-            if schema in held_up:
-                why = MigrationFailure("another table of its schema cannot be read")
-                found[f"{schema}.{name}"] = _unread(schema, name, why)
-                continue
-            try:
-                seen = self.at(schema, name, found)
-            except Exception as error:
-                if connection_lost(error) or server_away(error):
-                    raise
-                if holds_up(error):
-                    held_up.add(schema)
-                seen = _unread(schema, name, error)
+        for seen in looked_at(marks, lambda name: self.at(*name, found), _unread):
             if seen is not None:
                 found[seen.checkpoint] = seen
         return list(found.values())
@@ -319,12 +306,11 @@ def _reason(decision: Decision) -> str:
     return decision.reason
 
 
-def _unread(schema: str, name: str, error: Exception) -> MigrationShown:
-    why = error.message if isinstance(error, SpiritError) else f"{type(error).__name__}: {error}"
+def _unread(name: Name, error: SpiritError) -> MigrationShown | None:
     hint = f"; {error.hint}" if isinstance(error, Refusal) and error.hint else ""
     return MigrationShown(
-        checkpoint=f"{schema}.{name}",
-        unreadable=why,
+        checkpoint=".".join(name),
+        unreadable=error.message,
         tables=(),
         again="refuse",
         reason=f"see who made this table: anybody can give it the mark of spirit-py{hint}",

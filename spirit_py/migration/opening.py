@@ -165,7 +165,10 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
         _report_resumed(run, decision)
     elif decision.reason:
         _agree_to_drop(run, found, decision)
-        _report_afresh(run, decision)
+        said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
+        _tell(run, "afresh", said, decision.reason)
+        if decision.abandoned is not None and decision.abandoned.rows_copied:
+            run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
     return decision
 
 
@@ -219,13 +222,6 @@ def _work_of(record: CheckpointRecord | None) -> str:
         f"{counted(record.rows_copied, 'row')} copied in {human_seconds(record.seconds)} of work,"
         f" {counted(record.runs, 'run')} since {record.started_at}"
     )
-
-
-def _report_afresh(run: Run, decision: Afresh) -> None:
-    said = f"an earlier run was stopped here; this one starts afresh: {decision.reason}"
-    _tell(run, "afresh", said, decision.reason)
-    if decision.abandoned is not None and decision.abandoned.rows_copied:
-        run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
 
 
 def _report_resumed(run: Run, decision: Resume) -> None:

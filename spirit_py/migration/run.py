@@ -85,12 +85,15 @@ class Run(Job):
                 rehearses=config.dry_run,
             ),
         )
-        self.settings = LiveSettings(_pace_settings(config))
+        pace = {one.field: getattr(config, one.field) for one in SETTINGS.values()}
+        self.settings = LiveSettings(PaceSettings(**pace))
         self.figures = Figures(self.journal, paused=self._paused)
         self.snapshots = Snapshots(self.figures)
         self.measures = measures
         self.along = along
-        self.veto = Veto(self, gate, unpaused=self.settings.unpaused, tables=self._tables)
+        self.veto = Veto(
+            self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)
+        )
         self._cutover: Cutover | None = None
         self._keeper: SwapsBack | None = None
 
@@ -108,9 +111,6 @@ class Run(Job):
     def table(self) -> str:
         """The table that every event names; empty where there are several."""
         return self.state.table
-
-    def _tables(self) -> list[str]:
-        return list(self.report.tables)
 
     def hurry(self) -> None:
         """End a statement of the preparation that may run for hours, after a stop request."""
@@ -205,7 +205,3 @@ class Run(Job):
         for finding in findings:
             text = f"{finding.cause} ({finding.remedy})" if finding.remedy else finding.cause
             self.warn(text, code=finding.code)
-
-
-def _pace_settings(config: MigrationConfig) -> PaceSettings:
-    return PaceSettings(**{one.field: getattr(config, one.field) for one in SETTINGS.values()})

@@ -133,7 +133,8 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
     try:
         return list(check.run(context))
     except Refusal as error:
-        return [refuse(error.message, error.hint, error.details, code=_code(error))]
+        code = None if error.error_code is Refusal.error_code else error.error_code
+        return [refuse(error.message, error.hint, error.details, code=code)]
     except ServerFault as error:
         if connection_lost(error) or error.code == INTERRUPTED:
             raise
@@ -144,10 +145,6 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
             code=ErrorCode.MISSING_PRIVILEGES if denied else ErrorCode.SERVER_ERROR,
         )
         return [replace(found, locked=error.code == LOCK_WAIT_TIMEOUT, denied=denied)]
-
-
-def _code(error: Refusal) -> ErrorCode | None:
-    return None if error.error_code is Refusal.error_code else error.error_code
 
 
 def _remedy(error: ServerFault) -> str:

@@ -85,8 +85,11 @@ def probe_shortcut(
     """Return which shortcut the server would take, by trying it on an empty copy of the table."""
 
     def refused(algorithm: Algorithm) -> str:
-        used_up = algorithm == "instant" and _versions_used_up(session, source)
-        return used_up or probe_algorithm(
+        if algorithm == "instant":
+            used = row_versions(session, source.schema, source.name) or 0
+            if used >= _MOST_VERSIONS:
+                return f"the table has {used} row versions already"
+        return probe_algorithm(
             session, native, source, statement, _MODIFIERS[algorithm], building=building
         )
 
@@ -106,11 +109,6 @@ def _choose(
     if inplace := refused("inplace"):
         return ShortcutResult(reason=f"{instant} {inplace}")
     return ShortcutResult(algorithm="inplace", reason="it only touches metadata")
-
-
-def _versions_used_up(session: SqlSession, source: TableSchema) -> str:
-    used = row_versions(session, source.schema, source.name) or 0
-    return f"the table has {used} row versions already" if used >= _MOST_VERSIONS else ""
 
 
 @dataclass

@@ -123,15 +123,11 @@ def revision_of(impl: DefaultImpl) -> Revision:
             settle=settle_by(lambda: _told(impl, {}), _log),
         )
         _revisions[connection] = found
-        _follow(connection, found)
+        event.listen(connection, "before_cursor_execute", lambda *sent: found.flush(sent[2]))
+        event.listen(connection, "commit", lambda *_: found.flush())
+        event.listen(connection, "rollback", lambda *_: _rolled_back(found))
+        event.listen(connection, "after_cursor_execute", lambda *_: found.noted())
     return found
-
-
-def _follow(connection: Connection, revision: Revision) -> None:
-    event.listen(connection, "before_cursor_execute", lambda *sent: revision.flush(sent[2]))
-    event.listen(connection, "commit", lambda *_: revision.flush())
-    event.listen(connection, "rollback", lambda *_: _rolled_back(revision))
-    event.listen(connection, "after_cursor_execute", lambda *_: revision.noted())
 
 
 def _rolled_back(revision: Revision) -> None:

@@ -23,9 +23,13 @@ from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.session import Session
+
+    Say = Callable[[str], None]
 
 LOOK_SECONDS: Final = 0.3
 """Seconds between two looks at an answer."""
@@ -74,14 +78,6 @@ def follow_answer(
             )
         pause(bool(shown))
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from spirit_py.config import ConnectionOptions
-    from spirit_py.mysql.session import Session
-
-    Say = Callable[[str], None]
 
 NEEDED: Final = ("SELECT", "INSERT", "DELETE")
 """What an operator needs on the table of the requests."""

@@ -9,17 +9,24 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, STATEMENT_TIMED_OUT
+from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
+from spirit_py.mysql.faults import (
+    LOCK_WAIT_TIMEOUT,
+    STATEMENT_TIMED_OUT,
+    connection_lost,
+    server_away,
+)
 from spirit_py.sql import quote_identifier, quote_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
+
+T = TypeVar("T")
 
 # The catalogue shows names as InnoDB keeps them: letters outside of ASCII in a code of their own.
 _NUMBERS: Final = """
@@ -215,6 +222,32 @@ def holds_up(error: BaseException) -> bool:
     """Return whether a read ended because its table is locked, or computes for too long."""
     code = error.code if isinstance(error, ServerFault) else None
     return code in {LOCK_WAIT_TIMEOUT, STATEMENT_TIMED_OUT}
+
+
+def looked_at(
+    names: Iterable[Name],
+    look: Callable[[Name], T],
+    failed: Callable[[Name, SpiritError], T],
+) -> Iterator[T]:
+    """Yield the look at each table that anybody may have made, or what ``failed`` says of it (R26).
+
+    Where one of a schema holds a read up, the others of that schema are not looked at.
+    """
+    held_up: set[str] = set()
+    for name in names:
+        try:
+            if name[0] in held_up:
+                raise MigrationFailure("another table of its schema cannot be read")
+            found = look(name)
+        except Exception as error:
+            if connection_lost(error) or server_away(error):
+                raise
+            if holds_up(error):
+                held_up.add(name[0])
+            if not isinstance(error, SpiritError):
+                error = MigrationFailure(f"{type(error).__name__}: {error}")
+            found = failed(name, error)
+        yield found
 
 
 def marked(session: SqlSession, mark: str, *, schema: str = "", name: str = "") -> list[Name]:

@@ -29,7 +29,8 @@ _LOST: Final = (
 def binlog_retention(context: PreflightContext) -> Findings:
     """Warn where the binary log may be purged before a run has read it, or could be resumed."""
     service = service_of(context.session, context.facts)
-    needed = _needed_seconds(context)
+    size = context.source.data_bytes + context.source.index_bytes
+    needed = max(_LEAST_SECONDS, _SPARE * (size // _BYTES_A_SECOND))
     hours = -(-needed // 3600)
     if service.amazon:
         known, kept = amazon_retention(context.session)
@@ -51,12 +52,6 @@ def binlog_retention(context: PreflightContext) -> Findings:
             f" with a pause: {_LOST}",
             how_to_set(service, "binlog_expire_logs_seconds", str(max(86_400, needed))),
         )
-
-
-def _needed_seconds(context: PreflightContext) -> int:
-    source = context.source
-    copying = (source.data_bytes + source.index_bytes) // _BYTES_A_SECOND
-    return max(_LEAST_SECONDS, _SPARE * copying)
 
 
 def prepared_xa(context: PreflightContext) -> Findings:

@@ -43,7 +43,9 @@ def refuse_all(context: PreflightContext) -> Finding:
         f"{', '.join(privileges)} on {scope_of(where)}" for where, privileges in lacking.items()
     )
     block = " ".join(grants.grant(privileges, where) for where, privileges in lacking.items())
-    return refuse(f"account {grants.account} lacks {named}", block + _role_hint(context))
+    roles = any(line.startswith("GRANT") and " ON " not in line for line in grants.text)
+    role = " (or SET DEFAULT ROLE ALL, if a granted role has it)" if roles else ""
+    return refuse(f"account {grants.account} lacks {named}", block + role)
 
 
 def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
@@ -83,10 +85,3 @@ def _optional(context: PreflightContext) -> Findings:
             f" {WITHOUT_PERFORMANCE_SCHEMA}",
             grants.grant(["SELECT"], _PERFORMANCE_SCHEMA),
         )
-
-
-def _role_hint(context: PreflightContext) -> str:
-    roles = [
-        line for line in context.grants.text if line.startswith("GRANT") and " ON " not in line
-    ]
-    return " (or SET DEFAULT ROLE ALL, if a granted role has it)" if roles else ""
