@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.connection import StreamLost
-from tests.simulation.server import UUID, numbers, offset_after
+from spirit_py.errors import PositionNotFound
+from tests.simulation.server import UUID, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.simulation.server import Row, RowChange, Server, Transaction
+    from tests.simulation.server import LogFile, Row, RowChange, Server, Transaction
 
-_FILE: Final = b"b.000001"
 _SERVER: Final = 1
 _INT: Final = 3
 _ROWS_FLAGS: Final = b"\1\0\2\0"
@@ -31,16 +31,14 @@ def event(kind: int, body: bytes, *, end: int, time: int = 1_700_000_000) -> byt
     return head + zlib.crc32(head).to_bytes(4, "little")
 
 
-def beginning() -> list[bytes]:
-    """Return what every dump begins with."""
-    rotate = (4).to_bytes(8, "little") + _FILE
+def beginning(file: LogFile) -> list[bytes]:
+    """Return what every dump begins with, and every further file."""
+    rotate = (4).to_bytes(8, "little") + file.name.encode()
     head = (
         wire.HEADER.pack(0, wire.ROTATE, _SERVER, wire.HEADER_SIZE + len(rotate) + 4, 0, 0) + rotate
     )
-    return [
-        head + zlib.crc32(head).to_bytes(4, "little"),
-        event(wire.FORMAT_DESCRIPTION, b"\0" * 76 + b"\1", end=126),
-    ]
+    form = event(wire.FORMAT_DESCRIPTION, b"\0" * 76 + b"\1", end=126, time=int(file.begun))
+    return [head + zlib.crc32(head).to_bytes(4, "little"), form]
 
 
 def _table_map(number: int, name: tuple[str, str], columns: tuple[str, ...]) -> bytes:
@@ -89,7 +87,7 @@ def _query(sql: str, schema: str, session: int) -> bytes:
     return head + len(_STATUS).to_bytes(2, "little") + _STATUS + name + b"\0" + sql.encode()
 
 
-def events_of(transaction: Transaction) -> list[bytes]:
+def events_of(transaction: Transaction, file: LogFile) -> list[bytes]:
     """Return the events of one transaction, each with its end in the file."""
     gtid = b"\0" + uuid.UUID(UUID).bytes + transaction.number.to_bytes(8, "little") + b"\2"
     found: list[tuple[int, bytes]] = [(wire.GTID, gtid)]
@@ -98,13 +96,17 @@ def events_of(transaction: Transaction) -> list[bytes]:
         found.append((wire.QUERY, body))
     else:
         found.append((wire.QUERY, _query("BEGIN", "", transaction.session)))
-        for change in transaction.changes:
+        if transaction.text:
+            found.append(
+                (wire.QUERY, _query(transaction.text, transaction.schema, transaction.session))
+            )
+        for change in () if transaction.text else transaction.changes:
             columns = transaction.columns[change.table]
             found.append((wire.TABLE_MAP, _table_map(change.number, change.table, columns)))
             found.append(_rows(change))
         found.append((wire.XID, bytes(8)))
-    first = offset_after(transaction.number - 1)
-    last = offset_after(transaction.number)
+    first = file.end_of(transaction.number - 1)
+    last = file.end_of(transaction.number)
     ends = [first + at for at in range(1, len(found))] + [last]
     return [event(kind, body, end=end) for (kind, body), end in zip(found, ends, strict=True)]
 
@@ -112,7 +114,7 @@ def events_of(transaction: Transaction) -> list[bytes]:
 class Dump:
     """Stands in the place of :class:`spirit_py.binlog.connection.BinlogConnection`."""
 
-    def __init__(self, server: Server, *, gtids: Any, silence: float) -> None:
+    def __init__(self, server: Server, *, gtids: Any, silence: float, place: Any = None) -> None:
         server.scheduler.step()
         if not server.up:
             raise StreamLost("the server is down")
@@ -120,9 +122,14 @@ class Dump:
         self._silence = silence
         self._session = server.connect("dump")
         self._session.role = "feed"
-        self._skip = numbers(gtids.text() if hasattr(gtids, "text") else str(gtids))
+        self._skip = numbers(gtids.text() if hasattr(gtids, "text") else str(gtids or ""))
+        self._resets = server.resets
         self._next = self._sent = 0
-        self._first = True
+        if place is not None:
+            self._next = next(file.before for file in server.files if file.name == place.file)
+        while self._next < len(server.binlog) and self._next + 1 in self._skip:
+            self._next += 1
+        self._file: LogFile | None = None
 
     @property
     def id(self) -> int:
@@ -133,21 +140,20 @@ class Dump:
         """Return the events that are there; wait for the next ones."""
         server = self._server
         server.scheduler.step()
-        if self._first:
-            self._first = False
-            return [memoryview(one) for one in beginning()]
         deadline = server.scheduler.now + self._silence
         while True:
             if not self._session.alive or self._session.cut or self._session.killed:
                 server.end(self._session)
                 raise StreamLost("the connection was lost")
-            found: list[bytes] = []
-            while self._next < len(server.binlog):
-                transaction = server.binlog[self._next]
-                self._next += 1
-                if transaction.number not in self._skip:
-                    found.extend(events_of(transaction))
-                    break
+            if self._file is None and max(self._skip, default=0) > len(server.binlog):
+                raise PositionNotFound("the replica has more GTIDs than the source", hint="")
+            if self._resets != server.resets:
+                raise StreamLost("the binlog was reset")
+            file = server.file_of(self._next + 1)
+            if file is not self._file:
+                self._file = file
+                return [memoryview(one) for one in beginning(file)]
+            found = self._next_of(file)
             if found:
                 if self._next > self._sent and (seconds := server.latency()):
                     server.scheduler.tell(f"transaction {self._next} is under way for {seconds} s")
@@ -155,6 +161,8 @@ class Dump:
                     # What was committed meanwhile was on the way at the same time.
                     self._sent = len(server.binlog)
                 return [memoryview(one) for one in found]
+            if server.file_of(self._next + 1) is not file:
+                continue
             if server.scheduler.now >= deadline:
                 raise StreamLost("silence")
             task = server.scheduler.current
@@ -162,8 +170,20 @@ class Dump:
             server.dumps.append(task)
             if not server.scheduler.wait("the binlog", 5.0) and self._session.alive:
                 # A heartbeat.
-                place = offset_after(len(server.binlog))
-                return [memoryview(event(wire.HEARTBEAT, _FILE, end=place))]
+                name, end = server.log_end
+                return [memoryview(event(wire.HEARTBEAT, name.encode(), end=end))]
+
+    def _next_of(self, file: LogFile) -> list[bytes]:
+        """Return the events of the next transaction that is wanted; none at the file's end."""
+        server = self._server
+        while self._next < len(server.binlog):
+            transaction = server.binlog[self._next]
+            if server.file_of(transaction.number) is not file:
+                break
+            self._next += 1
+            if transaction.number not in self._skip:
+                return events_of(transaction, file)
+        return []
 
     def interrupt(self) -> None:
         """End a read that waits."""

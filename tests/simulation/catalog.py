@@ -153,7 +153,8 @@ def _clock(session: Session, *_: Any) -> Rows:
 @statement(r"SHOW BINARY LOGS")
 def _files(session: Session, *_: Any) -> Rows:
     server = session.server
-    return [(server.file, server.log_end)]
+    ends = [file.before for file in server.files[1:]] + [len(server.binlog)]
+    return [(file.name, file.end_of(end)) for file, end in zip(server.files, ends, strict=True)]
 
 
 # -- the catalogue

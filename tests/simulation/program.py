@@ -85,9 +85,9 @@ class _Driver:
         return Connection(_SERVER[-1])
 
 
-def dump(_options: Any, *, gtids: Any, silence: float, **_: Any) -> Dump:
+def dump(_options: Any, *, gtids: Any, silence: float, place: Any = None, **_: Any) -> Dump:
     """Open a dump of the model server's binlog."""
-    return Dump(_SERVER[-1], gtids=gtids, silence=silence)
+    return Dump(_SERVER[-1], gtids=gtids, silence=silence, place=place)
 
 
 def _wire(session: Any) -> Wire:

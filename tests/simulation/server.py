@@ -10,7 +10,9 @@ it does not know (:mod:`tests.simulation.statements`). What is modelled:
 - Row locks of one table each, exclusive, until the commit is visible; a wait ends with 1205.
 - Metadata locks with a queue: whoever comes behind a waiting exclusive request waits too.
 - Named locks; sessions with numbers that begin again after a restart; KILL.
-- A crash ends all sessions; what was in the binlog is there afterwards, and visible.
+- A crash ends all sessions, and the next binlog file begins. What was in the binlog is there
+  afterwards, and visible, unless the server is not durable (:attr:`Server.relaxed`).
+- RESET BINARY LOGS AND GTIDS, ``sql_log_bin=0``, a binlog that an error has closed.
 """
 
 from __future__ import annotations
@@ -86,12 +88,34 @@ class RowChange:
     after: Row | None
 
 
+@dataclass(frozen=True)
+class Replaced:
+    """All rows of a table were replaced: TRUNCATE, or the restore of a dump."""
+
+    table: Name
+    rows: dict[Any, Row]
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of the binlog: its name, the transactions before it, and when it was begun."""
+
+    name: str
+    before: int
+    begun: float
+
+    def end_of(self, number: int) -> int:
+        """Return where a transaction of the file ends."""
+        return 1_000 * (number - self.before + 1)
+
+
 @dataclass
 class Transaction:
     """A transaction in the binlog.
 
     Attributes:
         statement: the text of DDL; such a transaction has no rows.
+        text: a write in STATEMENT format, which is in the binlog in place of the rows.
         visible: readers see it.
     """
 
@@ -101,6 +125,7 @@ class Transaction:
     schema: str = ""
     session: int = 0
     visible: bool = False
+    text: str = ""
     columns: dict[Name, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -118,10 +143,16 @@ class Session:
         self.disturbed = False
         self.role = ""
         self.autocommit = True
+        #: As ``sql_log_bin``.
+        self.logged = True
+        self.schema = ""
         self.lock_wait = 50.0
         self.row_wait = 3.0
         self.warnings: list[tuple[str, int, str]] = []
         self.info = ""
+        self.doing = ""
+        #: When its transaction began: its first lock.
+        self.began = server.scheduler.now
         #: What only this session sees.
         self.temporary: dict[Name, Table] = {}
         #: Rows written in the open transaction, by table and key, and the changes in order.
@@ -155,16 +186,25 @@ class Server:
         #: What the world keeps here, such as the checkpoint of its table.
         self.notes: dict[str, Any] = {}
         self.binlog: list[Transaction] = []
-        #: The file of the binlog, and when it was begun.
-        self.file = "b.000001"
-        self.log_begun = self.unix_time
+        self.files = [LogFile("b.000001", 0, self.unix_time)]
+        #: How often the binlog was reset.
+        self.resets = 0
+        #: The log is written: not after an error under ``binlog_error_action=IGNORE_ERROR``.
+        self.logs = True
+        #: What a crash may lose: commits of the ``engine``, the end of the ``log``, or nothing.
+        self.relaxed = ""
+        #: ``binlog_ignore_db``.
+        self.ignored = ""
         self.started = 1_700_000_000
         self.up = True
         #: Seconds for which the next commits stall between binlog and visibility.
         self.stall: Callable[[], float] = lambda: 0.0
         #: Seconds for which a packet of the binlog is under way.
         self.latency: Callable[[], float] = lambda: 0.0
-        self.history: list[tuple[int, RowChange]] = []
+        #: What became visible, in this order, with the number of its transaction, or 0.
+        self.history: list[tuple[int, RowChange | Replaced]] = []
+        #: How much of the history a crash cannot take back.
+        self.flushed = 0
         self._next_session = 10
         self._next_table = 1000
         self._waiting: list[Task] = []
@@ -252,8 +292,8 @@ class Server:
                 self.end(session)
         self.wake_dumps()
 
-    def crash(self) -> None:
-        """Lose all sessions; what is in the binlog is visible when the server is back."""
+    def crash(self, lost: int = 0) -> None:
+        """Lose all sessions, and the last transactions of a server that is not durable."""
         self.up = False
         self.scheduler.tell("the server crashes")
         for session in list(self.sessions.values()):
@@ -261,23 +301,80 @@ class Server:
             session.changes, session.lock_tables = [], None
         self.sessions.clear()
         self.named.clear()
+        if self.relaxed == "engine":
+            self._forget_commits(lost)
+        elif self.relaxed == "log":
+            self._forget_log(lost)
         for transaction in self.binlog:
             self._make_visible(transaction)
+        self.flushed = len(self.history)
         for table in self.tables.values():
             table.locked.clear()
             table.granted.clear()
             table.queue.clear()
         self._next_session = 10
         self.started = int(self.unix_time)
+        self.logs = True
+        self.files.append(LogFile(f"b.{len(self.files) + 1:06d}", len(self.binlog), self.unix_time))
         self.changed()
         self.wake_dumps()
+
+    def _forget_commits(self, lost: int) -> None:
+        """Undo the last transactions, which stay in the binlog, and in ``gtid_executed``."""
+        for transaction in self.binlog:
+            # It was in no more than the binlog.
+            transaction.visible = True
+        numbers = list(dict.fromkeys(number for number, _ in self.history[self.flushed :]))
+        gone = set(numbers[len(numbers) - lost :])
+        self._undo(gone)
+
+    def _undo(self, gone: set[int]) -> None:
+        if not gone:
+            return
+        self.scheduler.tell(f"the crash takes back {sorted(gone)}")
+        by_number = {table.number: table for table in self.tables.values()}
+        for number, change in reversed(self.history[self.flushed :]):
+            if number in gone and isinstance(change, RowChange):
+                table = by_number[change.number]
+                table.rows = dict(table.rows)
+                _apply(table.rows, RowChange(change.table, 0, change.after, change.before))
+        kept = [one for one in self.history[self.flushed :] if one[0] not in gone]
+        self.history[self.flushed :] = kept
+
+    def _forget_log(self, lost: int) -> None:
+        """Lose the end of the binlog; some of its transactions stay visible, in no event."""
+        begun = self.files[-1].before
+        ddl = [one.number for one in self.binlog if one.statement]
+        first = max(len(self.binlog) - lost, begun, *ddl, 0)
+        gone = {one.number for one in self.binlog[first:]}
+        # Of those that were visible, the first half was flushed by the engine.
+        visible = [one.number for one in self.binlog[first:] if one.visible]
+        del self.binlog[first:]
+        self._undo(gone - set(visible[: len(visible) // 2]))
+        self.history = [(0 if number in gone else number, what) for number, what in self.history]
+
+    def reset_log(self) -> None:
+        """RESET BINARY LOGS AND GTIDS."""
+        self.scheduler.tell("RESET BINARY LOGS AND GTIDS")
+        for transaction in self.binlog:
+            self._make_visible(transaction)
+        self.history = [(0, what) for _, what in self.history]
+        self.binlog = []
+        self.files = [LogFile("b.000001", 0, self.unix_time)]
+        self.resets += 1
+        self.wake_dumps()
+
+    def file_of(self, number: int) -> LogFile:
+        """Return the file that a transaction is in, or will be in."""
+        return next(file for file in reversed(self.files) if file.before < number)
 
     # -- tables
 
     @property
-    def log_end(self) -> int:
-        """Where the binlog's file ends."""
-        return offset_after(len(self.binlog))
+    def log_end(self) -> tuple[str, int]:
+        """Where the binlog ends: file and offset."""
+        file = self.files[-1]
+        return file.name, file.end_of(len(self.binlog))
 
     @property
     def unix_time(self) -> float:
@@ -334,6 +431,8 @@ class Server:
                 table.queue.remove(place)
                 self.changed()
                 return self.lock_table(session, name, mode, seconds)
+            if not any(session in other.granted for other in self.tables.values()):
+                session.began = self.scheduler.now
             table.granted.setdefault(session, []).append(mode)
         finally:
             if place in table.queue:
@@ -476,31 +575,55 @@ class Server:
         if not session.open:
             self.commit(session)
 
-    def commit(self, session: Session) -> None:
-        """Commit: into the binlog, then, perhaps later, visible."""
+    def commit(self, session: Session, text: str = "") -> None:
+        """Commit: into the binlog, then, perhaps later, visible; ``text`` in place of the rows."""
         changes, session.changes = tuple(session.changes), []
         session.snapshot = None
         session.open = False
         if changes:
             columns = {name: self.tables[name].columns for name in {one.table for one in changes}}
-            transaction = self._log(
-                Transaction(0, changes, session=session.number, columns=columns)
+            transaction = Transaction(
+                0, changes, session=session.number, columns=columns, text=text, schema="s"
             )
+            if not (session.logged and self.logs):
+                self._make_visible(transaction)
+                self._end_transaction(session)
+                return
+            self._log(transaction)
             seconds = self.stall()
             self.scheduler.step()
             if seconds:
                 self.scheduler.tell(f"the commit of {transaction.number} stalls")
                 self.scheduler.sleep(seconds)
-            self._make_visible(transaction)
+            # A crash has decided about it, if there was one.
+            if session.alive:
+                self._make_visible(transaction)
+        self._end_transaction(session)
+
+    def _end_transaction(self, session: Session) -> None:
         if session.alive:
             self._release_rows(session)
             self._give_up_tables(session, everything=False)
 
     def ddl(self, session: Session, statement: str, schema: str) -> None:
-        """Note DDL that was executed."""
-        self._make_visible(
-            self._log(Transaction(0, statement=statement, schema=schema, session=session.number))
-        )
+        """Note DDL that was executed; it is never lost, nor what was before it."""
+        ignored = self.ignored and session.schema == self.ignored
+        if session.logged and self.logs and not ignored:
+            transaction = Transaction(0, statement=statement, schema=schema, session=session.number)
+            self._make_visible(self._log(transaction))
+        self.flushed = len(self.history)
+
+    def replace_rows(self, session: Session, name: Name, rows: dict[Any, Row], sql: str) -> None:
+        """Put another table of the same definition in a table's place: TRUNCATE, a restore."""
+        self.lock_table(session, name, EXCLUSIVE)
+        old = self.table(name)
+        new = self.create(name, old.columns, unique=old.unique)
+        new.comment, new.rows = old.comment, rows
+        # Who waits for the old one sees that it is gone.
+        self.history.append((0, Replaced(name, rows)))
+        self.ddl(session, sql, session.schema or name[0])
+        old.granted.clear()
+        self.changed()
 
     def _log(self, transaction: Transaction) -> Transaction:
         transaction.number = len(self.binlog) + 1
@@ -619,8 +742,3 @@ def numbers(gtids: str) -> set[int]:
             first, _, last = span.partition("-")
             found.update(range(int(first), int(last or first) + 1))
     return found
-
-
-def offset_after(number: int) -> int:
-    """Return where the binlog's file is after so many transactions; see ``binlog.py``."""
-    return 1_000 * (number + 1)

@@ -25,7 +25,6 @@ from tests.simulation.server import (
     fault,
     interval,
     numbers,
-    offset_after,
 )
 
 Rows = list[tuple[Any, ...]]
@@ -69,9 +68,11 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     task = session.waits = server.scheduler.current
     if task is not None:
         task.served = True
+    session.doing = sql
     try:
         answer = handler(session, found, parameters)
     finally:
+        session.doing = ""
         session.waits = None
         session.idle_since = server.scheduler.now
         if session.killed or (task is not None and task.doomed):
@@ -227,7 +228,9 @@ def _missing(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
 )
 def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     server = session.server
-    return [(UUID, interval(server.executed()), server.started, 1, 1, "ABORT_SERVER")]
+    engine, log = (2 if server.relaxed == "engine" else 1), (0 if server.relaxed == "log" else 1)
+    action = "ABORT_SERVER" if server.logs else "IGNORE_ERROR"
+    return [(UUID, interval(server.executed()), server.started, engine, log, action)]
 
 
 @statement(r"SELECT @@GLOBAL\.gtid_owned")
@@ -244,7 +247,9 @@ def _purged(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
 @statement(r"SHOW (?:BINARY LOG|MASTER) STATUS")
 def _status(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     server = session.server
-    return [("b.000001", offset_after(len(server.binlog)), "", "", interval(server.executed()))]
+    if not server.logs:
+        return []
+    return [(*server.log_end, "", server.ignored, interval(server.executed()))]
 
 
 # -- rows
@@ -254,6 +259,11 @@ def _status(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
 def _predicate(text: str, columns: tuple[str, ...]) -> Callable[[Row], bool]:
     """Compile a WHERE clause of comparisons of columns with whole numbers."""
     source = re.sub(r"`r`\.", "", text)
+    source = re.sub(
+        r"\((`\w+`)\) IN \(((?:\(-?\d+\)(?:, )?)+)\)",
+        lambda found: " OR ".join(f"{found[1]} = {n}" for n in re.findall(r"-?\d+", found[2])),
+        source,
+    )
     source = re.sub(r"`(\w+)`", lambda found: f"row[{columns.index(found[1])}]", source)
     source = re.sub(r"(?<![<>!])=", "==", source)
     source = source.replace(" AND ", " and ").replace(" OR ", " or ").replace("TRUE", "True")
@@ -306,6 +316,38 @@ def _replace(session: Session, name: Name, names: list[str], rows: Iterable[Row]
     at = [names.index(column) if column in names else -1 for column in columns]
     new = [tuple(row[i] if i >= 0 else None for i in at) for row in rows]
     return session.server.write(session, name, lambda _: ((row[0], row) for row in new))
+
+
+_STAGE: Final = r"`(\w+)`\.`(_spirit_py_stage_rows)`"
+
+
+@statement(
+    rf"INSERT INTO {_STAGE} \(([^()]*)\) SELECT [^()]* FROM {_ID}"
+    r" FORCE INDEX \(`PRIMARY`\) WHERE (.*)"
+)
+def _stage(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    """Put rows of the source into the session's temporary table."""
+    source = (found[4], found[5])
+    at = [session.server.table(source).columns.index(c) for c in re.findall(r"`(\w+)`", found[3])]
+    rows = [tuple(row[i] for i in at) for row in _selected(session, source, found[6])]
+    session.temporary[found[1], found[2]].rows = dict(enumerate(rows))
+    session.server.end_statement(session)
+    return len(rows)
+
+
+@statement(rf"REPLACE INTO {_ID} \(([^()]*)\) SELECT [^()]* FROM {_STAGE} ORDER BY `\w+`")
+def _write_stage(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    rows = session.temporary[found[4], found[5]].rows.values()
+    number = _replace(session, (found[1], found[2]), re.findall(r"`(\w+)`", found[3]), list(rows))
+    session.server.end_statement(session)
+    return number
+
+
+@statement(r"SET SESSION autocommit = ([01])")
+def _autocommit(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    if found[1] == "1":
+        session.server.commit(session)
+    session.open = found[1] == "0"
 
 
 @statement(rf"DELETE FROM {_ID} WHERE \(`(\w+)`\) IN \((.*)\)")
@@ -528,14 +570,12 @@ def _idle(session: Session, found: re.Match[str], given: Sequence[Any]) -> Rows:
 @statement(r"SHOW (?:FULL )?PROCESSLIST")
 def _processlist(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     return [
-        (one.number, "u", "sim:1", None, "Query" if one.waits else "Sleep", 0, "", None)
+        (one.number, "u", "sim:1", None, "Query" if one.waits else "Sleep", 0, "", one.doing)
         for one in session.server.sessions.values()
     ]
 
 
 for _pattern in (
-    # Nobody is seen in front of a lock; a request that waits ends by its time.
-    r"SELECT g\.OWNER_THREAD_ID, .*",
     # No table has a foreign key, a trigger or a histogram.
     r"SELECT r\.CONSTRAINT_SCHEMA, .*",
     r"SELECT f\.ID, .*",
@@ -579,3 +619,109 @@ def _client(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     number = server.write(session, name, changing)
     server.end_statement(session)
     return number
+
+
+@statement(rf"TRUNCATE TABLE {_ID}")
+def _truncate(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.server.replace_rows(session, (found[1], found[2]), {}, found[0])
+    session.server.end_statement(session)
+
+
+@statement(r"dba restore (\w+)\.(\w+)")
+def _restored(session: Session, found: re.Match[str], given: Sequence[Any]) -> None:
+    """DROP TABLE, CREATE TABLE and INSERT of a dump, as one statement."""
+    server, name = session.server, (found[1], found[2])
+    width = len(server.table(name).columns)
+    rows = {key: (*row, *([None] * (width - len(row)))) for key, row in given[0].items()}
+    server.replace_rows(session, name, rows, "DROP TABLE t; CREATE TABLE t; INSERT INTO t")
+    server.end_statement(session)
+
+
+@statement(rf"OPTIMIZE TABLE {_ID}")
+def _optimize(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    """The table is built again: the same rows, another number."""
+    server, name = session.server, (found[1], found[2])
+    server.lock_table(session, name, EXCLUSIVE)
+    server.replace_rows(session, name, dict(server.table(name).rows), found[0])
+    server.end_statement(session)
+
+
+@statement(rf"UPDATE {_ID} SET v = (\d+) WHERE id = (\d+)")
+def _statement_write(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    """A write whose text is in the binlog, in the place of its rows."""
+    server, name, key = session.server, (found[1], found[2]), int(found[4])
+    number = server.write(
+        session,
+        name,
+        lambda rows: [(key, (key, int(found[3]), *rows[key][2:]))] if key in rows else [],
+    )
+    server.commit(session, text=found[0])
+    return number
+
+
+_GRANTED: Final = {
+    "SR": "SHARED_READ",
+    "SW": "SHARED_WRITE",
+    "SRO": "SHARED_READ_ONLY",
+    "SNRW": "SHARED_NO_READ_WRITE",
+    "X": "EXCLUSIVE",
+}
+
+
+@statement(r"SELECT g\.OWNER_THREAD_ID, .*")
+def _in_front(session: Session, found: re.Match[str], given: Sequence[Any]) -> Rows:
+    """Sessions that hold a lock on a table, or wait for a strong one."""
+    server = session.server
+    if given:
+        waiter = server.sessions.get(given[0])
+        tables = {t: "" for t in server.tables.values() if any(p[0] is waiter for p in t.queue)}
+    else:
+        waiter, tables = session, {}
+        parts = re.findall(
+            r"OBJECT_SCHEMA = _utf8mb4 X'(\w+)' AND OBJECT_NAME = _utf8mb4 X'(\w+)'"
+            r" AND \(LOCK_STATUS = 'GRANTED' AND LOCK_TYPE NOT IN \(([^)]*)\)",
+            found[0],
+        )
+        for schema, name, allowed in parts:
+            table = server.tables.get(
+                (bytes.fromhex(schema).decode(), bytes.fromhex(name).decode())
+            )
+            if table is not None:
+                tables[table] = allowed
+    seen: dict[Session, bool] = {}
+    for table, allowed in tables.items():
+        for holder, modes in table.granted.items():
+            if any(f"'{_GRANTED[mode]}'" not in allowed for mode in modes):
+                seen.setdefault(holder, False)
+        if not given:
+            for other, mode, _ in table.queue:
+                if mode in {"SRO", "SNRW", "X"}:
+                    seen[other] = True
+    now = server.scheduler.now
+    return [
+        (
+            *(one.number, 1, one.number, "u", "h", "s", "Query" if one.waits else "Sleep"),
+            *(int(now - one.idle_since), "", "thread/sql/one_connection", now - one.began, asks),
+        )
+        for one, asks in seen.items()
+        if one is not waiter
+    ]
+
+
+@statement(r"SELECT OWNER_THREAD_ID, OBJECT_TYPE, LOCK_TYPE FROM .* IN \(([0-9, ]+)\)")
+def _held(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    asked = {int(number) for number in found[1].split(",")}
+    return [
+        (holder.number, "TABLE", _GRANTED[mode])
+        for table in session.server.tables.values()
+        for holder, modes in table.granted.items()
+        if holder.number in asked
+        for mode in modes
+    ]
+
+
+@statement(r"SELECT trx_mysql_thread_id, trx_rows_modified FROM .* IN \(([0-9, ]+)\)")
+def _modified(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    asked = {int(number) for number in found[1].split(",")}
+    sessions = session.server.sessions
+    return [(number, len(sessions[number].changes)) for number in asked if number in sessions]

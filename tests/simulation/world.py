@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import random
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +17,9 @@ from tests.simulation import program
 from tests.simulation.primitives import simulated
 from tests.simulation.program import T
 from tests.simulation.scheduler import Choices, Hang, Scheduler
-from tests.simulation.server import Server, Session, Unknown
+from tests.simulation.server import Replaced, RowChange, Server, Session, Unknown
 from tests.simulation.statements import execute
+from tests.simulation.trouble import MAY_END, TROUBLES, Scene
 from tests.simulation.whole import WholeRun
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 3
 #: The share of worlds in which the command itself runs, which takes three times as long.
 _WHOLE: Final = 0.4
+#: The share of these in which a DBA, an accident or another application disturbs it.
+_TROUBLED: Final = 0.5
 COLUMNS: Final = ("id", "v", "w")
 
 
@@ -47,6 +50,7 @@ class Plan:
         crashes: the server crashes.
         cuts: connections are cut.
         whole: the command itself runs, not only its parts.
+        troubles: of :data:`tests.simulation.trouble.TROUBLES`.
     """
 
     rows: int = 6
@@ -58,6 +62,7 @@ class Plan:
     crashes: int = 0
     cuts: int = 0
     whole: bool = False
+    troubles: tuple[str, ...] = ()
 
     @property
     def faults(self) -> int:
@@ -68,7 +73,7 @@ class Plan:
 def drawn(seed: int) -> Plan:
     """Return what the world of a seed is made of."""
     dice = random.Random(seed)
-    return Plan(
+    plan = Plan(
         rows=dice.randrange(1, 9),
         clients=dice.randrange(1, 4),
         writes=dice.randrange(1, 7),
@@ -79,6 +84,10 @@ def drawn(seed: int) -> Plan:
         cuts=dice.choice((0, 0, 0, 1, 3)),
         whole=dice.random() < _WHOLE,
     )
+    if plan.whole and dice.random() < _TROUBLED:
+        troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
+        plan = replace(plan, troubles=troubles)
+    return plan
 
 
 @dataclass
@@ -162,8 +171,8 @@ class World:
         scheduler = self.scheduler
         operator = scheduler.spawn("operator", self._operate, process="operator")
         everyone = [operator]
-        if self.plan.crashes + self.plan.cuts:
-            scheduler.spawn("chaos", self._disturb, process="chaos")
+        if self.plan.crashes + self.plan.cuts + len(self.plan.troubles):
+            everyone.append(scheduler.spawn("chaos", self._disturb, process="chaos"))
         for number in range(self.plan.clients):
             body = partial(self._client, number)
             everyone.append(scheduler.spawn(f"client{number}", body, process="clients"))
@@ -203,13 +212,16 @@ class World:
         """Cut connections, kill sessions and crash the server while the command works."""
         self.calm = False
         what = ["crash"] * self.plan.crashes + ["cut", "kill"] * self.plan.cuts
+        what += self.plan.troubles
         self.random.shuffle(what)
         for each in what:
             self.scheduler.sleep(
                 self.random.choice((0.01, 0.1, 0.5, 1.0, 2.0)) * self.random.random()
             )
             sessions = [one for one in self.server.sessions.values() if one.role]
-            if each == "crash":
+            if each in TROUBLES:
+                TROUBLES[each](Scene(self.server, self.random, self._connected))
+            elif each == "crash":
                 self.server.crash()
                 self.scheduler.sleep(self.random.choice((0.0, 1.0, 20.0)))
                 self.server.restart()
@@ -286,7 +298,9 @@ class World:
         """Compare the table with its first rows and all that was visible of it since."""
         expected: dict[Any, Row] = dict(self._first)
         for _, change in self.server.history:
-            if change.table == T:
+            if change.table == T and isinstance(change, Replaced):
+                expected = dict(change.rows)
+            elif change.table == T and isinstance(change, RowChange):
                 if change.before is not None:
                     expected.pop(change.before[0], None)
                 if change.after is not None:
@@ -302,6 +316,9 @@ class World:
 
     def _wrong_word(self, run: program.Run | WholeRun, *, swapped: bool) -> str:
         """Return where the command says what is not."""
+        ended = MAY_END.intersection(self.plan.troubles)
+        if run.error and ended and not swapped:
+            return ""
         if run.error:
             return f"the last run failed, and nothing went wrong in it: {run.error}"
         return "" if swapped else "not swapped, without an error"
@@ -315,6 +332,6 @@ class World:
             return f"sessions are left: {[(s.number, s.role) for s in left]}"
         if server.named:
             return f"named locks are left: {server.named}"
-        if isinstance(run, WholeRun) and set(server.tables) != {T}:
+        if isinstance(run, WholeRun) and not run.error and set(server.tables) != {T}:
             return f"tables are left: {sorted(server.tables)}"
         return ""

@@ -1,0 +1,146 @@
+"""What a DBA, an accident or another application does to a server while the command runs.
+
+Each trouble is a function of a :class:`Scene`. A world has one or two of them. After those in
+:data:`MAY_END` a run may end with an error for good: it says truly that the table is not migrated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tests.simulation.program import CLIENT_ERRORS, T
+from tests.simulation.statements import execute
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from tests.simulation.server import Server, Session
+
+
+@dataclass
+class Scene:
+    """The server, the dice, and how to connect to the server as soon as it takes connections."""
+
+    server: Server
+    random: random.Random
+    connected: Callable[[str], Session]
+
+    def soon(self) -> None:
+        """Let some time pass."""
+        longest = self.random.choice((0.01, 0.1, 0.5, 1.0, 2.0, 5.0))
+        self.server.scheduler.sleep(longest * self.random.random())
+
+    def dba(self, *, logged: bool = True, schema: str = "s") -> Session:
+        """Open a session of a DBA; ``logged`` as ``sql_log_bin``."""
+        session = self.connected("dba")
+        session.logged, session.schema = logged, schema
+        return session
+
+    def restart(self, lost: int = 0) -> None:
+        """Kill the server, and start it again after a while."""
+        self.server.crash(lost)
+        self.server.scheduler.sleep(self.random.choice((0.0, 1.0, 20.0)))
+        self.server.restart()
+
+
+def _send(scene: Scene, sql: str, *, logged: bool = True, schema: str = "s") -> None:
+    session = scene.dba(logged=logged, schema=schema)
+    scene.server.scheduler.tell(f"dba: {sql}{'' if logged else ' (sql_log_bin=0)'}")
+    with contextlib.suppress(CLIENT_ERRORS):
+        execute(session, sql, ())
+    scene.server.end(session)
+
+
+def _restore(scene: Scene) -> None:
+    """A dump of the table is restored, in no event."""
+    rows = dict(scene.server.tables[T].rows)
+    scene.soon()
+    session = scene.dba(logged=False)
+    with contextlib.suppress(CLIENT_ERRORS):
+        scene.server.scheduler.tell("dba: the table is restored from a dump (sql_log_bin=0)")
+        execute(session, "dba restore s.t", (rows,))
+    scene.server.end(session)
+
+
+def _crash_with_loss(kind: str) -> Callable[[Scene], None]:
+    def crash(scene: Scene) -> None:
+        scene.server.relaxed = kind
+        scene.soon()
+        scene.restart(scene.random.randrange(1, 6))
+
+    return crash
+
+
+def _filter(scene: Scene) -> None:
+    """The server restarts with ``binlog_ignore_db=scratch``; then TRUNCATE under USE scratch."""
+    scene.server.ignored = "scratch"
+    scene.restart()
+    if scene.random.random() < 0.7:
+        scene.soon()
+        _send(scene, "TRUNCATE TABLE `s`.`t`", schema="scratch")
+    scene.soon()
+    scene.server.ignored = ""
+    scene.restart()
+
+
+def _log_off(scene: Scene) -> None:
+    """The binlog cannot be written under ``binlog_error_action=IGNORE_ERROR``."""
+    scene.server.logs = False
+    scene.server.scheduler.tell("the binlog is closed by an error")
+    scene.soon()
+    scene.server.scheduler.sleep(1.0)
+    scene.restart()
+
+
+def _reset(scene: Scene) -> None:
+    scene.server.reset_log()
+
+
+def _number_used_again(scene: Scene) -> None:
+    """After a restart an application gets the number that the locking session had."""
+    server = scene.server
+    for _ in range(200):
+        swapping = [one.number for one in server.sessions.values() if one.role == "cutover"]
+        if swapping:
+            break
+        server.scheduler.sleep(0.02)
+    else:
+        return
+    server.crash()
+    server.restart()
+    sessions = []
+    while not sessions or sessions[-1].number < swapping[0]:
+        sessions.append(scene.dba())
+    server.scheduler.tell(f"session {swapping[0]} is an application's now: TRUNCATE")
+    with contextlib.suppress(CLIENT_ERRORS):
+        execute(next(s for s in sessions if s.number >= swapping[0]), "TRUNCATE TABLE `s`.`t`", ())
+    for session in sessions:
+        server.end(session)
+
+
+def _statement_write(scene: Scene) -> None:
+    """A client writes with ``binlog_format=STATEMENT``: no row is in the binlog."""
+    keys = sorted(scene.server.tables[T].rows)
+    if keys:
+        _send(scene, f"UPDATE `s`.`t` SET v = 900 WHERE id = {scene.random.choice(keys)}")
+
+
+TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
+    "truncate": lambda scene: _send(scene, "TRUNCATE TABLE `s`.`t`"),
+    "hidden truncate": lambda scene: _send(scene, "TRUNCATE TABLE `s`.`t`", logged=False),
+    "restore": _restore,
+    "rebuild": lambda scene: _send(scene, "OPTIMIZE TABLE `s`.`t`"),
+    "hidden rebuild": lambda scene: _send(scene, "OPTIMIZE TABLE `s`.`t`", logged=False),
+    "commits lost": _crash_with_loss("engine"),
+    "log lost": _crash_with_loss("log"),
+    "filter": _filter,
+    "log off": _log_off,
+    "reset": _reset,
+    "number used again": _number_used_again,
+    "statement write": _statement_write,
+}
+#: A run may refuse after these, as long as its word is true.
+MAY_END: Final = frozenset(TROUBLES)
