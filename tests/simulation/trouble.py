@@ -111,7 +111,7 @@ def _number_used_again(scene: Scene) -> None:
         return
     server.crash()
     server.restart()
-    sessions = []
+    sessions: list[Session] = []
     while not sessions or sessions[-1].number < swapping[0]:
         sessions.append(scene.dba())
     server.scheduler.tell(f"session {swapping[0]} is an application's now: TRUNCATE")
