@@ -10,6 +10,7 @@ import click
 from spirit_py.cli.groups import command
 from spirit_py.cli.migrate import batch_config, is_batch, migration_config, settings
 from spirit_py.cli.outcome import output_errors, show_document
+from spirit_py.cli.wrong_lines import warn
 from spirit_py.options.commands import PlanCommand
 from spirit_py.units import one_line
 
@@ -41,7 +42,7 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
     if unused := _unused(options):
-        click.echo(f"not used by plan, which runs nothing: {', '.join(unused)}", err=True)
+        warn(click.get_current_context(), f"not used by plan, which runs nothing: {', '.join(unused)}")
     made = _made(options)
     if options["format"] == "json":
         show_document(made.to_dict())

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +17,7 @@ from spirit_py import cli
 from spirit_py.cli import outcome
 from spirit_py.cli import watch as watch_command
 from spirit_py.config import DEFAULT_MAX_LAG, DEFAULT_MIN_FREE, SessionModes, host_and_port
-from spirit_py.errors import UsageFault
+from spirit_py.errors import Refusal, UsageFault
 from spirit_py.events.run import WatchEmpty
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.records import RecordOptions
@@ -414,6 +415,28 @@ def test_a_wrong_command_line_is_a_json_line_where_these_are_asked_for(words, co
     assert (found["event"], found["exit_code"], found["outcome"]) == ("run.ended", 2, "refused")
     assert found["error"]
     assert found["code"]
+
+
+@pytest.mark.parametrize("document", [False, True])
+def test_what_ends_a_plan_is_a_json_line_where_these_are_asked_for(monkeypatch, document):
+    """As what ends a run; with --format json the document on standard output has it, too."""
+
+    def refused(*_args: Any, **_more: Any) -> None:
+        raise Refusal("the server is away", hint="start it")
+
+    monkeypatch.setattr("spirit_py.plan.make_plan", refused)
+    words = ["plan", "--database", "s", "--table", "t", "--alter", "FORCE", "--log-format", "json"]
+    words += ["--report-json", "r.json"]
+    result = CliRunner().invoke(cli.main, [*words, *(["--format", "json"] if document else [])])
+    assert result.exit_code == 2
+    unused, found = map(json.loads, result.stderr.splitlines())
+    assert unused["text"] == "not used by plan, which runs nothing: --report-json"
+    assert (found["event"], found["error"], found["hint"]) == (
+        "run.ended", "the server is away", "start it",
+    )  # fmt: skip
+    assert (json.loads(result.stdout)["error"] if document else result.stdout) == (
+        "the server is away" if document else ""
+    )
 
 
 def test_text_is_what_a_wrong_command_line_is_answered_with_by_default():
