@@ -42,7 +42,8 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
     if unused := _unused(options):
-        warn(click.get_current_context(), f"not used by plan, which runs nothing: {', '.join(unused)}")
+        text = f"not used by plan, which runs nothing: {', '.join(unused)}"
+        warn(click.get_current_context(), text)
     made = _made(options)
     if options["format"] == "json":
         show_document(made.to_dict())

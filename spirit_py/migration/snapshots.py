@@ -22,6 +22,7 @@ from spirit_py.migration.figures import feed_figures, totals_of
 from spirit_py.migration.state import Wait
 from spirit_py.phases import Phase
 from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -260,7 +261,8 @@ class Snapshots:
         seen = checker.progress
         if self._state.phase is Phase.SENTINEL and checker.result.seconds:
             passes = sum(one.result.passes for _, one in figures.checkers)
-            return {"note": f"{passes} checksum passes, the last one clean"}
+            counted_passes = counted(passes, "checksum pass", "checksum passes")
+            return {"note": f"{counted_passes}, the last one clean"}
         rows, total, ended = self._compared_rows(table, checker)
         self._compared.note(now, sum(one.progress.rows for _, one in figures.checkers))
         rate, steady = self._compared.recent(now), self._compared.steady(now)
