@@ -10,16 +10,13 @@ import math
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Any, get_type_hints
 
 import click
 
 from spirit_py.cli.values import LIMITS, TABLE, Duration
 from spirit_py.errors import UsageFault
 from spirit_py.sql import quote_identifier
-
-#: Those by which a file is asked for.
-_FILES: Final = ("defaults_file", "defaults_extra_file")
 
 
 def argument_name(option: click.Option) -> str:

@@ -77,7 +77,6 @@ class Batch:
     ) -> None:
         self._config = config
         self._gate = gate
-        self._plan = plan
         self._reporter = reporter
         self._tell = teller(reporter.event)
         self._store = store

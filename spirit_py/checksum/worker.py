@@ -16,7 +16,6 @@ task's result.
 from __future__ import annotations
 
 import json
-import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -279,8 +278,6 @@ def differences(source: Rows, target: Rows) -> list[RowDifference]:
     ]
     return kinds
 
-
-_log = logging.getLogger(__name__)
 
 Follower: TypeAlias = Literal["", "source", "target"]
 """The side that replicates from the other; empty where neither does, or without GTIDs."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import ServerFault
 from spirit_py.feed.subscription import may_be_weighed
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
 from spirit_py.preflight.clauses import certainly_copied, why_copied
-from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
+from spirit_py.preflight.index_deferral import deferral
 from spirit_py.preflight.instant import Altered, why_not_inplace, why_not_instant
 from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.table.keys import comparable, comparable_column
@@ -192,26 +192,12 @@ def indexes_of(
     session: SqlSession, config: MigrationConfig, facts: ServerFacts, mapping: TableMapping
 ) -> IndexesPlan:
     """Return which indexes are deferred, and why."""
-    mode = config.defer_indexes
-    if mode == "off":
-        return IndexesPlan(why="--defer-indexes off")
-    try:
-        found = deferrable_indexes(mapping.target, mapping.lookup.index.name)
-    except Refusal as error:
-        return IndexesPlan(why=error.message)
-    if not found.clauses:
-        return IndexesPlan(why=why_none(found))
+    found = deferral(session, config.defer_indexes, facts, mapping)
     names = tuple(found.clauses)
-    if mode == "on":
-        return IndexesPlan(deferred=names, why="--defer-indexes on")
-    at_once, may_fall, why = automatic(
-        indexes=expected_bytes(session, mapping, found.clauses),
-        data=mapping.source.data_bytes,
-        pool=facts.number("innodb_buffer_pool_size", 1),
-        who_replicates=lambda: what_replicates(session),
-    )
     return IndexesPlan(
-        deferred=names if at_once else (), may_fall=names if may_fall else (), why=why
+        deferred=names if found.at_once else (),
+        may_fall=names if found.may_fall else (),
+        why=found.why,
     )
 
 

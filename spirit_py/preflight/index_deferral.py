@@ -7,18 +7,22 @@ replicates from this one: it would apply the build as one statement, and fall be
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.errors import ServerFault
+from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import in_replication_group, readers_of_binlog
 from spirit_py.mysql.tables.deferred_indexes import index_sizes
+from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from spirit_py.config import IndexMode
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.facts import ServerFacts
     from spirit_py.statement.index_definitions import DeferrableIndexes
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -41,6 +45,40 @@ def why_none(found: DeferrableIndexes) -> str:
     if not found.kept:
         return "there are none but unique ones"
     return "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexDeferral:
+    """The indexes that may be built after the copy; ``may_fall``: only if it becomes slow."""
+
+    clauses: Mapping[str, str] = field(default_factory=dict)
+    at_once: bool = False
+    may_fall: bool = False
+    why: str = ""
+
+
+def deferral(
+    session: SqlSession, mode: IndexMode, facts: ServerFacts, mapping: TableMapping
+) -> IndexDeferral:
+    """Return which indexes of the new table are deferred by ``--defer-indexes``, and why."""
+    if mode == "off":
+        return IndexDeferral(why="--defer-indexes off")
+    try:
+        found = deferrable_indexes(mapping.target, mapping.lookup.index.name)
+    except Refusal as error:
+        return IndexDeferral(why=error.message)
+    if not found.clauses:
+        return IndexDeferral(why=why_none(found))
+    if mode == "on":
+        return IndexDeferral(clauses=found.clauses, at_once=True, why="--defer-indexes on")
+    at_once, may_fall, why = automatic(
+        indexes=expected_bytes(session, mapping, found.clauses),
+        data=mapping.source.data_bytes,
+        pool=facts.number("innodb_buffer_pool_size", 1),
+        who_replicates=lambda: what_replicates(session),
+    )
+    clauses = found.clauses if at_once or may_fall else {}
+    return IndexDeferral(clauses=clauses, at_once=at_once, may_fall=may_fall, why=why)
 
 
 def automatic(

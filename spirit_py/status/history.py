@@ -171,9 +171,5 @@ def _small(fields: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

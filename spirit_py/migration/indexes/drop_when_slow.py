@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.run import Run
-
-_log = logging.getLogger(__name__)
 
 WINDOW: Final = 5.0
 """Seconds over which the rate of inserted rows is measured."""

@@ -16,12 +16,8 @@ from spirit_py.migration.indexes.deferred import DeferredIndexes
 from spirit_py.mysql.tables.deferred_indexes import why_not_deferred
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.mysql.tables.new_table import altered_definition, drop_building
-from spirit_py.preflight.index_deferral import automatic, expected_bytes, what_replicates, why_none
-from spirit_py.statement.index_definitions import (
-    deferrable_indexes,
-    index_clauses,
-    without_indexes,
-)
+from spirit_py.preflight.index_deferral import deferral
+from spirit_py.statement.index_definitions import index_clauses, without_indexes
 from spirit_py.table.names import building_name, is_building_name
 
 if TYPE_CHECKING:
@@ -172,40 +168,23 @@ def _plan(
     run: Run, session: SqlSession, context: PreflightContext, mapping: TableMapping
 ) -> IndexPlan:
     target = mapping.target
-    whole = digest_of(shape_of(target), target.name)
     nothing = DeferredIndexes(
         source=(mapping.source.schema, mapping.source.name),
         target=(target.schema, target.name),
-        whole_shape=whole,
+        whole_shape=digest_of(shape_of(target), target.name),
     )
-    mode = run.config.defer_indexes
-    if mode == "off":
-        return IndexPlan(deferred=nothing, why="--defer-indexes off")
-    try:
-        found = deferrable_indexes(target, mapping.lookup.index.name)
-    except Refusal as error:
-        return IndexPlan(deferred=nothing, why=error.message)
+    found = deferral(session, run.config.defer_indexes, context.facts, mapping)
     if not found.clauses:
-        return IndexPlan(deferred=nothing, why=why_none(found))
-    at_once, may_fall, why = True, False, "--defer-indexes on"
-    if mode == "auto":
-        at_once, may_fall, why = automatic(
-            indexes=expected_bytes(session, mapping, found.clauses),
-            data=mapping.source.data_bytes,
-            pool=context.facts.number("innodb_buffer_pool_size", 1),
-            who_replicates=lambda: what_replicates(session),
-        )
-        if not (at_once or may_fall):
-            return IndexPlan(deferred=nothing, why=why)
+        return IndexPlan(deferred=nothing, why=found.why)
     probe = read_proofs(session, *nothing.source).building
     refused = why_not_deferred(session, nothing.target, found.clauses, probe=probe)
     if refused:
         return IndexPlan(deferred=nothing, why=refused)
-    deferred = DeferredIndexes(
-        source=nothing.source,
-        target=nothing.target,
-        whole_shape=whole,
+    deferred = replace(
+        nothing,
         bare_shape=digest_of(without_indexes(shape_of(target), found.clauses), target.name),
         indexes=tuple(found.clauses.items()),
     )
-    return IndexPlan(deferred=deferred, at_once=at_once, may_fall=may_fall, why=why)
+    return IndexPlan(
+        deferred=deferred, at_once=found.at_once, may_fall=found.may_fall, why=found.why
+    )

@@ -210,10 +210,6 @@ class SwapAttachments(AttachedObjects):
         return connect(self.job.config.connection, role="attached", read_timeout=60)
 
 
-def _listed(tables: Iterable[Name]) -> str:
-    return ", ".join(".".join(table) for table in tables)
-
-
 def try_triggers(job: Job, swap: Swap) -> None:
     """Create a table's triggers on its empty new table, and drop them (R24); may raise Refusal."""
     with connect(job.config.connection, role="attached", read_timeout=60) as session:
