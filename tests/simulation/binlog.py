@@ -12,13 +12,13 @@ from spirit_py.errors import PositionNotFound
 from tests.simulation.server import UUID, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.simulation.server import LogFile, Row, RowChange, Server, Transaction
 
 _SERVER: Final = 1
 _INT: Final = 3
-_ROWS_FLAGS: Final = b"\1\0\2\0"
+_ENDS, _UNCHECKED, _BY_SQL_LAYER = 1, 2, 16
 #: The status variables of a statement that every server writes: an empty sql_mode, and utf8mb4 as
 #: the character set of client, connection and server.
 _STATUS: Final = b"\1" + bytes(8) + b"\4" + (255).to_bytes(2, "little") * 3
@@ -69,16 +69,38 @@ def _image(row: Row) -> bytes:
     return nulls.to_bytes((len(row) + 7) // 8, "little") + values
 
 
-def _rows(change: RowChange) -> tuple[int, bytes]:
-    width = len(change.after if change.after is not None else change.before or ())
-    present = ((1 << width) - 1).to_bytes((width + 7) // 8, "little")
-    head = change.number.to_bytes(6, "little") + _ROWS_FLAGS + bytes([width]) + present
+def _rows(changes: Sequence[RowChange], flags: int) -> tuple[int, bytes]:
+    """Return one event of changes of one kind."""
+    kind = _kind(changes[0])
+    first = changes[0].after if changes[0].after is not None else changes[0].before or ()
+    present = ((1 << len(first)) - 1).to_bytes((len(first) + 7) // 8, "little")
+    head = changes[0].number.to_bytes(6, "little") + flags.to_bytes(2, "little") + b"\2\0"
+    bitmaps = present * (2 if kind == wire.UPDATE_ROWS else 1)
+    images = (row for one in changes for row in (one.before, one.after) if row is not None)
+    return kind, head + bytes([len(first)]) + bitmaps + b"".join(map(_image, images))
+
+
+def _kind(change: RowChange) -> int:
     if change.before is None:
-        assert change.after is not None
-        return wire.WRITE_ROWS, head + _image(change.after)
-    if change.after is None:
-        return wire.DELETE_ROWS, head + _image(change.before)
-    return wire.UPDATE_ROWS, head + present + _image(change.before) + _image(change.after)
+        return wire.WRITE_ROWS
+    return wire.DELETE_ROWS if change.after is None else wire.UPDATE_ROWS
+
+
+def _statements(transaction: Transaction) -> Iterator[tuple[int, bytes]]:
+    """Yield the events of the rows: a statement's table, and its rows, together while alike."""
+    changes = transaction.changes
+    flags = _BY_SQL_LAYER | (_UNCHECKED if transaction.unchecked else 0)
+    at = 0
+    while at < len(changes):
+        one, end = changes[at], at + 1
+        while end < len(changes) and not changes[end].first and _kind(changes[end]) == _kind(one):
+            end += 1
+        if one.first:
+            columns = transaction.columns[one.table]
+            yield wire.TABLE_MAP, _table_map(one.number, one.table, columns)
+        ends = end == len(changes) or changes[end].first
+        yield _rows(changes[at:end], flags | (_ENDS if ends else 0))
+        at = end
 
 
 def _query(sql: str, schema: str, session: int) -> bytes:
@@ -91,19 +113,15 @@ def events_of(transaction: Transaction, file: LogFile) -> list[bytes]:
     """Return the events of one transaction, each with its end in the file."""
     gtid = b"\0" + uuid.UUID(UUID).bytes + transaction.number.to_bytes(8, "little") + b"\2"
     found: list[tuple[int, bytes]] = [(wire.GTID, gtid)]
+    schema = transaction.schema
     if transaction.statement:
-        body = _query(transaction.statement, transaction.schema, transaction.session)
-        found.append((wire.QUERY, body))
+        found.append((wire.QUERY, _query(transaction.statement, schema, transaction.session)))
     else:
         found.append((wire.QUERY, _query("BEGIN", "", transaction.session)))
         if transaction.text:
-            found.append(
-                (wire.QUERY, _query(transaction.text, transaction.schema, transaction.session))
-            )
-        for change in () if transaction.text else transaction.changes:
-            columns = transaction.columns[change.table]
-            found.append((wire.TABLE_MAP, _table_map(change.number, change.table, columns)))
-            found.append(_rows(change))
+            found.append((wire.QUERY, _query(transaction.text, schema, transaction.session)))
+        else:
+            found += _statements(transaction)
         found.append((wire.XID, bytes(8)))
     first = file.end_of(transaction.number - 1)
     last = file.end_of(transaction.number)

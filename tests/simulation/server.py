@@ -17,8 +17,10 @@ it does not know (:mod:`tests.simulation.statements`). What is modelled:
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import MySQLdb
@@ -80,12 +82,17 @@ class Table:
 
 @dataclass(frozen=True)
 class RowChange:
-    """One row of a transaction: images before and after; None where there is none."""
+    """One row of a transaction: images before and after; None where there is none.
+
+    Attributes:
+        first: it is the first one of its statement.
+    """
 
     table: Name
     number: int
     before: Row | None
     after: Row | None
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,8 @@ class Transaction:
         statement: the text of DDL; such a transaction has no rows.
         text: a write in STATEMENT format, which is in the binlog in place of the rows.
         visible: readers see it.
+        unchecked: the session does not check foreign keys.
+        effect: what DDL does, when it becomes visible.
     """
 
     number: int
@@ -126,6 +135,8 @@ class Transaction:
     session: int = 0
     visible: bool = False
     text: str = ""
+    unchecked: bool = False
+    effect: Callable[[], None] | None = None
     columns: dict[Name, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -142,10 +153,10 @@ class Session:
         #: It was killed by the world, not by the program.
         self.disturbed = False
         self.role = ""
-        self.autocommit = True
         #: As ``sql_log_bin``.
         self.logged = True
         self.schema = ""
+        self.unchecked = False
         self.lock_wait = 50.0
         self.row_wait = 3.0
         self.warnings: list[tuple[str, int, str]] = []
@@ -161,6 +172,14 @@ class Session:
         self.snapshot: dict[int, dict[Any, Row]] | None = None
         self.lock_tables: dict[Name, str] | None = None
         self.waits: Task | None = None
+        #: The row that it waits for.
+        self.wants: tuple[Table, Any] | None = None
+        #: Its transaction that is in the binlog and not visible yet.
+        self.committing: Transaction | None = None
+        #: It ends as soon as its commit does.
+        self.ending = False
+        #: KILL QUERY.
+        self.interrupted = False
         task = server.scheduler.current
         #: The process that opened it.
         self.process = task.process if task is not None else None
@@ -226,6 +245,8 @@ class Server:
         deadline = None if seconds is None else self.scheduler.now + seconds
         while not holds():
             session.require_life()
+            if session.interrupted and session.committing is None:
+                raise fault(1317, "Query execution was interrupted")
             left = None if deadline is None else deadline - self.scheduler.now
             if left is not None and left <= 0:
                 return False
@@ -248,8 +269,11 @@ class Server:
         return session
 
     def end(self, session: Session) -> None:
-        """End a session: roll back, and give up all that it holds."""
+        """End a session, after its commit: roll back, and give up all that it holds."""
         if not session.alive:
+            return
+        if session.committing is not None:
+            session.ending = True
             return
         session.alive = False
         self.sessions.pop(session.number, None)
@@ -269,6 +293,14 @@ class Server:
         self.scheduler.tell(f"session {number} ({session.role}) is killed")
         if session.waits is None:
             self.end(session)
+        self.changed()
+
+    def kill_query(self, number: int) -> None:
+        """KILL QUERY; nothing to an idle session, nor to a commit that stalls."""
+        session = self.sessions.get(number)
+        if session is None:
+            raise fault(1094, f"Unknown thread id: {number}")
+        session.interrupted = session.waits is not None
         self.changed()
 
     def cut(self, session: Session) -> None:
@@ -322,7 +354,9 @@ class Server:
     def _forget_commits(self, lost: int) -> None:
         """Undo the last transactions, which stay in the binlog, and in ``gtid_executed``."""
         for transaction in self.binlog:
-            # It was in no more than the binlog.
+            if transaction.statement:
+                self._make_visible(transaction)
+            # Rows were in no more than the binlog.
             transaction.visible = True
         numbers = list(dict.fromkeys(number for number, _ in self.history[self.flushed :]))
         gone = set(numbers[len(numbers) - lost :])
@@ -518,10 +552,38 @@ class Server:
         """
         self._use(session, name, WRITE)
         table = self.table(name)
+        first = len(session.changes)
+        try:
+            number = self._write(session, name, table, changing)
+        except BaseException:
+            # A statement that fails has changed nothing; the transaction stays open.
+            del session.changes[first:]
+            raise
+        if len(session.changes) > first:
+            session.changes[first] = replace(session.changes[first], first=True)
+        return number
+
+    def _write(
+        self,
+        session: Session,
+        name: Name,
+        table: Table,
+        changing: Callable[[dict[Any, Row]], Iterable[tuple[Any, Row | None]]],
+    ) -> int:
         number = 0
-        pending = list(changing(self._current(session, table)))
-        for key, after in pending:
-            self._lock_row(session, table, key)
+        pending = dict(changing(self._current(session, table)))
+        if any(holder is not session for holder in table.locked.values()):
+            # What others have not committed is waited for, too.
+            with contextlib.suppress(MySQLdb.Error):
+                pending = dict(changing(self._latest(table))) | pending
+        for key, wanted in pending.items():
+            after = wanted
+            if self._lock_row(session, table, key):
+                # The row may be another one by now.
+                fresh = dict(changing(self._current(session, table)))
+                if key not in fresh:
+                    continue
+                after = fresh[key]
             before = self._current(session, table).get(key)
             if before == after:
                 continue
@@ -545,24 +607,57 @@ class Server:
             _apply(rows, change)
         return rows
 
-    def _lock_row(self, session: Session, table: Table, key: Any) -> None:
+    def _latest(self, table: Table) -> dict[Any, Row]:
+        """Return the rows with what is not committed, or not visible yet."""
+        rows = dict(table.rows)
+        for holder in set(table.locked.values()):
+            logged = holder.committing.changes if holder.committing is not None else ()
+            for change in (*logged, *holder.changes):
+                if change.number == table.number:
+                    _apply(rows, change)
+        return rows
+
+    def _lock_row(self, session: Session, table: Table, key: Any) -> bool:
+        """Lock a row; return whether that took a wait.
+
+        Raises:
+            MySQLdb.Error: 1205 after ``innodb_lock_wait_timeout``; 1213, rolled back, where the
+                holder waits for this session.
+        """
+
         def free() -> bool:
             return table.locked.get(key) in {None, session}
 
-        if not free() and not self.wait_until(
-            session, f"a row lock on {key}", free, session.row_wait
-        ):
-            self.rollback(session)
-            raise fault(1205, "Lock wait timeout exceeded; try restarting transaction")
+        waited = not free()
+        if waited:
+            session.wants = (table, key)
+            try:
+                if self._in_circle(session):
+                    self.rollback(session)
+                    raise fault(1213, "Deadlock found when trying to get lock")
+                if not self.wait_until(session, f"a row lock on {key}", free, session.row_wait):
+                    raise fault(1205, "Lock wait timeout exceeded; try restarting transaction")
+            finally:
+                session.wants = None
         table.locked[key] = session
+        return waited
+
+    def _in_circle(self, session: Session) -> bool:
+        """Whether those in front of a session's row lock wait for the session itself."""
+        other: Session | None = session
+        while other is not None and other.wants is not None:
+            table, key = other.wants
+            other = table.locked.get(key)
+            if other is session:
+                return True
+        return False
 
     def rollback(self, session: Session) -> None:
         """Undo the open transaction."""
         session.changes = []
         session.open = False
         session.snapshot = None
-        self._release_rows(session)
-        self._give_up_tables(session, everything=False)
+        self._let_go(session)
 
     def _release_rows(self, session: Session) -> None:
         for table in self.tables.values():
@@ -582,36 +677,15 @@ class Server:
         session.open = False
         if changes:
             columns = {name: self.tables[name].columns for name in {one.table for one in changes}}
-            transaction = Transaction(
-                0, changes, session=session.number, columns=columns, text=text, schema="s"
-            )
-            if not (session.logged and self.logs):
-                self._make_visible(transaction)
-                self._end_transaction(session)
-                return
-            self._log(transaction)
-            seconds = self.stall()
-            self.scheduler.step()
-            if seconds:
-                self.scheduler.tell(f"the commit of {transaction.number} stalls")
-                self.scheduler.sleep(seconds)
-            # A crash has decided about it, if there was one.
-            if session.alive:
-                self._make_visible(transaction)
-        self._end_transaction(session)
-
-    def _end_transaction(self, session: Session) -> None:
+            self._commit(session, Transaction(0, changes, columns=columns, text=text, schema="s"))
         if session.alive:
-            self._release_rows(session)
-            self._give_up_tables(session, everything=False)
+            self._let_go(session)
 
-    def ddl(self, session: Session, statement: str, schema: str) -> None:
-        """Note DDL that was executed; it is never lost, nor what was before it."""
-        ignored = self.ignored and session.schema == self.ignored
-        if session.logged and self.logs and not ignored:
-            transaction = Transaction(0, statement=statement, schema=schema, session=session.number)
-            self._make_visible(self._log(transaction))
-        self.flushed = len(self.history)
+    def ddl(
+        self, session: Session, statement: str, effect: Callable[[], None] | None = None
+    ) -> None:
+        """Execute DDL, whose locks are held; it is never lost, nor what was before it."""
+        self._commit(session, Transaction(0, statement=statement, effect=effect))
 
     def replace_rows(self, session: Session, name: Name, rows: dict[Any, Row], sql: str) -> None:
         """Put another table of the same definition in a table's place: TRUNCATE, a restore."""
@@ -621,9 +695,64 @@ class Server:
         new.comment, new.rows = old.comment, rows
         # Who waits for the old one sees that it is gone.
         self.history.append((0, Replaced(name, rows)))
-        self.ddl(session, sql, session.schema or name[0])
+        self.ddl(session, sql)
         old.granted.clear()
         self.changed()
+
+    def _commit(self, session: Session, transaction: Transaction) -> None:
+        """Log a transaction, and wait until it is visible.
+
+        It goes on when the session is killed or cut meanwhile, which is when the wait ends.
+        """
+        transaction.session, transaction.unchecked = session.number, session.unchecked
+        transaction.schema = session.schema or transaction.schema
+        ignored = transaction.statement and self.ignored and session.schema == self.ignored
+        if not (session.logged and self.logs) or ignored:
+            self._make_visible(transaction)
+            return
+        self._log(transaction)
+        seconds = self.stall()
+        self.scheduler.step()
+        if not seconds and self._is_next(transaction):
+            self._make_visible(transaction)
+            return
+        session.committing = transaction
+        self.scheduler.spawn(
+            f"the commit of {transaction.number}",
+            partial(self._finish, session, transaction, seconds),
+            process="server",
+        )
+        self.wait_until(session, "a commit", lambda: session.committing is None, None)
+
+    def _finish(self, session: Session, transaction: Transaction, seconds: float) -> None:
+        """Make a transaction visible that stalls, or is logged behind one that does."""
+        if seconds:
+            self.scheduler.tell(f"the commit of {transaction.number} stalls")
+            self.scheduler.sleep(seconds)
+        # A crash decides about it, and ends the session.
+        while session.alive and not self._is_next(transaction):
+            task = self.scheduler.current
+            assert task is not None
+            self._waiting.append(task)
+            self.scheduler.wait("an earlier commit")
+        if not session.alive:
+            return
+        self._make_visible(transaction)
+        session.committing = None
+        self._let_go(session)
+        if session.ending:
+            self.end(session)
+        self.changed()
+
+    def _is_next(self, transaction: Transaction) -> bool:
+        """Whether all that is logged before it is visible."""
+        before = transaction.number - 2
+        return transaction.visible or before < 0 or self.binlog[before].visible
+
+    def _let_go(self, session: Session) -> None:
+        """Release what a transaction holds."""
+        self._release_rows(session)
+        self._give_up_tables(session, everything=False)
 
     def _log(self, transaction: Transaction) -> Transaction:
         transaction.number = len(self.binlog) + 1
@@ -641,6 +770,10 @@ class Server:
         if transaction.visible:
             return
         transaction.visible = True
+        if transaction.effect is not None:
+            transaction.effect()
+        if transaction.statement:
+            self.flushed = len(self.history)
         by_number = {table.number: table for table in self.tables.values()}
         for change in transaction.changes:
             table = by_number.get(change.number)
@@ -696,20 +829,25 @@ class Server:
         found = self.named.get(name)
         return found[0].number if found else None
 
-    def rename(self, session: Session, pairs: list[tuple[Name, Name]]) -> None:
+    def rename(self, session: Session, pairs: list[tuple[Name, Name]], statement: str) -> None:
         """RENAME TABLE, under locks that the session has or takes; all or nothing."""
-        for old, _ in pairs:
-            self.table(old)
-            if session.lock_tables is None:
-                self.lock_table(session, old, EXCLUSIVE)
-            elif session.lock_tables.get(old) != LOCKED_WRITE:
-                raise fault(1100, f"Table '{old[1]}' was not locked with LOCK TABLES")
         tables = dict(self.tables)
         for old, new in pairs:
             if new in tables:
                 raise fault(1050, f"Table '{new[1]}' already exists")
+            if old not in tables:
+                raise fault(1146, f"Table '{old[0]}.{old[1]}' doesn't exist")
             tables[new] = tables.pop(old)
-        self.tables = tables
+        for old in [old for old, _ in pairs if old in self.tables]:
+            if session.lock_tables is None:
+                self.lock_table(session, old, EXCLUSIVE)
+            elif session.lock_tables.get(old) != LOCKED_WRITE:
+                raise fault(1100, f"Table '{old[1]}' was not locked with LOCK TABLES")
+
+        def effect() -> None:
+            self.tables = tables
+
+        self.ddl(session, statement, effect)
 
 
 def _apply(rows: dict[Any, Row], change: RowChange) -> None:

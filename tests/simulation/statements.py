@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
+import MySQLdb
+
 from tests.simulation.server import (
     EXCLUSIVE,
     LOCKED_READ,
@@ -71,9 +73,14 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     session.doing = sql
     try:
         answer = handler(session, found, parameters)
+    except MySQLdb.Error:
+        if session.alive and not session.open and session.committing is None:
+            server.rollback(session)
+        raise
     finally:
         session.doing = ""
         session.waits = None
+        session.interrupted = False
         session.idle_since = server.scheduler.now
         if session.killed or (task is not None and task.doomed):
             server.end(session)
@@ -111,6 +118,7 @@ def _prepare(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.row_wait = float(re.search(r"innodb_lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
     session.lock_wait = float(re.search(r"SESSION lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
     role = re.search(r"@spirit_py_role=_utf8mb4 X'(\w+)'", text)
+    session.unchecked = "foreign_key_checks=0" in text
     session.role = bytes.fromhex(role[1]).decode() if role else ""
 
 
@@ -196,9 +204,12 @@ def _release(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
     return [(int(released is not None and session.server.holder(given[1]) == session.number),)]
 
 
-@statement(r"KILL (?:CONNECTION|QUERY) (\d+)")
+@statement(r"KILL (?:(CONNECTION|QUERY) )?(\d+)")
 def _kill(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
-    session.server.kill(int(found[1]))
+    if found[1] == "QUERY":
+        session.server.kill_query(int(found[2]))
+    else:
+        session.server.kill(int(found[2]))
 
 
 # -- the binlog
@@ -312,10 +323,17 @@ def _tuples(text: str) -> tuple[Row, ...]:
 
 def _replace(session: Session, name: Name, names: list[str], rows: Iterable[Row]) -> int:
     """REPLACE rows; columns that are not named are NULL."""
-    columns = session.server.table(name).columns
-    at = [names.index(column) if column in names else -1 for column in columns]
-    new = [tuple(row[i] if i >= 0 else None for i in at) for row in rows]
-    return session.server.write(session, name, lambda _: ((row[0], row) for row in new))
+    given = list(rows)
+
+    def changing(_: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        # The table that has the name when its lock is there.
+        columns = session.server.table(name).columns
+        at = [names.index(column) if column in names else -1 for column in columns]
+        for row in given:
+            new = tuple(row[i] if i >= 0 else None for i in at)
+            yield new[0], new
+
+    return session.server.write(session, name, changing)
 
 
 _STAGE: Final = r"`(\w+)`\.`(_spirit_py_stage_rows)`"
@@ -449,6 +467,7 @@ def _rollback(session: Session, *_: Any) -> None:
 @statement(rf"LOCK TABLES ((?:{_ID} (?:READ|WRITE)(?:, )?)+)")
 def _lock_tables(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     server = session.server
+    server.commit(session)
     server.unlock_tables(session)
     wanted = {
         (schema, name): LOCKED_WRITE if kind == "WRITE" else LOCKED_READ
@@ -481,8 +500,7 @@ def _probe(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
 def _rename(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     server = session.server
     pairs = [((a, b), (c, d)) for a, b, c, d in re.findall(rf"{_ID} TO {_ID}", found[1])]
-    server.rename(session, pairs)
-    server.ddl(session, found[0], pairs[0][0][0])
+    server.rename(session, pairs, found[0])
     if session.lock_tables is not None:
         renamed = dict(pairs)
         session.lock_tables = {
@@ -500,10 +518,13 @@ def _guard(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     if session.lock_tables is None:
         server.lock_table(session, name, EXCLUSIVE)
     table = server.table(name)
-    for other in server.sessions.values():
-        if other.snapshot is not None:
-            other.snapshot.pop(table.number, None)
-    server.ddl(session, found[0], name[0])
+
+    def effect() -> None:
+        for other in server.sessions.values():
+            if other.snapshot is not None:
+                other.snapshot.pop(table.number, None)
+
+    server.ddl(session, found[0], effect)
     server.end_statement(session)
 
 
@@ -583,6 +604,68 @@ for _pattern in (
     r"SELECT COLUMN_NAME, HISTOGRAM .*",
 ):
     statement(_pattern)(_nothing)
+
+
+# -- what applications send
+
+
+@statement(rf"INSERT (IGNORE )?INTO {_ID} \(([^()]*)\) VALUES (.*)")
+def _insert(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[2], found[3])
+    named = re.findall(r"`(\w+)`", found[4])
+    new = [dict(zip(named, row, strict=True)) for row in _tuples(found[5])]
+
+    def changing(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        columns = server.table(name).columns
+        for row in new:
+            key = row[columns[0]]
+            if key not in rows:
+                yield key, tuple(row.get(column) for column in columns)
+            elif not found[1]:
+                raise fault(1062, f"Duplicate entry '{key}' for key '{name[1]}.PRIMARY'")
+
+    number = server.write(session, name, changing)
+    server.end_statement(session)
+    return number
+
+
+@statement(rf"UPDATE {_ID} SET `(\w+)` = (\d+) WHERE (.*)")
+def _update(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[1], found[2])
+
+    def changing(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        columns = server.table(name).columns
+        at, value, holds = columns.index(found[3]), int(found[4]), _predicate(found[5], columns)
+        for key, row in rows.items():
+            if holds(row):
+                yield key, (*row[:at], value, *row[at + 1 :])
+
+    number = server.write(session, name, changing)
+    server.end_statement(session)
+    return number
+
+
+@statement(rf"DELETE FROM {_ID} WHERE (`\w+` = \d+)")
+def _delete_where(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    server, name = session.server, (found[1], found[2])
+
+    def changing(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        holds = _predicate(found[3], server.table(name).columns)
+        return ((key, None) for key, row in rows.items() if holds(row))
+
+    number = server.write(session, name, changing)
+    server.end_statement(session)
+    return number
+
+
+@statement(rf"SELECT ((?:`\w+`(?:, )?)+) FROM {_ID}(?: WHERE (.*))?")
+def _select(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    name = (found[2], found[3])
+    rows = list(_selected(session, name, found[4] or "TRUE"))
+    columns = session.server.table(name).columns
+    at = [columns.index(column) for column in re.findall(r"`(\w+)`", found[1])]
+    session.server.end_statement(session)
+    return [tuple(row[i] for i in at) for row in rows]
 
 
 #: Clients of the model, and the world itself, send these shorter forms.

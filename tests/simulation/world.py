@@ -277,7 +277,8 @@ class World:
                         execute(session, "ROLLBACK", ())
                     else:
                         execute(session, "COMMIT", ())
-            session.open = False
+            if session.alive and session.open:
+                self.server.rollback(session)
             if session.killed and not session.disturbed:
                 self.strangers.append(session.number)
         self.server.end(session)

@@ -1,0 +1,696 @@
+"""What the program relies on of a server, as short scripts of a few sessions.
+
+``test_conformance.py`` plays each script against a real MySQL and against the model server. Every
+script begins with the table ``s.t`` (``id``, ``v``, ``w``: rows 1, 3 and 5, zeros beside the key),
+an empty ``s._t_new`` (``id``, ``v``, ``w``, ``n``), and sessions as the program opens them. A line:
+
+=====================  ============================================================================
+``a: SQL => answer``   session ``a`` executes it; ``{b}`` is the number of session ``b``
+``a: SQL <- x, y``     with these parameters
+``a> SQL => waits``    it has no answer; ``waits`` says for what: ``table``, ``row``, ``name``,
+                       ``commit`` or ``transactions``
+``a< => answer``       the answer of what it waited for
+``! name => answer``   the server or its binlog: see ``Stage`` in ``test_conformance.py``
+=====================  ============================================================================
+
+An answer is rows, ``nothing``, a number of affected rows, ``error 1205``, ``lost`` for a session that is
+gone, or left out where the statement only has to succeed. ``+2`` is the second transaction since the
+script began.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LINE: Final = re.compile(r"(?:(\w+)(:|>|<)|(!))\s*(.*?)\s*(?:<- (.*?)\s*)?(?:=> (.*))?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of a script.
+
+    Attributes:
+        who: the session; empty for the server.
+        how: ``:`` executes, ``>`` begins, ``<`` ends, ``!`` is about the server.
+        answer: None where any success will do.
+    """
+
+    who: str
+    how: str
+    what: str
+    given: tuple[str, ...]
+    answer: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One thing that is so on a server.
+
+    Attributes:
+        says: it, in one sentence.
+        script: shows it.
+        own: the script needs a server that no other test uses: it crashes, stalls or is reset.
+        unknown: why the model server does not have it; the script is played on the real one only.
+        before: what the manual says of 8.0 and 8.4 where they differ, with its section.
+    """
+
+    says: str
+    script: str
+    own: bool = False
+    unknown: str = ""
+    before: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in the list of tests."""
+        return re.sub(r"\W+", "-", self.says.lower()).strip("-")
+
+    def steps(self) -> Iterator[Step]:
+        """Read the script."""
+        for line in filter(None, map(str.strip, self.script.splitlines())):
+            found = _LINE.fullmatch(line)
+            assert found, f"not a step: {line}"
+            given = tuple(re.split(r",\s*", found[5])) if found[5] else ()
+            yield Step(found[1] or "", found[2] or found[3], found[4], given, found[6])
+
+
+_READING: Final = (
+    Fact(
+        says="READ COMMITTED reads what is committed when each statement begins",
+        script="""
+            a: BEGIN
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b: INSERT INTO `s`.`t` (`id`, `v`) VALUES (6, 1) => 1
+            a: SELECT COUNT(*) FROM `s`.`t` => (4)
+            a: COMMIT
+        """,
+    ),
+    Fact(
+        says="a transaction sees its own changes, others do not before its commit",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 7 WHERE `id` = 1 => 1
+            a: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (7)
+            b: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (0)
+            a: COMMIT
+            b: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (7)
+        """,
+    ),
+    Fact(
+        says="a consistent snapshot reads what was committed when it began",
+        script="""
+            a: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            a: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+            b: DELETE FROM `s`.`t` WHERE (`id`) IN ((1), (3)) => 2
+            a: SELECT `id` FROM `s`.`t` => (1) (3) (5)
+            a: COMMIT
+            a: SELECT `id` FROM `s`.`t` => (5)
+        """,
+    ),
+    Fact(
+        says="a snapshot goes by the table itself, not by its name: after a swap it has the old rows of the new table",
+        script="""
+            a: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            a: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+            b: REPLACE INTO `s`.`_t_new` (`id`, `v`) VALUES (1, 1) => 1
+            b: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`
+            a: SELECT `id` FROM `s`.`t` => nothing
+            a: SELECT `id` FROM `s`.`_t_old` => (1) (3) (5)
+        """,
+    ),
+    Fact(
+        says="after an instant ALTER an older snapshot cannot read the table: 1412",
+        script="""
+            a: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            a: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+            b: ALTER TABLE `s`.`_t_new` ADD COLUMN `_spirit_py_guard` TINYINT, ALGORITHM=INSTANT
+            b: ALTER TABLE `s`.`_t_new` DROP COLUMN `_spirit_py_guard`, ALGORITHM=INSTANT
+            a: SELECT `id` FROM `s`.`_t_new` => error 1412
+            a: SELECT `id` FROM `s`.`t` => (1) (3) (5)
+            a: COMMIT
+            a: SELECT `id` FROM `s`.`_t_new` => nothing
+        """,
+    ),
+)
+
+_WRITING: Final = (
+    Fact(
+        says="without BEGIN each statement commits; within a transaction all of them have one GTID",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 6 => 1
+            a: DELETE FROM `s`.`t` WHERE `id` = 7 => 1
+            ! executed => +1 +2
+            a: COMMIT
+            ! executed => +1 +2 +3
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; WRITE (6, NULL, NULL); COMMIT; GTID +2; a in none: BEGIN; TABLE s.t; WRITE (7, NULL, NULL); COMMIT; GTID +3; a in none: BEGIN; TABLE s.t; UPDATE (6, NULL, NULL) to (6, 1, NULL); TABLE s.t; DELETE (7, NULL, NULL); COMMIT
+        """,
+    ),
+    Fact(
+        says="what is rolled back, and what changes nothing, has no GTID and no event",
+        script="""
+            a: BEGIN
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: ROLLBACK
+            a: UPDATE `s`.`t` SET `v` = 0 WHERE `id` = 1 => 0
+            a: DELETE FROM `s`.`t` WHERE (`id`) IN ((2)) => 0
+            a: BEGIN
+            a: COMMIT
+            ! executed => nothing
+            ! log => nothing
+        """,
+    ),
+    Fact(
+        says="REPLACE of a row that is there is an update in the binlog, of an equal one nothing",
+        script="""
+            a: REPLACE INTO `s`.`t` (`id`, `v`, `w`) VALUES (1, 0, 0)
+            a: REPLACE INTO `s`.`t` (`id`, `v`, `w`) VALUES (1, 2, NULL), (2, 2, 2)
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; UPDATE (1, 0, 0) to (1, 2, NULL); WRITE (2, 2, 2); COMMIT
+        """,
+    ),
+    Fact(
+        says="REPLACE ... SELECT copies a range; its summary has the number of rows",
+        script="""
+            a: REPLACE INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `id`, `v`, `w` FROM `s`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` <= 3
+            ! info a => Records: 2  Duplicates: 0  Warnings: 0
+            a: SELECT `id`, `n` FROM `s`.`_t_new` => (1, NULL) (3, NULL)
+            ! log => GTID +1; a in none: BEGIN; TABLE s._t_new; WRITE (1, 0, 0, NULL) (3, 0, 0, NULL); COMMIT
+        """,
+    ),
+    Fact(
+        says="INSERT of a key that is there is error 1062 and changes nothing; with IGNORE it is a warning",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (2), (3) => error 1062
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            a: INSERT IGNORE INTO `s`.`t` (`id`) VALUES (2), (3) => 1
+            a: SELECT COUNT(*) FROM `s`.`t` => (4)
+        """,
+    ),
+)
+
+_ROW_LOCKS: Final = (
+    Fact(
+        says="whoever writes a row waits for its writer's commit; readers do not",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            b> UPDATE `s`.`t` SET `w` = 2 WHERE `id` = 1 => waits for row
+            c: SELECT `v`, `w` FROM `s`.`t` WHERE `id` = 1 => (0, 0)
+            c: UPDATE `s`.`t` SET `w` = 2 WHERE `id` = 3 => 1
+            a: COMMIT
+            b< => 1
+            c: SELECT `v`, `w` FROM `s`.`t` WHERE `id` = 1 => (1, 2)
+        """,
+    ),
+    Fact(
+        says="an update that has waited finds the row as it is then",
+        script="""
+            a: BEGIN
+            a: DELETE FROM `s`.`t` WHERE `id` = 1 => 1
+            b> UPDATE `s`.`t` SET `w` = 2 WHERE `id` = 1 => waits for row
+            a: COMMIT
+            b< => 0
+            a: BEGIN
+            a: INSERT INTO `s`.`t` (`id`) VALUES (8) => 1
+            b> INSERT IGNORE INTO `s`.`t` (`id`, `v`) VALUES (8, 8) => waits for row
+            a: COMMIT
+            b< => 0
+            b: SELECT `id`, `v` FROM `s`.`t` => (3, 0) (5, 0) (8, NULL)
+        """,
+    ),
+    Fact(
+        says="a row lock that does not come is error 1205; the transaction is still open",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            b: SET NAMES utf8mb4, SESSION innodb_lock_wait_timeout=1, SESSION lock_wait_timeout=50
+            b: BEGIN
+            b: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 3 => 1
+            b: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => error 1205
+            c> UPDATE `s`.`t` SET `w` = 3 WHERE `id` = 3 => waits for row
+            b: COMMIT
+            c< => 1
+            a: ROLLBACK
+            a: SELECT `id`, `v`, `w` FROM `s`.`t` => (1, 0, 0) (3, 2, 3) (5, 0, 0)
+        """,
+    ),
+    Fact(
+        says="of two that wait for each other's rows one is rolled back whole: 1213",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 5 => 1
+            b: BEGIN
+            b: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 3 => 1
+            a> UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 3 => waits for row
+            b: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => error 1213
+            a< => 1
+            b: COMMIT
+            a: COMMIT
+            a: SELECT `id`, `v` FROM `s`.`t` => (1, 1) (3, 1) (5, 1)
+        """,
+    ),
+)
+
+_TABLE_LOCKS: Final = (
+    Fact(
+        says="LOCK TABLES waits for transactions that have read the table; a waiting one blocks new readers",
+        script="""
+            a: BEGIN
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b> LOCK TABLES `s`.`t` WRITE, `s`.`_t_new` WRITE => waits for table
+            c> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            a: COMMIT
+            b<
+            b: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            b: UNLOCK TABLES
+            c< => (4)
+        """,
+    ),
+    Fact(
+        says="a lock on a table that does not come within lock_wait_timeout is error 1205; who waited behind it goes on",
+        script="""
+            a: BEGIN
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            c: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b: SET SESSION lock_wait_timeout = 1
+            b> LOCK TABLES `s`.`t` WRITE => waits for table
+            c> INSERT INTO `s`.`t` (`id`) VALUES (6) => waits for table
+            b< => error 1205
+            c< => 1
+            b: SELECT COUNT(*) FROM `s`.`_t_new` => (0)
+            a: COMMIT
+        """,
+    ),
+    Fact(
+        says="LOCK TABLES ... READ waits for writers, and lets readers in",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            b> LOCK TABLES `s`.`t` READ => waits for table
+            c: SELECT COUNT(*) FROM `s`.`t` => (3)
+            a: COMMIT
+            b<
+            c: SELECT `v` FROM `s`.`t` WHERE `id` = 1 => (1)
+            a> UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => waits for table
+            b: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => error 1099
+            b: UNLOCK TABLES
+            a< => 1
+        """,
+    ),
+    Fact(
+        says="under LOCK TABLES only those tables can be used: 1100",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE
+            a: SELECT COUNT(*) FROM `s`.`_t_new` => error 1100
+            a: SELECT 1 FROM `s`.`t` AS spirit_py_probe LIMIT 0 => error 1100
+            a: UNLOCK TABLES
+            a: SELECT 1 FROM `s`.`t` AS spirit_py_probe LIMIT 0 => nothing
+        """,
+    ),
+    Fact(
+        says="RENAME under LOCK TABLES keeps the locks; who waits for the name gets the table that then has it",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE, `s`.`_t_new` WRITE
+            b> INSERT INTO `s`.`t` (`id`) VALUES (9) => waits for table
+            a: ALTER TABLE `s`.`_t_new` ADD COLUMN `_spirit_py_guard` TINYINT, ALGORITHM=INSTANT
+            a: ALTER TABLE `s`.`_t_new` DROP COLUMN `_spirit_py_guard`, ALGORITHM=INSTANT
+            a: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`
+            c> SELECT COUNT(*) FROM `s`.`_t_old` => waits for table
+            a: SELECT COUNT(*) FROM `s`.`t` => (0)
+            a: UNLOCK TABLES
+            b< => 1
+            c< => (3)
+            c: SELECT `id` FROM `s`.`t` => (9)
+            ! log => GTID +1; a in none: ALTER TABLE `s`.`_t_new` ADD COLUMN `_spirit_py_guard` TINYINT, ALGORITHM=INSTANT; GTID +2; a in none: ALTER TABLE `s`.`_t_new` DROP COLUMN `_spirit_py_guard`, ALGORITHM=INSTANT; GTID +3; a in none: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`; GTID +4; b in none: BEGIN; TABLE s.t; WRITE (9, NULL, NULL, NULL); COMMIT
+        """,
+    ),
+    Fact(
+        says="RENAME is all or nothing: 1050 for a name that is taken, 1146 for a table that is not there",
+        script="""
+            a: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_old` TO `s`.`_t_new` => error 1050
+            a: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`none` TO `s`.`t` => error 1146
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            ! executed => nothing
+        """,
+    ),
+    Fact(
+        says="RENAME without LOCK TABLES waits for readers, too",
+        script="""
+            a: BEGIN
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b> RENAME TABLE `s`.`t` TO `s`.`_t_old` => waits for table
+            c> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            a: COMMIT
+            b<
+            c< => error 1146
+        """,
+    ),
+    Fact(
+        says="COMMIT and ROLLBACK leave the locks of LOCK TABLES",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: COMMIT
+            a: ROLLBACK
+            b> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            a: UNLOCK TABLES
+            b< => (4)
+        """,
+    ),
+    Fact(
+        says="LOCK TABLES commits the open transaction, and gives up earlier locks",
+        script="""
+            a: BEGIN
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: LOCK TABLES `s`.`_t_new` WRITE
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            a: LOCK TABLES `s`.`t` WRITE
+            b: SELECT COUNT(*) FROM `s`.`_t_new` => (0)
+            a: UNLOCK TABLES
+        """,
+    ),
+    Fact(
+        says="a session that is killed gives up its locks on tables at once, and its changes",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE
+            b> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            c: KILL CONNECTION {a}
+            b< => (3)
+            a: SELECT COUNT(*) FROM `s`.`t` => lost
+            d: BEGIN
+            d: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            b> REPLACE INTO `s`.`t` (`id`) VALUES (6) => waits for row
+            c: KILL CONNECTION {d}
+            b< => 1
+            d: COMMIT => lost
+        """,
+    ),
+)
+
+_NAMED_LOCKS: Final = (
+    Fact(
+        says="a named lock has one holder, who may take it more than once; others see who it is",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            a: SELECT GET_LOCK(%s, %s) <- two, 0 => (1)
+            b: SELECT GET_LOCK(%s, %s) <- one, 0 => (0)
+            b: SELECT IS_USED_LOCK(%s) <- one => ({a})
+            b: SELECT RELEASE_LOCK(%s) <- one => (0)
+            b: SELECT RELEASE_LOCK(%s) <- none => (NULL)
+            a: SELECT RELEASE_LOCK(%s) <- one => (1)
+            b: SELECT IS_USED_LOCK(%s) <- one => ({a})
+            a: SELECT RELEASE_LOCK(%s) <- one => (1)
+            b: SELECT IS_USED_LOCK(%s) <- one => (NULL)
+            b: SELECT IS_USED_LOCK(%s) <- two => ({a})
+        """,
+    ),
+    Fact(
+        says="commits and rollbacks leave named locks; the end of the session releases them",
+        script="""
+            a: BEGIN
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            a: COMMIT
+            a: ROLLBACK
+            b> SELECT GET_LOCK(%s, %s) <- one, 50 => waits for name
+            c: KILL CONNECTION {a}
+            b< => (1)
+            c: SELECT IS_USED_LOCK(%s) <- one => ({b})
+            c> SELECT GET_LOCK(%s, %s) <- one, 50 => waits for name
+            ! close b
+            c< => (1)
+        """,
+    ),
+    Fact(
+        says="a named lock that does not come is 0, no error",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            b: SELECT GET_LOCK(%s, %s) <- one, 1 => (0)
+        """,
+    ),
+)
+
+_KILL: Final = (
+    Fact(
+        says="KILL QUERY ends the statement with 1317; the session and its transaction go on",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            b: BEGIN
+            b: UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 3 => 1
+            b> UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => waits for row
+            c: KILL QUERY {b}
+            b< => error 1317
+            b: COMMIT
+            a: ROLLBACK
+            a: SELECT `id`, `v` FROM `s`.`t` => (1, 0) (3, 2) (5, 0)
+        """,
+    ),
+    Fact(
+        says="KILL QUERY ends a wait for a table lock with 1317, and does nothing to a session that is idle",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE
+            b> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            c: KILL QUERY {b}
+            b< => error 1317
+            c: KILL QUERY {a}
+            a: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b> LOCK TABLES `s`.`t` WRITE => waits for table
+            c: KILL QUERY {b}
+            b< => error 1317
+            a: UNLOCK TABLES
+        """,
+    ),
+    Fact(
+        says="KILL QUERY ends GET_LOCK",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            b> SELECT GET_LOCK(%s, %s) <- one, 50 => waits for name
+            c: KILL QUERY {b}
+            b< => error 1317
+            b: SELECT IS_USED_LOCK(%s) <- one => ({a})
+        """,
+    ),
+    Fact(
+        says="KILL ends the session: its statement, or its next one, finds the connection lost",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            b> UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => waits for row
+            c: KILL CONNECTION {b}
+            b< => lost
+            b: SELECT COUNT(*) FROM `s`.`t` => lost
+            c: KILL CONNECTION {a}
+            c: UPDATE `s`.`t` SET `w` = 3 WHERE `id` = 1 => 1
+            a: COMMIT => lost
+            c: SELECT `v`, `w` FROM `s`.`t` WHERE `id` = 1 => (0, 3)
+        """,
+    ),
+    Fact(
+        says="KILL of a number that no session has is error 1094",
+        script="""
+            ! close b
+            a: KILL CONNECTION {b} => error 1094
+            a: KILL QUERY {b} => error 1094
+        """,
+    ),
+    Fact(
+        says="numbers of sessions go up, and none is used again while the server lives",
+        script="""
+            a: DO 0
+            b: DO 0
+            ! order a b => a b
+            ! close a
+            c: DO 0
+            ! order b c => b c
+        """,
+    ),
+)
+
+_LOG: Final = (
+    Fact(
+        says="WAIT_FOR_EXECUTED_GTID_SET is 0 when all is executed, 1 after its time",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s) <- {+1}, 1 => (0)
+            a: SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s) <- {+2}, 1 => (1)
+            a> SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s) <- {+2}, 50 => waits for transactions
+            b: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            a< => (0)
+            a: SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed) <- {+2} => ()
+        """,
+    ),
+    Fact(
+        says="a statement is in the log with its text, its session, sql_mode and character set, and the session's own schema, not the table's",
+        script="""
+            a: RENAME TABLE `s`.`t` TO `s`.`_t_old`
+            ! log => GTID +1; a in none: RENAME TABLE `s`.`t` TO `s`.`_t_old`
+        """,
+    ),
+    Fact(
+        says="row events say that they end their statement, that the server checks foreign keys, and whether the session does not",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            ! flags => WRITE end unchecked sql
+        """,
+        before="flag 'sql' since 9.6",
+    ),
+    Fact(
+        says="what a session does with sql_log_bin=0 is visible, and in no event",
+        script="""
+            a: SET SESSION sql_log_bin = 0
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            ! executed => nothing
+            ! log => nothing
+        """,
+        unknown="x",
+    ),
+    Fact(
+        says="XA: rows are in the log at XA PREPARE, the decision is a transaction of its own, without rows",
+        script="""
+            a: XA START 'x'
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: XA END 'x'
+            a: XA PREPARE 'x'
+            b: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b: XA RECOVER => (1, 1, 0, x)
+            ! log => GTID +1; a in none: XA START X'78',X'',1; TABLE s.t; WRITE (6, NULL, NULL); a in none: XA END X'78',X'',1; XA PREPARE X'78',X'',1
+            b> REPLACE INTO `s`.`t` (`id`) VALUES (6) => waits for row
+            a: XA COMMIT 'x'
+            b< => 1
+            ! log => GTID +2; a in none: XA COMMIT X'78',X'',1
+            a: XA START 'y'
+            a: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            a: XA END 'y'
+            a: XA PREPARE 'y'
+            a: XA ROLLBACK 'y'
+            ! log => GTID +3; a in none: XA START X'79',X'',1; TABLE s.t; WRITE (7, NULL, NULL); a in none: XA END X'79',X'',1; XA PREPARE X'79',X'',1; GTID +4; a in none: XA ROLLBACK X'79',X'',1
+            b: SELECT `id` FROM `s`.`t` => (1) (3) (5) (6)
+        """,
+        unknown="x",
+    ),
+)
+
+_STALL: Final = (
+    Fact(
+        own=True,
+        says="a commit that stalls is in the log and with readers of it, in gtid_owned, not in gtid_executed, and not visible",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            ! hold
+            a> INSERT INTO `s`.`t` (`id`) VALUES (6) => waits for commit
+            ! sent => +1
+            ! owned => +1 of a
+            ! executed => nothing
+            b: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b> LOCK TABLES `s`.`t` WRITE => waits for table
+            c: SELECT COUNT(*) FROM `s`.`_t_new` => (0)
+            ! release
+            a< => 1
+            b<
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            b: UNLOCK TABLES
+            ! owned => nothing
+            ! executed => +1
+        """,
+    ),
+    Fact(
+        own=True,
+        says="commits become visible in the order of the log",
+        script="""
+            ! hold
+            a> INSERT INTO `s`.`t` (`id`) VALUES (6) => waits for commit
+            b> INSERT INTO `s`.`_t_new` (`id`) VALUES (6) => waits for commit
+            ! sent => +1 +2
+            ! owned => +1 of a, +2 of b
+            c> UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 6 => waits for row
+            d: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            d: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+            ! release
+            a< => 1
+            b< => 1
+            c< => 1
+            d: SELECT COUNT(*) FROM `s`.`t` => (3)
+        """,
+    ),
+    Fact(
+        own=True,
+        says="a session that is killed while its commit stalls is lost at once; the commit goes on, and its locks stay until then",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            ! hold
+            a> INSERT INTO `s`.`t` (`id`) VALUES (6) => waits for commit
+            b: KILL CONNECTION {a}
+            a< => lost
+            b: SELECT IS_USED_LOCK(%s) <- one => ({a})
+            b: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b> REPLACE INTO `s`.`t` (`id`) VALUES (6) => waits for row
+            ! release
+            b<
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            b: SELECT GET_LOCK(%s, %s) <- one, 50 => (1)
+        """,
+    ),
+)
+
+_CRASH: Final = (
+    Fact(
+        own=True,
+        says="a durable server that crashes loses no commit that it has answered; open transactions are rolled back, sessions and named locks are gone, numbers begin again",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            b: BEGIN
+            b: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            c: LOCK TABLES `s`.`_t_new` WRITE
+            ! crash
+            a: DO 0 => lost
+            ! restart
+            d: SELECT `id` FROM `s`.`t` => (1) (3) (5) (6)
+            d: SELECT COUNT(*) FROM `s`.`_t_new` => (0)
+            d: SELECT IS_USED_LOCK(%s) <- one => (NULL)
+            ! executed => +1
+            ! numbers => again
+        """,
+    ),
+    Fact(
+        own=True,
+        says="a commit that stalls in a crash is visible after it",
+        script="""
+            ! hold
+            a> INSERT INTO `s`.`t` (`id`) VALUES (6) => waits for commit
+            ! sent => +1
+            ! crash
+            a< => lost
+            ! restart
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            ! executed => +1
+        """,
+    ),
+)
+
+FACTS: Final = tuple(
+    fact
+    for part in (
+        _READING,
+        _WRITING,
+        _ROW_LOCKS,
+        _TABLE_LOCKS,
+        _NAMED_LOCKS,
+        _KILL,
+        _LOG,
+        _STALL,
+        _CRASH,
+    )
+    for fact in part
+)
