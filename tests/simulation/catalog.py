@@ -292,8 +292,8 @@ def _analyze(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
 # -- DDL
 
 
-def _logged(session: Session, found: re.Match[str], schema: str) -> None:
-    session.server.ddl(session, found[0], schema)
+def _logged(session: Session, found: re.Match[str]) -> None:
+    session.server.ddl(session, found[0])
     session.server.end_statement(session)
 
 
@@ -317,7 +317,7 @@ def _create_records(session: Session, found: re.Match[str], _: Sequence[Any]) ->
     if name in session.server.tables:
         raise fault(1050, f"Table '{name[1]}' already exists")
     session.server.create(name, RECORDS).comment = found[3]
-    _logged(session, found, found[1])
+    _logged(session, found)
 
 
 @statement(rf"CREATE TABLE {_ID} LIKE {_ID}")
@@ -327,7 +327,7 @@ def _create_like(session: Session, found: re.Match[str], _: Sequence[Any]) -> No
     if name in server.tables:
         raise fault(1050, f"Table '{name[1]}' already exists")
     server.create(name, like.columns, unique=like.unique)
-    _logged(session, found, found[1])
+    _logged(session, found)
 
 
 @statement(rf"ALTER TABLE {_ID} ADD COLUMN (\w+) INT")
@@ -340,13 +340,14 @@ def _add_column(session: Session, found: re.Match[str], _: Sequence[Any]) -> Non
     table.rows = {key: (*row, None) for key, row in table.rows.items()}
     table.born = int(session.server.unix_time)
     if name not in session.temporary:
-        _logged(session, found, found[1])
+        _logged(session, found)
 
 
 @statement(rf"ALTER TABLE {_ID} RENAME TO {_ID}")
 def _rename_to(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
-    session.server.rename(session, [((found[1], found[2]), (found[3], found[4]))])
-    _logged(session, found, found[1])
+    pairs = [((found[1], found[2]), (found[3], found[4]))]
+    session.server.rename(session, pairs, found[0])
+    session.server.end_statement(session)
 
 
 @statement(rf"DROP TABLE IF EXISTS ((?:{_ID}(?:, )?)+)")
@@ -356,7 +357,7 @@ def _drop(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
         if name in server.tables:
             server.lock_table(session, name, EXCLUSIVE)
             server.tables = {other: t for other, t in server.tables.items() if other != name}
-    _logged(session, found, re.findall(_ID, found[1])[0][0])
+    _logged(session, found)
 
 
 # -- the program's rows

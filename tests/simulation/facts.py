@@ -13,9 +13,9 @@ an empty ``s._t_new`` (``id``, ``v``, ``w``, ``n``), and sessions as the program
 ``! name => answer``   the server or its binlog: see ``Stage`` in ``test_conformance.py``
 =====================  ============================================================================
 
-An answer is rows, ``nothing``, a number of affected rows, ``error 1205``, ``lost`` for a session that is
-gone, or left out where the statement only has to succeed. ``+2`` is the second transaction since the
-script began.
+An answer is rows, ``nothing``, a number of affected rows, ``error 1205``, ``lost`` for a session
+that is gone, or left out where the statement only has to succeed. ``+2`` is the second transaction
+since the script began. A line that begins with ``...`` goes on with the one before.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Fact:
 
     def steps(self) -> Iterator[Step]:
         """Read the script."""
-        for line in filter(None, map(str.strip, self.script.splitlines())):
+        script = re.sub(r"\n\s*\.\.\.", "", self.script)
+        for line in filter(None, map(str.strip, script.splitlines())):
             found = _LINE.fullmatch(line)
             assert found, f"not a step: {line}"
             given = tuple(re.split(r",\s*", found[5])) if found[5] else ()
@@ -113,7 +114,8 @@ _READING: Final = (
         """,
     ),
     Fact(
-        says="a snapshot goes by the table itself, not by its name: after a swap it has the old rows of the new table",
+        says="a snapshot goes by the table itself, not by its name: after a swap it has the "
+        "old rows of the new table",
         script="""
             a: SET SESSION transaction_isolation = 'REPEATABLE-READ'
             a: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
@@ -150,7 +152,10 @@ _WRITING: Final = (
             ! executed => +1 +2
             a: COMMIT
             ! executed => +1 +2 +3
-            ! log => GTID +1; a in none: BEGIN; TABLE s.t; WRITE (6, NULL, NULL); COMMIT; GTID +2; a in none: BEGIN; TABLE s.t; WRITE (7, NULL, NULL); COMMIT; GTID +3; a in none: BEGIN; TABLE s.t; UPDATE (6, NULL, NULL) to (6, 1, NULL); TABLE s.t; DELETE (7, NULL, NULL); COMMIT
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; WRITE (6, NULL, NULL); COMMIT;
+            ... GTID +2; a in none: BEGIN; TABLE s.t; WRITE (7, NULL, NULL); COMMIT; GTID +3; a
+            ... in none: BEGIN; TABLE s.t; UPDATE (6, NULL, NULL) to (6, 1, NULL); TABLE s.t;
+            ... DELETE (7, NULL, NULL); COMMIT
         """,
     ),
     Fact(
@@ -172,20 +177,24 @@ _WRITING: Final = (
         script="""
             a: REPLACE INTO `s`.`t` (`id`, `v`, `w`) VALUES (1, 0, 0)
             a: REPLACE INTO `s`.`t` (`id`, `v`, `w`) VALUES (1, 2, NULL), (2, 2, 2)
-            ! log => GTID +1; a in none: BEGIN; TABLE s.t; UPDATE (1, 0, 0) to (1, 2, NULL); WRITE (2, 2, 2); COMMIT
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; UPDATE (1, 0, 0) to (1, 2, NULL);
+            ... WRITE (2, 2, 2); COMMIT
         """,
     ),
     Fact(
         says="REPLACE ... SELECT copies a range; its summary has the number of rows",
         script="""
-            a: REPLACE INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `id`, `v`, `w` FROM `s`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` <= 3
+            a: REPLACE INTO `s`.`_t_new` (`id`, `v`, `w`) SELECT `id`, `v`, `w` FROM `s`.`t`
+            ... FORCE INDEX (`PRIMARY`) WHERE `id` <= 3
             ! info a => Records: 2  Duplicates: 0  Warnings: 0
             a: SELECT `id`, `n` FROM `s`.`_t_new` => (1, NULL) (3, NULL)
-            ! log => GTID +1; a in none: BEGIN; TABLE s._t_new; WRITE (1, 0, 0, NULL) (3, 0, 0, NULL); COMMIT
+            ! log => GTID +1; a in none: BEGIN; TABLE s._t_new; WRITE (1, 0, 0, NULL) (3, 0,
+            ... 0, NULL); COMMIT
         """,
     ),
     Fact(
-        says="INSERT of a key that is there is error 1062 and changes nothing; with IGNORE it is a warning",
+        says="INSERT of a key that is there is error 1062 and changes nothing; with IGNORE "
+        "it is a warning",
         script="""
             a: INSERT INTO `s`.`t` (`id`) VALUES (2), (3) => error 1062
             a: SELECT COUNT(*) FROM `s`.`t` => (3)
@@ -261,7 +270,8 @@ _ROW_LOCKS: Final = (
 
 _TABLE_LOCKS: Final = (
     Fact(
-        says="LOCK TABLES waits for transactions that have read the table; a waiting one blocks new readers",
+        says="LOCK TABLES waits for transactions that have read the table; a waiting one "
+        "blocks new readers",
         script="""
             a: BEGIN
             a: SELECT COUNT(*) FROM `s`.`t` => (3)
@@ -276,7 +286,8 @@ _TABLE_LOCKS: Final = (
         """,
     ),
     Fact(
-        says="a lock on a table that does not come within lock_wait_timeout is error 1205; who waited behind it goes on",
+        says="a lock on a table that does not come within lock_wait_timeout is error 1205; "
+        "who waited behind it goes on",
         script="""
             a: BEGIN
             a: SELECT COUNT(*) FROM `s`.`t` => (3)
@@ -317,7 +328,8 @@ _TABLE_LOCKS: Final = (
         """,
     ),
     Fact(
-        says="RENAME under LOCK TABLES keeps the locks; who waits for the name gets the table that then has it",
+        says="RENAME under LOCK TABLES keeps the locks; who waits for the name gets the "
+        "table that then has it",
         script="""
             a: LOCK TABLES `s`.`t` WRITE, `s`.`_t_new` WRITE
             b> INSERT INTO `s`.`t` (`id`) VALUES (9) => waits for table
@@ -330,11 +342,16 @@ _TABLE_LOCKS: Final = (
             b< => 1
             c< => (3)
             c: SELECT `id` FROM `s`.`t` => (9)
-            ! log => GTID +1; a in none: ALTER TABLE `s`.`_t_new` ADD COLUMN `_spirit_py_guard` TINYINT, ALGORITHM=INSTANT; GTID +2; a in none: ALTER TABLE `s`.`_t_new` DROP COLUMN `_spirit_py_guard`, ALGORITHM=INSTANT; GTID +3; a in none: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`; GTID +4; b in none: BEGIN; TABLE s.t; WRITE (9, NULL, NULL, NULL); COMMIT
+            ! log => GTID +1; a in none: ALTER TABLE `s`.`_t_new` ADD COLUMN
+            ... `_spirit_py_guard` TINYINT, ALGORITHM=INSTANT; GTID +2; a in none: ALTER TABLE
+            ... `s`.`_t_new` DROP COLUMN `_spirit_py_guard`, ALGORITHM=INSTANT; GTID +3; a in
+            ... none: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t`; GTID +4; b
+            ... in none: BEGIN; TABLE s.t; WRITE (9, NULL, NULL, NULL); COMMIT
         """,
     ),
     Fact(
-        says="RENAME is all or nothing: 1050 for a name that is taken, 1146 for a table that is not there",
+        says="RENAME is all or nothing: 1050 for a name that is taken, 1146 for a table that "
+        "is not there",
         script="""
             a: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_old` TO `s`.`_t_new` => error 1050
             a: RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`none` TO `s`.`t` => error 1146
@@ -456,7 +473,8 @@ _KILL: Final = (
         """,
     ),
     Fact(
-        says="KILL QUERY ends a wait for a table lock with 1317, and does nothing to a session that is idle",
+        says="KILL QUERY ends a wait for a table lock with 1317, and does nothing to a "
+        "session that is idle",
         script="""
             a: LOCK TABLES `s`.`t` WRITE
             b> SELECT COUNT(*) FROM `s`.`t` => waits for table
@@ -530,14 +548,16 @@ _LOG: Final = (
         """,
     ),
     Fact(
-        says="a statement is in the log with its text, its session, sql_mode and character set, and the session's own schema, not the table's",
+        says="a statement is in the log with its text, its session, sql_mode and character "
+        "set, and the session's own schema, not the table's",
         script="""
             a: RENAME TABLE `s`.`t` TO `s`.`_t_old`
             ! log => GTID +1; a in none: RENAME TABLE `s`.`t` TO `s`.`_t_old`
         """,
     ),
     Fact(
-        says="row events say that they end their statement, that the server checks foreign keys, and whether the session does not",
+        says="row events say that they end their statement, that the server checks foreign "
+        "keys, and whether the session does not",
         script="""
             a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
             ! flags => WRITE end unchecked sql
@@ -556,7 +576,8 @@ _LOG: Final = (
         unknown="x",
     ),
     Fact(
-        says="XA: rows are in the log at XA PREPARE, the decision is a transaction of its own, without rows",
+        says="XA: rows are in the log at XA PREPARE, the decision is a transaction of its "
+        "own, without rows",
         script="""
             a: XA START 'x'
             a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
@@ -564,7 +585,8 @@ _LOG: Final = (
             a: XA PREPARE 'x'
             b: SELECT COUNT(*) FROM `s`.`t` => (3)
             b: XA RECOVER => (1, 1, 0, x)
-            ! log => GTID +1; a in none: XA START X'78',X'',1; TABLE s.t; WRITE (6, NULL, NULL); a in none: XA END X'78',X'',1; XA PREPARE X'78',X'',1
+            ! log => GTID +1; a in none: XA START X'78',X'',1; TABLE s.t; WRITE (6, NULL,
+            ... NULL); a in none: XA END X'78',X'',1; XA PREPARE X'78',X'',1
             b> REPLACE INTO `s`.`t` (`id`) VALUES (6) => waits for row
             a: XA COMMIT 'x'
             b< => 1
@@ -574,7 +596,9 @@ _LOG: Final = (
             a: XA END 'y'
             a: XA PREPARE 'y'
             a: XA ROLLBACK 'y'
-            ! log => GTID +3; a in none: XA START X'79',X'',1; TABLE s.t; WRITE (7, NULL, NULL); a in none: XA END X'79',X'',1; XA PREPARE X'79',X'',1; GTID +4; a in none: XA ROLLBACK X'79',X'',1
+            ! log => GTID +3; a in none: XA START X'79',X'',1; TABLE s.t; WRITE (7, NULL,
+            ... NULL); a in none: XA END X'79',X'',1; XA PREPARE X'79',X'',1; GTID +4; a in
+            ... none: XA ROLLBACK X'79',X'',1
             b: SELECT `id` FROM `s`.`t` => (1) (3) (5) (6)
         """,
         unknown="x",
@@ -584,7 +608,8 @@ _LOG: Final = (
 _STALL: Final = (
     Fact(
         own=True,
-        says="a commit that stalls is in the log and with readers of it, in gtid_owned, not in gtid_executed, and not visible",
+        says="a commit that stalls is in the log and with readers of it, in gtid_owned, not "
+        "in gtid_executed, and not visible",
         script="""
             a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
             ! hold
@@ -625,7 +650,8 @@ _STALL: Final = (
     ),
     Fact(
         own=True,
-        says="a session that is killed while its commit stalls is lost at once; the commit goes on, and its locks stay until then",
+        says="a session that is killed while its commit stalls is lost at once; the commit "
+        "goes on, and its locks stay until then",
         script="""
             a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
             ! hold
@@ -646,7 +672,9 @@ _STALL: Final = (
 _CRASH: Final = (
     Fact(
         own=True,
-        says="a durable server that crashes loses no commit that it has answered; open transactions are rolled back, sessions and named locks are gone, numbers begin again",
+        says="a durable server that crashes loses no commit that it has answered; open "
+        "transactions are rolled back, sessions and named locks are gone, numbers begin "
+        "again",
         script="""
             a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
             a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1

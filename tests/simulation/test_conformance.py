@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 import uuid
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
@@ -54,10 +53,11 @@ class Stage(ABC):
 
     What is asked of it by name:
 
-    ``executed``, ``owned``, ``sent``: transactions in ``gtid_executed`` and ``gtid_owned``, and those
-    that a dump sends; ``log``: the events of those that were not shown yet; ``hold``, ``release``: commits
-    stall between binlog and visibility; ``crash``, ``restart``; ``numbers``: whether sessions get
-    numbers that were used.
+    ``executed``, ``owned``, ``sent``: transactions in ``gtid_executed`` and ``gtid_owned``, and
+    those that a dump sends; ``log``: their events, as far as not shown yet; ``flags``: those of row
+    events; ``info``: a session's summary of its last statement; ``close``: its end; ``order``: of
+    sessions by their numbers; ``hold``, ``release``: commits stall between binlog and visibility;
+    ``crash``, ``restart``; ``numbers``: whether a number was given to another session before.
     """
 
     uuid: str
@@ -255,7 +255,7 @@ def failure_of(error: MySQLdb.Error) -> str:
 
 
 def _is_question(sql: str) -> bool:
-    return sql.split()[0].upper() in {"SELECT", "SHOW", "XA"} and not re.match(
+    return sql.split(maxsplit=1)[0].upper() in {"SELECT", "SHOW", "XA"} and not re.match(
         "XA (?!RECOVER)", sql
     )
 
@@ -312,6 +312,8 @@ class RealStage(Stage):
         return found
 
     def start(self, connection: Any, sql: str, given: Sequence[Any]) -> BackgroundCall:
+        """Begin a statement in a thread."""
+
         def execute() -> str:
             text = re.sub(r"`s`(?=\.)", f"`{self._db.name}`", sql)
             with contextlib.closing(connection.cursor()) as cursor:
@@ -324,6 +326,7 @@ class RealStage(Stage):
         return BackgroundCall(execute)
 
     def waits(self, call: BackgroundCall, number: int) -> str:
+        """Wait until the session waits."""
         return str(until(lambda: self._waits(number), "the wait", seconds=20.0))
 
     def _waits(self, number: int) -> str:
@@ -344,9 +347,11 @@ class RealStage(Stage):
         return "row" if rows else ""
 
     def end(self, call: BackgroundCall) -> str:
+        """Return the thread's answer."""
         return str(call.result())
 
     def control(self, what: str) -> None:
+        """Do something to the server."""
         server = self._db.server
         if what == "crash":
             server.kill()
@@ -425,26 +430,30 @@ class ModelStage(Stage):
             dump.close()
 
     def start(self, connection: Connection, sql: str, given: Sequence[Any]) -> ModelCall:
+        """Begin a statement in a task."""
         call = ModelCall(connection, sql, given)
         call.task = self.scheduler.spawn(sql, call, process=connection)
         return call
 
     def waits(self, call: ModelCall, number: int) -> str:
+        """Run what can go on."""
         task = call.task
         assert task is not None
-        self.scheduler.run(lambda: task.ended or bool(task.waits_for))
+        self.scheduler.run_out(0.0)
         found = (kind for words, kind in self._WAITS.items() if task.waits_for.startswith(words))
         return next(found, task.waits_for or f"no wait: {call.answer}")
 
     def end(self, call: ModelCall) -> str:
+        """Run to the statement's end, and let time pass for that."""
         task = call.task
         assert task is not None
-        self.scheduler.run(lambda: task.ended)
+        self.scheduler.run([task])
         if task.failure is not None:
             raise task.failure
         return call.answer
 
     def control(self, what: str) -> None:
+        """Do something to the server."""
         if what == "crash":
             self.server.crash()
         elif what == "restart":
