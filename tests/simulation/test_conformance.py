@@ -387,6 +387,7 @@ class ModelCall:
         self._connection, self._sql, self._given = connection, sql, given
 
     def __call__(self) -> None:
+        """Execute it."""
         cursor = self._connection.cursor()
         try:
             affected = cursor.execute(self._sql.encode(), self._given)
