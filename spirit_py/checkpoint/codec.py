@@ -17,6 +17,8 @@ LONGEST: Final = 1 << 26
 FORMAT: Final = 4
 """The format that this version writes and reads."""
 
+#: The types of the fields of each dataclass, which take long to evaluate.
+_HINTS: Final[dict[type[Any], dict[str, Any]]] = {}
 _Row = TypeVar("_Row")
 _Other = TypeVar("_Other")
 
@@ -38,7 +40,7 @@ def from_text(text: str, kind: type[_Row], other: type[_Other]) -> _Row | _Other
 def from_text(text: str, kind: type[Any], other: type[Any] | None = None) -> Any:
     """Read a whole row, of a kind that its fields decide; else raise UnreadableCheckpoint."""
     found = _loaded(text)
-    if other is not None and set(found) == set(get_type_hints(other)):
+    if other is not None and set(found) == set(_hints(other)):
         return _object(other, found)
     return _object(kind, found)
 
@@ -82,8 +84,14 @@ def _loaded(text: str) -> Any:
     return found
 
 
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]
+
+
 def _object(kind: type[_Row], found: Any) -> _Row:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     if not isinstance(found, dict):
         raise UnreadableCheckpoint(f"a {kind.__name__} is not an object")
     if set(found) != set(hints):
@@ -93,7 +101,7 @@ def _object(kind: type[_Row], found: Any) -> _Row:
 
 
 def _made(kind: type[_Row], found: dict[str, Any]) -> _Row:
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     values = {
         name: _value(hints[name], value, f"{name} of a {kind.__name__}")
         for name, value in found.items()

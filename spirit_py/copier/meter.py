@@ -144,6 +144,8 @@ class CopyMeter:
     def throttled(self, reason: str) -> None:
         """Keep why the copy waits; empty when it does not."""
         with self._lock:
+            if not reason and not self._seen.throttled:
+                return
             now = self._clock()
             waited = self._waited(now)
             self._throttled_since = now

@@ -20,7 +20,7 @@ from spirit_py.sql import EndsPacket
 from spirit_py.threads import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class OwnQueries:
@@ -64,21 +64,14 @@ class Session:
         self.id: int = connection.thread_id()
         self._turn = threading.Lock()
 
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[Any]:
-        import MySQLdb
+    def _translated(self) -> _Statement:
+        return _Statement(self._turn, self._cursor, self._fault)
 
-        try:
-            with self._turn:
-                cursor = self._connection.cursor()
-                try:
-                    yield cursor
-                finally:
-                    # After an error the driver's close() may raise again and hide the first one.
-                    with contextlib.suppress(MySQLdb.Error):
-                        cursor.close()
-        except MySQLdb.Error as error:
-            raise server_fault(error, where=f"{self.role} session at {self.address}") from error
+    def _cursor(self) -> Any:
+        return self._connection.cursor()
+
+    def _fault(self, error: Exception) -> ServerFault:
+        return server_fault(error, where=f"{self.role} session at {self.address}")
 
     def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
         """Run one statement without a result set; return the affected rows, replaced ones twice."""
@@ -211,6 +204,53 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.role} id={self.id} at {self.address}>"
+
+
+class _Statement:
+    """One use of a session's connection, by a cursor; errors of the driver become faults.
+
+    A class, because a generator takes longer, and every statement enters one.
+    """
+
+    __slots__ = ("_fault", "_made", "_open", "_turn")
+
+    def __init__(
+        self,
+        turn: threading.Lock,
+        cursor: Callable[[], Any],
+        fault: Callable[[Exception], ServerFault],
+    ) -> None:
+        self._turn = turn
+        self._open = cursor
+        self._fault = fault
+        self._made: Any = None
+
+    def __enter__(self) -> Any:
+        import MySQLdb
+
+        self._turn.acquire()
+        try:
+            self._made = self._open()
+        except MySQLdb.Error as error:
+            self._turn.release()
+            raise self._fault(error) from error
+        except BaseException:
+            self._turn.release()
+            raise
+        return self._made
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        import MySQLdb
+
+        try:
+            self._made.close()
+        except MySQLdb.Error:
+            # After an error the driver's close() may raise again; that would hide the first one.
+            pass
+        finally:
+            self._turn.release()
+        if isinstance(error, MySQLdb.Error):
+            raise self._fault(error) from error
 
 
 def _packets(statements: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:

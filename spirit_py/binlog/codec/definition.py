@@ -23,12 +23,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spirit_py.table.values import RenderedRow
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from spirit_py.binlog.codec.fields import Field
 
 Splitter: TypeAlias = Callable[[bytes, int, int, Callable[[Any], None]], int]
@@ -110,6 +112,12 @@ def plain_function(fields: Sequence[Field], nulls: Nulls) -> Callable[[bytes], d
     return made
 
 
+@lru_cache(maxsize=64)
+def _code(source: str) -> CodeType:
+    """Compile a source; the next dump of the same table has the same one."""
+    return compile(source, "<row codec>", "exec")
+
+
 def _compiled(
     source: list[str], name: str, fields: Sequence[Field], walk: _Walk, **names: object
 ) -> Any:
@@ -118,7 +126,7 @@ def _compiled(
     scope |= walk.unpackers
     for field in fields:
         scope |= field.helpers
-    exec("\n".join(source), scope)  # noqa: S102  the pieces are ours, names come in by repr
+    exec(_code("\n".join(source)), scope)  # noqa: S102  the pieces are ours, names come in by repr
     return scope[name]
 
 
