@@ -1,18 +1,49 @@
 """``python -m tests.simulation``: play worlds, and show the first that goes wrong.
 
-Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S]``.
+Usage: ``python -m tests.simulation [RUNS [SEED]] [--plant NAME] [--seconds S] [--procs N]
+[--all]``.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import itertools
 import logging
+import os
+import re
+import subprocess
 import sys
 import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from greenlet import GreenletExit
 
 from tests.simulation.planted import PLANTED, planted
 from tests.simulation.shrink import shrunk
 from tests.simulation.world import drawn, play
+
+#: Worlds between two collections of garbage.
+_GARBAGE: Final = 50
+#: The last line of a process.
+_FIGURES: Final = re.compile(
+    r"(\d+) worlds from seed \d+, (\d+) steps, (\d+) went wrong, ([0-9.]+) s of CPU"
+)
+
+
+@dataclass(kw_only=True)
+class Played:
+    """What one process has played.
+
+    Attributes:
+        spent: seconds of CPU.
+    """
+
+    worlds: int = 0
+    steps: int = 0
+    failed: int = 0
+    spent: float = 0.0
 
 
 def main() -> int:
@@ -22,28 +53,85 @@ def main() -> int:
     parser.add_argument("seed", type=int, nargs="?", default=0)
     parser.add_argument("--plant", choices=sorted(PLANTED), default="")
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
+    parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
     given = parser.parse_args()
+    if given.procs == 1:
+        played = _play_here(given)
+    else:
+        played = _play_in_processes(given, given.procs or os.cpu_count() or 1)
+    print(
+        f"{played.worlds} worlds from seed {given.seed}, {played.steps} steps,"
+        f" {played.failed} went wrong,"
+        f" {played.spent:.1f} s of CPU: {played.worlds / max(played.spent, 0.001):.1f} a second"
+    )
+    return 1 if played.failed else 0
+
+
+def _play_here(given: argparse.Namespace) -> Played:
     # What the program logs is in the story where it matters.
     logging.disable(logging.CRITICAL)
+    sys.unraisablehook = _unraisable
+    # What is imported stays. A world's garbage is collected between two worlds.
+    gc.freeze()
+    gc.disable()
     with planted(given.plant):
-        return _play(given.runs, given.seed, given.seconds)
+        return _play(given)
 
 
-def _play(runs: int, first: int, seconds: float) -> int:
-    began, until = time.process_time(), time.monotonic() + seconds
-    steps = played = 0
-    for seed in range(first, first + runs):
+def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
+    """Give each process a range of the seeds; show what they found in the order of the ranges."""
+    ends = [given.seed + given.runs * part // number for part in range(number + 1)]
+    more = ["--seconds", str(given.seconds)]
+    more += ["--plant", given.plant] if given.plant else []
+    more += ["--all"] if given.all else []
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for first, end in itertools.pairwise(ends)
+    ]
+    played = Played()
+    for process in processes:
+        said, _ = process.communicate()
+        *found, last = said.splitlines()
+        print(*found, sep="\n", end="\n" if found else "")
+        figures = _FIGURES.match(last)
+        if figures is None:
+            raise RuntimeError(f"a process has ended with: {last}")
+        played.worlds += int(figures[1])
+        played.steps += int(figures[2])
+        played.failed += int(figures[3])
+        played.spent += float(figures[4])
+    return played
+
+
+def _unraisable(raised: Any) -> None:
+    """Be silent about the threads of a killed process: their clean-up is cut short."""
+    if raised.exc_type is not GreenletExit:
+        sys.__unraisablehook__(raised)
+
+
+def _play(given: argparse.Namespace) -> Played:
+    began, until = time.process_time(), time.monotonic() + given.seconds
+    played = Played()
+    for seed in range(given.seed, given.seed + given.runs):
         if time.monotonic() > until:
             break
-        played += 1
+        if played.worlds % _GARBAGE == 0:
+            gc.collect()
         outcome = play(seed, drawn(seed))
-        steps += outcome.steps
+        played.worlds += 1
+        played.steps += outcome.steps
         if outcome.wrong:
+            played.failed += 1
             _show(seed, outcome.wrong)
-            return 1
-    spent = time.process_time() - began
-    print(f"{played} worlds from seed {first}, {steps} steps, {played / spent:.1f} a CPU second")
-    return 0
+            if not given.all:
+                break
+    played.spent = time.process_time() - began
+    return played
 
 
 def _show(seed: int, wrong: str) -> None:
@@ -54,7 +142,7 @@ def _show(seed: int, wrong: str) -> None:
     print(f"seed {seed}: {wrong}")
     print(f"simplest schedule: {plan}, choices {choices}; it ends with: {story.wrong}")
     for number, line in enumerate(story.story, 1):
-        print(f"{number:4d} {line}")
+        print(f"{number:4d} {line}", flush=True)
 
 
 sys.exit(main())

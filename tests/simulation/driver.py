@@ -39,8 +39,10 @@ class Cursor:
 
     def execute(self, sql: bytes, parameters: Sequence[Any] | None = None) -> int:
         """Send one statement, or a packet of several."""
-        first, *self._rest = sql.decode().split("\n;\n")
-        return self._execute(first, parameters)
+        text = sql.decode()
+        if "\n;\n" in text:
+            text, *self._rest = text.split("\n;\n")
+        return self._execute(text, parameters)
 
     def _execute(self, sql: str, parameters: Sequence[Any] | None = None) -> int:
         self._rows, affected = execute(self._connection.session, sql, tuple(parameters or ()))

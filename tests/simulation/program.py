@@ -6,10 +6,14 @@ import this module in a process of its own (``python -m tests.simulation``).
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 import secrets
 import uuid
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import MySQLdb
@@ -32,20 +36,23 @@ with stand_in():
     from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.chunk.watermark import CopiedSoFar, Rest
     from spirit_py.config import ConnectionOptions, FeedOptions
+    from spirit_py.copier import crew
     from spirit_py.copier.boundary import BoundaryReader, last_copied_key
     from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
     from spirit_py.copier.fence import end_earlier_chunks
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.cutover.plan import CutoverLimits, CutoverPlan
     from spirit_py.errors import SpiritError
+    from spirit_py.feed import reception
     from spirit_py.feed.feed import ChangeFeed
     from spirit_py.locks.blockers import KillPolicy, LockPolicy
     from spirit_py.locks.named import AdvisoryLock
     from spirit_py.mysql import own_sessions
     from spirit_py.mysql.connect import connect
+    from spirit_py.mysql.faults import server_fault
     from spirit_py.mysql.kill import end_earlier_sessions
     from spirit_py.mysql.own_sessions import run_label, token_of
-    from spirit_py.mysql.retry import retrying
+    from spirit_py.mysql.retry import RenewedSession, retrying
     from spirit_py.pace import Unhindered
     from spirit_py.spark.choice import DriverEngine
     from spirit_py.table.names import Swap, lock_name
@@ -53,12 +60,16 @@ with stand_in():
     from tests.kits.definitions import ID, column, mapping
     from tests.simulation.binlog import Dump
     from tests.simulation.driver import Connection, Wire
+    from tests.simulation.statements import answer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
     from tests.simulation.server import Server
+    from tests.simulation.statements import Rows
 
 CLIENT_ERRORS = MySQLdb.Error
 _SERVER: list[Server] = []
@@ -98,17 +109,69 @@ setattr(spirit_py.mysql.connect, "load_driver", lambda: _Driver)  # noqa: B010 (
 setattr(spirit_py.mysql.session, "duplicate", _wire)  # noqa: B010
 setattr(binlog_source, "BinlogConnection", dump)  # noqa: B010
 
+# Pure functions of the program that the sessions of a process call again and again.
+for _module, _name in (
+    (own_sessions, "_digest"),
+    (own_sessions, "_holders_of"),
+    (spirit_py.mysql.connect, "_conversions"),
+):
+    setattr(_module, _name, lru_cache(maxsize=10_000)(getattr(_module, _name)))
+setattr(spirit_py.mysql.connect, "probe", lambda _: None)  # noqa: B010 (a socket's options)
+
+_prepare = spirit_py.mysql.connect._prepare
+
+
+class _AtOnce:
+    """A session to whose statements nothing comes between."""
+
+    def __init__(self, session: Session) -> None:
+        self.role, self.id, self.origin = session.role, session.id, session.origin
+        self._where = f"{session.role} session at {session.address}"
+        self._model = session._connection.session
+
+    def _answer(self, sql: str, parameters: Sequence[object] | None) -> tuple[Rows, int]:
+        try:
+            return answer(self._model, sql, parameters or ())
+        except MySQLdb.Error as error:
+            raise server_fault(error, where=self._where) from error
+
+    def execute(self, sql: str, parameters: Sequence[object] | None = None) -> int:
+        """Execute one statement without a result set."""
+        return self._answer(sql, parameters)[1]
+
+    def query(self, sql: str, parameters: Sequence[object] | None = None) -> Rows:
+        """Execute one statement with a result set."""
+        return self._answer(sql, parameters)[0]
+
+    def value(self, sql: str, parameters: Sequence[object] | None = None) -> Any:
+        """Return the first column of the first row."""
+        return self.query(sql, parameters)[0][0]
+
+
+def _prepare_at_once(session: Session, **given: Any) -> None:
+    """Prepare a session in one step in most worlds; the program's code is the same in all."""
+    by_statements = session._connection.session.server.session_by_statements
+    _prepare(session if by_statements else _AtOnce(session), **given)  # type: ignore[arg-type]
+
+
+setattr(spirit_py.mysql.connect, "_prepare", _prepare_at_once)  # noqa: B010
+
 _RANDOM = random.Random(0)
+#: The next one of each length.
+_SECRETS: defaultdict[int, Iterator[int]] = defaultdict(lambda: itertools.count(1))
 
 
 def repeatable(seed: int) -> None:
     """Have the program's random numbers follow from the seed."""
     _RANDOM.seed(seed)
     random.seed(seed)
+    _SECRETS.clear()
 
 
 def _hex(size: int | None = None) -> str:
-    return f"{_RANDOM.getrandbits(8 * (size or 32)):0{2 * (size or 32)}x}"
+    """Return another text each time; the same ones in each world, so that its statements repeat."""
+    size = size or 32
+    return f"{next(_SECRETS[size]):0{2 * size}x}"
 
 
 setattr(secrets, "token_hex", _hex)  # noqa: B010
@@ -126,6 +189,9 @@ POLICY = LockPolicy(kills=KillPolicy(mode="never", after=30.0), longest_pause=0.
 T: Final = ("s", "t")
 NEW: Final = ("s", "_t_new")
 OLD: Final = ("s", "_t_old")
+# Seconds between two looks for what takes some seconds at most.
+setattr(crew, "_LONGEST_LOOK", 0.1)  # noqa: B010
+setattr(reception, "_LOOK_AGAIN", 0.02)  # noqa: B010
 own_sessions.SLOTS = 32  # type: ignore[misc] # all of them are looked at, at every start
 
 
@@ -227,11 +293,13 @@ class Run:
                     rows=before.rows + copied.rows,
                     token=token_of(connection.label),
                 )
-                with connect(connection, role="checkpoint") as writing:
-                    writing.execute("world note checkpoint", (found,))
+                notes.ask(lambda writing: writing.execute("world note checkpoint", (found,)))
 
-        with Background("checkpoint", every(0.3, save), failed=lambda _: None):
+        notes = RenewedSession(lambda: connect(connection, role="checkpoint"))
+        with contextlib.ExitStack() as writing:
+            writing.enter_context(contextlib.closing(notes))
             save()
+            writing.enter_context(Background("checkpoint", every(0.3, save), failed=lambda _: None))
             if not before.finished:
                 self._copy(connection, subscription, before)
             feed.set_watermark_optimization(enabled=False)

@@ -187,6 +187,8 @@ class Session:
 
     def require_life(self) -> None:
         """End the statement of a session that is gone."""
+        if self.alive and not self.killed and not self.cut:
+            return
         if self.killed or not self.alive:
             self.server.end(self)
             raise fault(2013, "Lost connection to MySQL server during query")
@@ -216,6 +218,8 @@ class Server:
         self.ignored = ""
         self.started = 1_700_000_000
         self.up = True
+        #: A session is prepared statement by statement, as it is in truth; or in one step.
+        self.session_by_statements = False
         #: Seconds for which the next commits stall between binlog and visibility.
         self.stall: Callable[[], float] = lambda: 0.0
         #: Seconds for which a packet of the binlog is under way.
@@ -316,6 +320,12 @@ class Server:
         self.up = True
         self.scheduler.tell("the server is back")
         self.changed()
+
+    def await_start(self) -> None:
+        """Wait until something has changed on the server, such as its start."""
+        assert self.scheduler.current is not None
+        self._waiting.append(self.scheduler.current)
+        self.scheduler.wait("the server", 60.0)
 
     def lose(self, process: object) -> None:
         """Notice, later, that the client of idle sessions is gone."""

@@ -50,7 +50,7 @@ def statement(pattern: str) -> Callable[[Handler], Handler]:
     return register
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=50_000)
 def _find(sql: str) -> tuple[Handler, re.Match[str]]:
     text = " ".join(sql.split())
     for pattern, handler in _HANDLERS:
@@ -65,14 +65,15 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     session.require_life()
     handler, found = _find(sql)
     server = session.server
-    server.scheduler.step()
+    scheduler = server.scheduler
+    scheduler.step()
     session.require_life()
-    task = session.waits = server.scheduler.current
+    task = session.waits = scheduler.current
     if task is not None:
         task.served = True
     session.doing = sql
     try:
-        answer = handler(session, found, parameters)
+        answered = handler(session, found, parameters)
     except MySQLdb.Error:
         if session.alive and not session.open and session.committing is None:
             server.rollback(session)
@@ -81,16 +82,24 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
         session.doing = ""
         session.waits = None
         session.interrupted = False
-        session.idle_since = server.scheduler.now
+        session.idle_since = scheduler.now
         if session.killed or (task is not None and task.doomed):
             server.end(session)
         if task is not None:
             task.served = False
-            server.scheduler.end_if_doomed(task)
+            scheduler.end_if_doomed(task)
     session.require_life()
-    if isinstance(answer, int):
-        return [], answer
-    return answer or [], 0
+    if isinstance(answered, int):
+        return [], answered
+    return answered or [], 0
+
+
+def answer(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows, int]:
+    """Execute a statement that never waits, without a step of the scheduler."""
+    session.require_life()
+    handler, found = _find(sql)
+    answered = handler(session, found, parameters)
+    return ([], answered) if isinstance(answered, int) else (answered or [], 0)
 
 
 def _nothing(_session: Session, _found: re.Match[str], _given: Sequence[Any]) -> None:
@@ -172,21 +181,26 @@ def _recover(*_: Any) -> Rows:
 @statement(r"SELECT (?:(?:GET_LOCK|IS_USED_LOCK|RELEASE_LOCK)\([^()]*\)(?:, )?)+")
 def _locks(session: Session, found: re.Match[str], given: Sequence[Any]) -> Rows:
     server = session.server
-    calls = _CALL.findall(found[0])
+    calls = _calls(found[0])
     if not calls:
         return [(_call(server, session, found[0].split()[1].partition("(")[0], given),)]
-    answers: list[Any] = []
-    for function, name, seconds in calls:
-        more = (seconds,) if seconds else ()
-        answers.append(_call(server, session, function, (bytes.fromhex(name).decode(), *more)))
-    return [tuple(answers)]
+    return [tuple(_call(server, session, function, more) for function, more in calls)]
+
+
+@lru_cache(maxsize=50_000)
+def _calls(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the functions of named locks in a statement, and what each is given."""
+    return tuple(
+        (function, (bytes.fromhex(name).decode(), *((seconds,) if seconds else ())))
+        for function, name, seconds in _CALL.findall(text)
+    )
 
 
 def _call(server: Server, session: Session, function: str, given: Sequence[Any]) -> int | None:
-    if function == "GET_LOCK":
-        return server.take_named(session, str(given[0]), float(given[1]))
     if function == "IS_USED_LOCK":
         return server.holder(str(given[0]))
+    if function == "GET_LOCK":
+        return server.take_named(session, str(given[0]), float(given[1]))
     return server.release_named(session, str(given[0]))
 
 
@@ -313,7 +327,7 @@ def _write(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     return number
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _tuples(text: str) -> tuple[Row, ...]:
     return tuple(
         tuple(None if value.strip() == "NULL" else int(value) for value in one.split(","))
@@ -410,7 +424,7 @@ def _hash(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     return [(number, f"{digest:064X}")]
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _digest(values: Row) -> int:
     return int.from_bytes(hashlib.sha256(repr(values).encode()).digest(), "big")
 

@@ -33,6 +33,8 @@ _PATIENCE: Final = 3
 _WHOLE: Final = 0.4
 #: The share of these in which a DBA, an accident or another application disturbs it.
 _TROUBLED: Final = 0.5
+#: The share of worlds in which each statement that prepares a session is sent.
+_STATEMENTS: Final = 0.2
 COLUMNS: Final = ("id", "v", "w")
 
 
@@ -51,6 +53,7 @@ class Plan:
         cuts: connections are cut.
         whole: the command itself runs, not only its parts.
         troubles: of :data:`tests.simulation.trouble.TROUBLES`.
+        statements: each session is prepared statement by statement.
     """
 
     rows: int = 6
@@ -63,6 +66,7 @@ class Plan:
     cuts: int = 0
     whole: bool = False
     troubles: tuple[str, ...] = ()
+    statements: bool = False
 
     @property
     def faults(self) -> int:
@@ -83,6 +87,7 @@ def drawn(seed: int) -> Plan:
         crashes=dice.choice((0, 0, 0, 0, 1)),
         cuts=dice.choice((0, 0, 0, 1, 3)),
         whole=dice.random() < _WHOLE,
+        statements=dice.random() < _STATEMENTS,
     )
     if plan.whole and dice.random() < _TROUBLED:
         troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
@@ -154,6 +159,7 @@ class World:
         self._first = dict(table.rows)
         server.stall = self._stall
         server.latency = self._latency
+        server.session_by_statements = self.plan.statements
 
     def _stall(self) -> float:
         if self.random.random() < self.plan.stalls:
@@ -250,7 +256,7 @@ class World:
     def _connected(self, name: str) -> Session:
         """Connect as a client, as soon as the server takes connections."""
         while not self.server.up:
-            self.scheduler.sleep(0.1)
+            self.server.await_start()
         session = self.server.connect(name)
         session.row_wait, session.lock_wait = 5.0, 60.0
         return session
