@@ -107,6 +107,7 @@ class MigrationProgress:
     tasks: int | None = figure("Tasks that may work at a time now.", "tasks", curve="tasks")
     tasks_most: int | None = figure("Tasks that may work at a time at most.", "tasks_limit")
     throttled: str = ""
+    pace: str = ""
     pending: int | None = figure(
         "Changes received and not yet applied.", "pending_changes", curve="pending"
     )

@@ -46,7 +46,7 @@ from spirit_py.checkpoint.earlier_run import (
     was_swapped,
 )
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
-from spirit_py.units import human_seconds
+from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -267,7 +267,7 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
     return Resume(
         record=_not_compared(record) if found.moved else record,
         reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
-        f" {record.rows_copied} rows are copied{there if found.moved else ''}",
+        f" {human_count(record.rows_copied)} rows are copied{there if found.moved else ''}",
     )
 
 

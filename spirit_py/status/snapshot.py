@@ -76,7 +76,6 @@ class MigrationStatus(MigrationProgress):
     dropped: int | None = counter(
         "Changes of rows that the copy had still to read.", "dropped_changes"
     )
-    pace: str = ""
     passed: tuple[tuple[Phase, float], ...] = ()
     path: tuple[Phase, ...] = ()
     to_come: tuple[Phase, ...] = ()

@@ -64,7 +64,7 @@ class Row:
     weight: int
 
 
-def rows_of(seen: MigrationProgress, phase: str, *, pace: str = "") -> list[Row]:
+def rows_of(seen: MigrationProgress, phase: str) -> list[Row]:
     """Return what is known, in the order in which it is shown."""
     rows = {
         ("rows", 8): _rows(seen),
@@ -72,7 +72,7 @@ def rows_of(seen: MigrationProgress, phase: str, *, pace: str = "") -> list[Row]
         ("whole run", 7): _rest(seen, phase),
         ("changes", 7): _changes(seen),
         ("binlog", 2): _binlog(seen),
-        ("throttle", 7 if seen.throttled else 5 if pace else 3): _throttle(seen, pace),
+        ("throttle", 7 if seen.throttled else 5 if seen.pace else 3): _throttle(seen),
         ("checkpoint", 3): _declared(seen, "checkpoint"),
         ("waiting", 10) if seen.waiting_for else ("now", 6): _now(seen, phase),
         ("note", 6): [Said(seen.note, brief=True)] if seen.note else [],
@@ -84,7 +84,7 @@ def in_one_line(seen: MigrationStatus) -> str:
     """Return the facts that a log gets: phase, progress, time, and what is waited for."""
     table = f" {seen.table}" if seen.table else ""
     parts = [f"[{seen.phase.value}]{table} {human_seconds(seen.elapsed)}"]
-    for row in rows_of(seen, seen.phase.value, pace=seen.pace):
+    for row in rows_of(seen, seen.phase.value):
         facts = ", ".join(one.text for one in row.facts if one.brief)
         parts += [f"waiting {facts}" if row.label == "waiting" else facts] if facts else []
     return "; ".join(parts)
@@ -127,7 +127,8 @@ def _speed(seen: MigrationProgress) -> Iterator[Said]:
         yield Said(f"chunks of {human_count(seen.chunk_rows)} in {took}", brief=True)
     if seen.tasks is not None:
         most = f" of {seen.tasks_most}" if seen.tasks_most is not None else ""
-        yield Said(f"{seen.tasks}{most} tasks")
+        named = seen.tasks if seen.tasks_most is None else seen.tasks_most
+        yield Said(f"{seen.tasks}{most} {'task' if named == 1 else 'tasks'}")
 
 
 def _rest(seen: MigrationProgress, phase: str) -> Iterator[Said]:
@@ -166,12 +167,12 @@ def _binlog(seen: MigrationProgress) -> Iterator[Said]:
         yield Said(f"{human_bytes(seen.binlog_unread)} unread")
 
 
-def _throttle(seen: MigrationProgress, pace: str) -> Iterator[Said]:
+def _throttle(seen: MigrationProgress) -> Iterator[Said]:
     if seen.throttled:
         same = seen.throttled == seen.waiting_for
         yield Said("holds work back" if same else f"waits for {seen.throttled}", "yellow")
-    elif pace:
-        yield Said(f"slower: {pace}", brief=True)
+    elif seen.pace:
+        yield Said(f"slower: {seen.pace}", brief=True)
     elif seen.tasks is not None:
         yield Said("none")
 

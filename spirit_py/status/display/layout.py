@@ -133,7 +133,7 @@ def _steps(seen: MigrationStatus, page: Room) -> Text:
 def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
     drawn = seen.rows is not None or seen.fraction is not None
     blocks = [_work(seen, page)] if drawn else []
-    for row in rows_of(seen, seen.phase.value, pace=seen.pace):
+    for row in rows_of(seen, seen.phase.value):
         facts = [Text(one_line(one.text), one.tone) for one in row.facts if not one.drawn]
         curve = history(seen.history, _HISTORY_WIDTH, page.glyphs.levels)
         if row.label == "speed" and curve:

@@ -10,7 +10,7 @@ import pytest
 
 from spirit_py.checkpoint.codec import from_text, to_text
 from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
-from spirit_py.migration.control.figures import PositionReach
+from spirit_py.migration.control.figures import PositionReach, live_figures
 from spirit_py.migration.migration_status import MigrationShown, live_lines
 from spirit_py.phases import Phase
 from tests.kits.reporter import lines_to
@@ -134,3 +134,12 @@ def test_a_migration_that_was_stopped_in_a_pause_says_so():
     """The next run would begin paused."""
     stopped = replace(SHOWN, worked_on_by=None, phase="copy", paused="paused by a@h")
     assert "  paused     paused by a@h, and so is the next run" in stopped.lines()
+
+
+def test_why_the_work_is_slower_is_shown_as_on_the_display():
+    """Fewer tasks, smaller transactions and rests have their reason; nothing is said to be none."""
+    slower = "1 of 2 tasks, 640.0 KiB a transaction (commits of others take longer)"
+    given: Any = SimpleNamespace(**{**vars(LIVE), "throttled": "", "pace": slower, "tasks": 1})
+    live = from_text(to_text(live_figures("", given, phase="copy", paused="")), LiveFigures)
+    assert f"  throttle   slower: {slower}" in live_lines(live)
+    assert "  throttle   none" in live_lines(replace(live, pace=""))
