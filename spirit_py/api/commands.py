@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from spirit_py.api.running import Running, refuse_in_fork
 from spirit_py.api.values import option_values
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, UsageFault
+from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown
 from spirit_py.events.event import teller
 from spirit_py.options.commands import (
     BatchArguments,
@@ -144,14 +144,9 @@ def migration_status(**options: Unpack[StatusArguments]) -> list[BatchShown | Mi
     """
     from spirit_py.cli.unfinished import status as command
     from spirit_py.cli.unfinished import unfinished
-    from spirit_py.cli.values import complete
 
     refuse_in_fork()
-    values = option_values(command, StatusArguments, options)
-    complete(values)
-    if values["table"] and not values["database"]:
-        raise UsageFault("table goes with database", hint="add database")
-    return unfinished(values)
+    return unfinished(option_values(command, StatusArguments, options))
 
 
 def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
@@ -162,15 +157,9 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     """
     from spirit_py.cli.unfinished import cleanup as command
     from spirit_py.cli.unfinished import give_up
-    from spirit_py.cli.values import complete
 
     refuse_in_fork()
     values = option_values(command, CleanupArguments, options)
-    complete(values)
-    if not (values["batch"] or (values["database"] and values["table"])):
-        raise UsageFault(
-            "database and table are missing", hint="name the table, or a batch with batch"
-        )
     lines: list[str] = []
     give_up(
         values,

@@ -43,9 +43,6 @@ def status(_: ErrorsShown, options: dict[str, Any]) -> None:
     \b
     spirit-py status --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
-    complete(options)
-    if options["table"] and not options["database"]:
-        raise UsageFault("--table goes with --database", hint="add --database")
     found = unfinished(options)
     _show(found, options, none="no migration is under way or unfinished here")
 
@@ -63,6 +60,9 @@ def _show(
 
 def unfinished(options: dict[str, Any]) -> list[BatchShown | MigrationShown]:
     """Return the batches that are not done, and the migrations stopped or under way."""
+    complete(options)
+    if options["table"] and not options["database"]:
+        raise UsageFault("--table goes with --database", hint="add --database")
     from spirit_py.batch.listing import batches
     from spirit_py.migration.listing import migrations
 
@@ -91,12 +91,6 @@ def cleanup(_: ErrorsShown, options: dict[str, Any]) -> None:
     spirit-py cleanup --host db1 --database shop --table orders
     spirit-py cleanup --host db1 --batch shop_1._spirit_py_batch_0123456789ab
     """  # noqa: D301 - click reads the backspace
-    complete(options)
-    if not (options["batch"] or (options["database"] and options["table"])):
-        raise UsageFault(
-            "--database and --table are missing",
-            hint="name the table whose migration is abandoned, or a batch with --batch",
-        )
     sure, old_too = options["yes"], bool(options["drop_old"])
     give_up(
         options,
@@ -114,6 +108,12 @@ def give_up(
     say: Callable[[str], None],
 ) -> None:
     """Forget a batch, or drop what the migration of a table left; ``ask_old`` is for old tables."""
+    complete(options)
+    if not (options["batch"] or (options["database"] and options["table"])):
+        raise UsageFault(
+            "--database and --table are missing",
+            hint="name the table whose migration is abandoned, or a batch with --batch",
+        )
     if options["batch"]:
         if options["table"] or options["drop_old"]:
             raise UsageFault(

@@ -39,11 +39,15 @@ def watch(shown: ErrorsShown, options: dict[str, Any]) -> int:
 
     as_json = options["log_format"] == "json"
     tell = teller(show if as_json else lambda event: say(f"watch: {event.line}"))
-    # Nothing is left to be written before the lines.
-    sys.stdout.flush()
-    code = follow(given, descriptor=sys.stdout.fileno(), tell=tell)
+    code = follow(given, descriptor=_standard_output(), tell=tell)
     shown.end(code)
     return code
+
+
+def _standard_output() -> int:
+    """Return the descriptor of the standard output, with nothing left to write before it."""
+    sys.stdout.flush()
+    return sys.stdout.fileno()
 
 
 def watch_config(options: dict[str, Any]) -> WatchConfig:

@@ -58,17 +58,11 @@ class _Statement(TypedDict, total=False):
     ]
 
 
-class _EachOptions(
-    ConnectionArguments,
-    _Alter,
-    WaitOptions,
-    SwapOptions,
-    PassableOption,
-    SparkOptions,
-    ReportOptions,
-    VerboseOption,
-    total=False,
-):
+class _OnSpark(ConnectionArguments, SparkOptions, ReportOptions, VerboseOption, total=False):
+    """What all commands have that compute on Spark."""
+
+
+class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, total=False):
     dry_run: Annotated[
         bool,
         BEGIN(),
@@ -234,16 +228,7 @@ class PlanCommand(PlanArguments, BatchOptions, RunOutput, VetoOption, total=Fals
     ]
 
 
-class ChecksumArguments(
-    ConnectionArguments,
-    TargetOptions,
-    ComparedOptions,
-    _Yield,
-    SparkOptions,
-    ReportOptions,
-    VerboseOption,
-    total=False,
-):
+class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=False):
     """The options of ``spirit-py checksum``, but those of its output."""
 
     database: Annotated[str, BEGIN(), "Schema of the source table."]
@@ -271,18 +256,9 @@ class ChecksumCommand(ChecksumArguments, RunOutput, total=False):
     """The options of ``spirit-py checksum``."""
 
 
-class RevertArguments(
-    ConnectionArguments,
-    SwapOptions,
-    PassableOption,
-    SparkOptions,
-    ReportOptions,
-    VerboseOption,
-    total=False,
-):
+class RevertArguments(_OnSpark, SwapOptions, PassableOption, _Schema, total=False):
     """The options of ``spirit-py revert``, but those of its output."""
 
-    database: Annotated[str, BEGIN(default=""), "Schema of the table."]
     table: Annotated[str, BEGIN(), "Table whose change is to be undone."]
     threads: Annotated[int, SPEED(least=1, most=256), "Rows are compared by so many tasks."]
     skip_drop: Annotated[bool, OLD_TABLE(), "Keep the table that is swapped out, as _TABLE_undone."]
@@ -346,12 +322,7 @@ class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, tota
 
 
 class WatchCommand(
-    ConnectionArguments,
-    PassableOption,
-    LogOption,
-    DocsOption,
-    VerboseOption,
-    total=False,
+    ConnectionArguments, PassableOption, LogOption, DocsOption, VerboseOption, total=False
 ):
     """The options of ``spirit-py watch``."""
 

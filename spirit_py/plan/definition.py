@@ -63,10 +63,9 @@ def try_definition(
 ) -> Tried:
     """Return what a statement makes of a table, which ``session`` then has, empty and temporary."""
     made = _made_of(native, source, statement)
-    if not made.text:
-        return Tried(unknown=made.unknown, refusal=made.refusal)
-    unknown = made.unknown
-    body = made.text.removeprefix(f"{TEMPORARY}{quote_identifier(source.name)}")
+    if not made.create:
+        return made
+    body = made.create.removeprefix(f"{TEMPORARY}{quote_identifier(source.name)}")
     new = AuxiliaryNames.of(source.name).new
     create = f"{TEMPORARY}{quote_table(source.schema, new)}{body}"
     try:
@@ -76,8 +75,8 @@ def try_definition(
     except ServerFault as fault:
         if connection_lost(fault):
             raise
-        return Tried(unknown=(*unknown, f"the new columns: {fault.text}"))
-    return Tried(new=made.whole, target=target, unknown=unknown, create=create)
+        return Tried(unknown=(*made.unknown, f"the new columns: {fault.text}"))
+    return replace(made, target=target, create=create)
 
 
 def shape_after(native: SqlSession, source: TableSchema, statement: AlterStatement) -> str:
@@ -87,43 +86,36 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
     """
     show_generated_key(native)
     before = _made_of(native, source, replace(statement, clauses="", parsed=()))
-    if before.whole != shape_of(source):
+    if before.new != shape_of(source):
         return ""
     after = _made_of(native, source, statement)
-    return "" if after.unknown else after.whole
+    return "" if after.unknown else after.new
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Made:
-    text: str = ""
-    whole: str = ""
-    unknown: tuple[str, ...] = ()
-    refusal: Refusal | None = None
-
-
-def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement) -> _Made:
+def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement) -> Tried:
+    """Return the definition, and the temporary table's own; no table stays."""
     form = TemporaryForm.of(shape_of(source), source.name)
     if form is None:
-        return _Made(unknown=("the definition: it is not of the form that is known",))
+        return Tried(unknown=("the definition: it is not of the form that is known",))
     if _has_unshown(source):
-        return _Made(unknown=("the definition: the server shows letters of its members as ?",))
+        return Tried(unknown=("the definition: the server shows letters of its members as ?",))
     if not _is_text(form.body):
-        return _Made(unknown=(_NO_TEXT,))
+        return Tried(unknown=(_NO_TEXT,))
     clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
     unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
     try:
         made = _altered(native, source, form, clauses)
     except Refusal as refusal:
-        return _Made(refusal=refusal, unknown=unknown)
+        return Tried(refusal=refusal, unknown=unknown)
     except ServerFault as fault:
         if connection_lost(fault):
             raise
         why = f"the new definition: no temporary table of it can be made ({fault.text})"
-        return _Made(unknown=(*unknown, why))
+        return Tried(unknown=(*unknown, why))
     if not _is_text(made):
-        return _Made(unknown=(*unknown, _NO_TEXT))
+        return Tried(unknown=(*unknown, _NO_TEXT))
     whole = form.complete(made.replace(TEMPORARY, "CREATE TABLE ", 1), statement)
-    return _Made(text=made, whole=whole, unknown=unknown)
+    return Tried(create=made, new=whole, unknown=unknown)
 
 
 def _is_text(body: str) -> bool:
