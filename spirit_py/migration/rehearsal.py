@@ -14,6 +14,7 @@ from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_files
 from spirit_py.mysql.retry import RenewedSession
+from spirit_py.plan.text import listed
 from spirit_py.threads import Background
 from spirit_py.throttle.lag import NAME, NAME_OR_PROVE, NO_ADDRESS, Replicas, address_of
 from spirit_py.throttle.replica import LOOK_SECONDS
@@ -107,7 +108,10 @@ class RehearsalFigures:
         return [
             f"  disk      {self._disk()}",
             f"  binlog    {self._binlog()}",
-            *_listed("replicas", [str(one) for one in self.replicas] or ["none found"]),
+            *(
+                line.text
+                for line in listed("replicas", [*map(str, self.replicas)] or ["none found"])
+            ),
             f"  locks     {self._locks()}",
             *(f"  not known {text}" for text in self.trouble),
         ]
@@ -132,10 +136,6 @@ class RehearsalFigures:
         return (
             f"{self.locks} taken, the longest {self.longest_lock_ms:.0f} ms ({self.longest_lock})"
         )
-
-
-def _listed(title: str, entries: list[str]) -> list[str]:
-    return [f"  {title if n == 0 else '':<9} {entry}" for n, entry in enumerate(entries)]
 
 
 class BinlogMeter:

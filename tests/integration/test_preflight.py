@@ -354,7 +354,7 @@ def test_a_check_that_loses_its_name_is_warned_of(db, desk):
 def test_too_little_disk_space_is_refused_where_it_is_known(db, desk, monkeypatch):
     """Too little free space is refused where it is known."""
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: 100)
-    assert "100 bytes free" in refusals(desk)[0]
+    assert "100 B free" in refusals(desk)[0]
     monkeypatch.setattr(disk_space, "free_bytes", lambda facts: None)
     assert desk.before("ADD c INT") == ()
     monkeypatch.setattr(disk_space, "_SMALL", 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.preflight.checks.leftovers import is_ours
+from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
@@ -25,17 +26,17 @@ def disk_space(context: PreflightContext) -> Findings:
     data, index = _written_before(context)
     table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
     binlog = max(0, source.data_bytes - data) if context.facts.is_on("log_bin") else 0
+    needed = f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
     room = free_bytes(context.facts)
     if room is None:
         if table >= _SMALL:
             yield warn(
                 "the free disk space of the server is unknown from here; the migration needs"
-                f" about {_size(table)} for the new table and {_size(binlog)} for the binary log"
+                f" about {needed}"
             )
     elif room < table + binlog:
         yield refuse(
-            f"the server has {_size(room)} free where about {_size(table)} for the new table and"
-            f" {_size(binlog)} for the binary log are needed",
+            f"the server has {human_bytes(room)} free where about {needed} are needed",
             "free disk space, or purge binary logs",
         )
     else:
@@ -55,8 +56,8 @@ def _check_sort_files(context: PreflightContext, left: int) -> Findings:
         return
     if room < size:
         yield warn(
-            f"indexes that are built after the copy are sorted in files of up to {_size(size)} in"
-            f" {folder}, which then has {_size(max(0, room))} free",
+            "indexes that are built after the copy are sorted in files of up to"
+            f" {human_bytes(size)} in {folder}, which then has {human_bytes(max(0, room))} free",
             "free disk space, set innodb_tmpdir to another folder, or use --defer-indexes off",
         )
 
@@ -77,11 +78,3 @@ def free_bytes(facts: ServerFacts) -> int | None:
         return None if folder is None else shutil.disk_usage(folder).free
     except OSError:
         return None
-
-
-def _size(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
