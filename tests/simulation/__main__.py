@@ -20,9 +20,7 @@ from typing import Any, Final
 
 from greenlet import GreenletExit
 
-from tests.simulation.planted import PLANTED, planted
-from tests.simulation.shrink import shrunk
-from tests.simulation.world import drawn, play
+from tests.simulation.planted import bugs, plant
 
 #: Worlds between two collections of garbage.
 _GARBAGE: Final = 50
@@ -51,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("runs", type=int, nargs="?", default=1000)
     parser.add_argument("seed", type=int, nargs="?", default=0)
-    parser.add_argument("--plant", choices=sorted(PLANTED), default="")
+    parser.add_argument("--plant", choices=sorted(bugs()), default="")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
@@ -72,11 +70,14 @@ def _play_here(given: argparse.Namespace) -> Played:
     # What the program logs is in the story where it matters.
     logging.disable(logging.CRITICAL)
     sys.unraisablehook = _unraisable
+    # Before the program is imported.
+    plant(given.plant)
+    from tests.simulation.world import play  # noqa: F401
+
     # What is imported stays. A world's garbage is collected between two worlds.
     gc.freeze()
     gc.disable()
-    with planted(given.plant):
-        return _play(given)
+    return _play(given)
 
 
 def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
@@ -115,6 +116,8 @@ def _unraisable(raised: Any) -> None:
 
 
 def _play(given: argparse.Namespace) -> Played:
+    from tests.simulation.world import drawn, play
+
     began, until = time.process_time(), time.monotonic() + given.seconds
     played = Played()
     for seed in range(given.seed, given.seed + given.runs):
@@ -136,6 +139,9 @@ def _play(given: argparse.Namespace) -> Played:
 
 def _show(seed: int, wrong: str) -> None:
     """Show the simplest schedule that goes wrong in the same way."""
+    from tests.simulation.shrink import shrunk
+    from tests.simulation.world import drawn, play
+
     plan = drawn(seed)
     choices = shrunk(seed, plan)
     story = play(seed, plan, given=choices, telling=True)

@@ -1,80 +1,87 @@
 """Bugs that are planted into the program, to see that the simulation finds them.
 
-Each takes one rule of ``docs/rules.md`` away. A run with a planted bug has to go wrong within the
-number of worlds that the documentation states.
+Each takes one rule of ``docs/rules.md`` away: one text of a module is replaced when the module is
+loaded, as :mod:`tests.breakages` does in a copy of the repository. A run with a planted bug has to
+go wrong within the number of worlds that the documentation states.
 """
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any, Final
-from unittest import mock
-
-from tests.simulation import program
+import importlib.abc
+import importlib.util
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
-from spirit_py.binlog.position import GtidFrontier, GtidSet
-from spirit_py.binlog.source import BinlogSource
-from spirit_py.chunk.watermark import OpenEnd, WatermarkTracker
-from spirit_py.copier.task import ChunkWriter
-from spirit_py.feed.buffer import Filters
-from spirit_py.feed.feed import ChangeFeed
-from spirit_py.feed.ledger import Ledger
-from spirit_py.feed.reception import Reception
-from tests.simulation.server import UUID, interval
+PACKAGE: Final = Path(__file__).parents[2] / "spirit_py"
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
+@dataclass(frozen=True, kw_only=True)
+class Bug:
+    """What rule it takes away, and the texts of one file that it replaces: each is there once."""
+
+    name: str
+    rule: str
+    file: str
+    edits: tuple[tuple[str, str], ...]
+
+    def broken(self, text: str) -> str:
+        """Return the file's text, broken; ValueError unless it has the old texts once."""
+        for old, new in self.edits:
+            if (found := text.count(old)) != 1:
+                raise ValueError(f"{self.file} has this text {found} times:\n{old}")
+            text = text.replace(old, new)
+        return text
 
 
-def _begin_at_the_end(self: BinlogSource, mappings: Any) -> Any:
-    """Begin after all that is in the binlog, whether readers of the table see it or not."""
-    server = program.server()
-    logged = interval(one.number for one in server.binlog)
-    return self._open(mappings, GtidFrontier(UUID, GtidSet.parse(logged)))
+def bugs() -> dict[str, Bug]:
+    """Return all of ``planted.toml``, by name."""
+    with Path(__file__).with_name("planted.toml").open("rb") as file:
+        listed = tomllib.load(file)["bug"]
+    return {
+        one["name"]: Bug(
+            name=one["name"],
+            rule=one["rule"],
+            file=one["file"],
+            edits=tuple((edit["old"], edit["new"]) for edit in one["edit"]),
+        )
+        for one in listed
+    }
 
 
-def _received(self: Ledger) -> str:
-    """Return what was received last in the place of what is safe."""
-    safe = self._safe.copy()
-    for epoch in self._epochs:
-        safe.absorb(epoch.gained)
-    return str(safe.text())
+class _Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads one module of the package with its text changed."""
+
+    def __init__(self, bug: Bug) -> None:
+        self._name = "spirit_py." + bug.file.removesuffix(".py").replace("/", ".")
+        self._text = bug.broken((PACKAGE / bug.file).read_text())
+        self._path = str(PACKAGE / bug.file)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for that module only."""
+        if name != self._name:
+            return None
+        return importlib.util.spec_from_file_location(name, self._path, loader=self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the changed text."""
+        exec(compile(self._text, self._path, "exec"), module.__dict__)  # noqa: S102
 
 
-#: A bug, and the rule of ``docs/rules.md`` that it takes away.
-PLANTED: Final[dict[str, Callable[[], Any]]] = {
-    # R2
-    "feed-begins-at-the-end": lambda: mock.patch.object(BinlogSource, "begin", _begin_at_the_end),
-    # R3
-    "chunk-does-not-wait": lambda: mock.patch.object(ChunkWriter, "_wait_until_visible", _nothing),
-    "too-much-is-dropped": lambda: mock.patch.object(
-        WatermarkTracker, "above_high", return_value=True
-    ),
-    # R4
-    "nothing-is-held": lambda: mock.patch.object(Filters, "holds", return_value=False),
-    # R7
-    "position-is-what-was-received": lambda: mock.patch.object(Ledger, "safe_text", _received),
-    # R15
-    "swap-does-not-receive": lambda: mock.patch.object(Reception, "wait", _nothing),
-    "swap-does-not-flush": lambda: mock.patch.multiple(
-        ChangeFeed, flush_under_table_lock=_nothing, all_changes_flushed=lambda *_: True
-    ),
-    # R17
-    "resume-drops-deletes": lambda: mock.patch.object(
-        program, "last_copied_key", return_value=OpenEnd.BEGINNING
-    ),
-}
-
-
-@contextlib.contextmanager
-def planted(name: str) -> Iterator[None]:
-    """Have the program be wrong in one way."""
+def plant(name: str) -> None:
+    """Have the program be wrong in one way, from before it is imported; nothing for no name."""
     if not name:
-        yield
         return
-    with PLANTED[name]():
-        yield
+    bug = bugs()[name]
+    if any(one.startswith("spirit_py.") for one in sys.modules):
+        raise AssertionError("the program is loaded already")
+    sys.meta_path.insert(0, _Planter(bug))

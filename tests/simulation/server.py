@@ -44,6 +44,8 @@ _TOGETHER: Final = {
     LOCKED_WRITE: set(),
     EXCLUSIVE: set(),
 }
+#: The program does not ask for a lock behind a transaction of 2.5 s; a look takes time.
+_OLD: Final = 5.0
 _STRONG: Final = {LOCKED_READ, LOCKED_WRITE, EXCLUSIVE}
 
 
@@ -162,6 +164,7 @@ class Session:
         self.warnings: list[tuple[str, int, str]] = []
         self.info = ""
         self.doing = ""
+        self.wait_timeout = 28_800.0
         #: When its transaction began: its first lock.
         self.began = server.scheduler.now
         #: What only this session sees.
@@ -228,6 +231,10 @@ class Server:
         self.history: list[tuple[int, RowChange | Replaced]] = []
         #: How much of the history a crash cannot take back.
         self.flushed = 0
+        #: The program asked for a lock behind somebody older than this.
+        self.rude: list[str] = []
+        #: Longest that a session of a client has waited for a table lock.
+        self.longest_wait = 0.0
         self._next_session = 10
         self._next_table = 1000
         self._waiting: list[Task] = []
@@ -327,10 +334,11 @@ class Server:
         self._waiting.append(self.scheduler.current)
         self.scheduler.wait("the server", 60.0)
 
-    def lose(self, process: object) -> None:
-        """Notice, later, that the client of idle sessions is gone."""
+    def lose(self, process: object, within: float = float("inf")) -> None:
+        """Notice, later, that the client of idle sessions is gone; of ``wait_timeout`` at most."""
         for session in list(self.sessions.values()):
-            if session.process is process and session.waits is None:
+            idle = session.process is process and session.waits is None
+            if idle and session.wait_timeout <= within:
                 self.end(session)
         self.wake_dumps()
 
@@ -355,7 +363,8 @@ class Server:
             table.granted.clear()
             table.queue.clear()
         self._next_session = 10
-        self.started = int(self.unix_time)
+        # In whole seconds, as Uptime is: a life of the server takes longer than one.
+        self.started = max(self.started + 1, int(self.unix_time))
         self.logs = True
         self.files.append(LogFile(f"b.{len(self.files) + 1:06d}", len(self.binlog), self.unix_time))
         self.changed()
@@ -460,7 +469,9 @@ class Server:
         if mode in table.granted.get(session, ()):  # nothing stronger is asked for twice
             return None
         place = (session, mode, self.scheduler.current)
+        self._note_manners(session, table, mode)
         table.queue.append(place)
+        asked = self.scheduler.now
         try:
             waited = self.wait_until(
                 session,
@@ -479,9 +490,19 @@ class Server:
                 session.began = self.scheduler.now
             table.granted.setdefault(session, []).append(mode)
         finally:
+            if not session.role:
+                self.longest_wait = max(self.longest_wait, self.scheduler.now - asked)
             if place in table.queue:
                 table.queue.remove(place)
                 self.changed()
+
+    def _note_manners(self, session: Session, table: Table, mode: str) -> None:
+        """Note a request of the program that clients would wait behind for long (R23)."""
+        if session.role and mode in {LOCKED_WRITE, EXCLUSIVE}:
+            for holder in table.granted:
+                age = self.scheduler.now - holder.began
+                if not holder.role and age > _OLD:
+                    self.rude.append(f"session {session.number} ({session.role}), {age:.1f} s")
 
     def _grantable(self, table: Table, place: tuple[Session, str, Any]) -> bool:
         session, mode, _ = place
@@ -702,6 +723,9 @@ class Server:
         self.lock_table(session, name, EXCLUSIVE)
         old = self.table(name)
         new = self.create(name, old.columns, unique=old.unique)
+        # The table may have been swapped since the rows were dumped.
+        width = len(old.columns)
+        rows = {key: (*row, *([None] * (width - len(row)))) for key, row in rows.items()}
         new.comment, new.rows = old.comment, rows
         # Who waits for the old one sees that it is gone.
         self.history.append((0, Replaced(name, rows)))

@@ -114,11 +114,15 @@ for _pattern in (
     r"SET SESSION character_set_results = (?:binary|utf8mb4)",
     r"SET SESSION `?sql_mode`? ?=.*",
     r"SET SESSION information_schema_stats_expiry = 0",
-    r"SET SESSION wait_timeout = \d+, SESSION net_read_timeout = \d+, SESSION net_\w+ = \d+",
     r"SET SESSION transaction_isolation = 'REPEATABLE-READ'",
     r"DO 0",
 ):
     statement(_pattern)(_nothing)
+
+
+@statement(r"SET SESSION wait_timeout = (\d+), SESSION net_read_timeout = .*")
+def _wait_timeout(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.wait_timeout = float(found[1])
 
 
 @statement(r"SET NAMES .*")
@@ -728,9 +732,7 @@ def _truncate(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 def _restored(session: Session, found: re.Match[str], given: Sequence[Any]) -> None:
     """DROP TABLE, CREATE TABLE and INSERT of a dump, as one statement."""
     server, name = session.server, (found[1], found[2])
-    width = len(server.table(name).columns)
-    rows = {key: (*row, *([None] * (width - len(row)))) for key, row in given[0].items()}
-    server.replace_rows(session, name, rows, "DROP TABLE t; CREATE TABLE t; INSERT INTO t")
+    server.replace_rows(session, name, given[0], "DROP TABLE t; CREATE TABLE t; INSERT INTO t")
     server.end_statement(session)
 
 
@@ -822,3 +824,10 @@ def _modified(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     asked = {int(number) for number in found[1].split(",")}
     sessions = session.server.sessions
     return [(number, len(sessions[number].changes)) for number in asked if number in sessions]
+
+
+@statement(r"client read (\w+)\.(\w+)")
+def _client_read(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
+    rows = session.server.read(session, (found[1], found[2]))
+    session.server.end_statement(session)
+    return list(rows.values())

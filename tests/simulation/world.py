@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 3
 #: The share of worlds in which the command itself runs, which takes three times as long.
 _WHOLE: Final = 0.4
+#: For a table lock, of any client: what the lock's limits and a silent holder's come to.
+_LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
 _TROUBLED: Final = 0.5
 #: The share of worlds in which each statement that prepares a session is sent.
@@ -52,6 +54,7 @@ class Plan:
         crashes: the server crashes.
         cuts: connections are cut.
         whole: the command itself runs, not only its parts.
+        readers: sessions that read, in transactions of up to half a minute.
         troubles: of :data:`tests.simulation.trouble.TROUBLES`.
         statements: each session is prepared statement by statement.
     """
@@ -67,6 +70,7 @@ class Plan:
     whole: bool = False
     troubles: tuple[str, ...] = ()
     statements: bool = False
+    readers: int = 0
 
     @property
     def faults(self) -> int:
@@ -88,6 +92,7 @@ def drawn(seed: int) -> Plan:
         cuts=dice.choice((0, 0, 0, 1, 3)),
         whole=dice.random() < _WHOLE,
         statements=dice.random() < _STATEMENTS,
+        readers=dice.choice((0, 0, 1, 2)),
     )
     if plan.whole and dice.random() < _TROUBLED:
         troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
@@ -151,6 +156,10 @@ class World:
     calm: bool = True
     #: Sessions of clients that the program has killed.
     strangers: list[int] = field(default_factory=list)
+    #: Processes that were killed, and that the server still has sessions of.
+    unnoticed: int = 0
+    #: A state that never was, as a reader has seen it.
+    misread: str = ""
 
     def __post_init__(self) -> None:
         server = self.server = Server(self.scheduler)
@@ -209,7 +218,7 @@ class World:
                 raise task.failure
             if run.done or calm >= _PATIENCE:
                 return
-            calm += 1 if self.server.up and self.calm else 0
+            calm += 1 if self.server.up and self.calm and not self.unnoticed else 0
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
@@ -245,11 +254,19 @@ class World:
         """End the process with SIGKILL; the server notices after a while."""
         self.scheduler.tell("the process is killed")
         self.scheduler.kill(run)
-        delay = self.random.choice((0.0, 0.0, 0.01, 1.0, 10.0))
+        delay = self.random.choice((0.0, 0.0, 0.01, 1.0, 10.0, 40.0))
 
         def notice() -> None:
-            self.scheduler.sleep(delay)
+            waits = {one.wait_timeout for one in self.server.sessions.values()}
+            for seconds in sorted(wait for wait in waits if wait < delay):
+                self.scheduler.sleep(max(0.0, killed + seconds - self.scheduler.now))
+                self.server.lose(run, seconds)
+            self.scheduler.sleep(max(0.0, killed + delay - self.scheduler.now))
             self.server.lose(run)
+            self.unnoticed -= 1
+
+        killed = self.scheduler.now
+        self.unnoticed += 1
 
         self.scheduler.spawn("the server", notice, process="server")
 
@@ -289,6 +306,38 @@ class World:
                 self.strangers.append(session.number)
         self.server.end(session)
 
+    def _reader(self, number: int) -> None:
+        """Read the table at once, in a snapshot, or in a transaction that stays open."""
+        for _ in range(self.random.randrange(1, 4)):
+            self.scheduler.sleep(self.random.choice((0.0, 0.02, 0.2, 1.0, 2.0)))
+            session = self._connected(f"reader{number}")
+            kind = self.random.choice(("read", "snapshot", "snapshot", "long"))
+            with contextlib.suppress(program.CLIENT_ERRORS):
+                if kind == "read":
+                    self._read(session, None)
+                elif kind == "snapshot":
+                    execute(session, "START TRANSACTION WITH CONSISTENT SNAPSHOT", ())
+                    then = self._truth()
+                    self.scheduler.sleep(self.random.choice((0.01, 0.05, 0.5, 3.0)))
+                    self._read(session, then)
+                    execute(session, "COMMIT", ())
+                else:
+                    execute(session, "BEGIN", ())
+                    self._read(session, None)
+                    self.scheduler.sleep(self.random.choice((0.1, 0.9, 4.0, 15.0)))
+                    execute(session, "COMMIT", ())
+            if session.killed and not session.disturbed:
+                self.strangers.append(session.number)
+            self.server.end(session)
+
+    def _read(self, session: Session, then: dict[Any, Row] | None) -> None:
+        """Compare what is read with the table as it was then, or is now."""
+        rows, _ = execute(session, "client read s.t", ())
+        expected = {key: row[:3] for key, row in (self._truth() if then is None else then).items()}
+        found = {row[0]: row[:3] for row in rows}
+        if found != expected and not self.misread:
+            self.misread = f"{session.client} has read {found}, and there was {expected}"
+
     def _judge(self) -> Outcome:
         """Compare the table with what became visible of it, and with what the command says."""
         server, run = self.server, self.last
@@ -296,6 +345,8 @@ class World:
         outcome = Outcome(swapped="n" in table.columns, error=run.error)
         outcome.wrong = (
             self._wrong_rows(table)
+            or self.misread
+            or self._waited(run)
             or self._wrong_word(run, swapped=outcome.swapped)
             or self._left_behind(run)
         )
@@ -303,6 +354,18 @@ class World:
 
     def _wrong_rows(self, table: Table) -> str:
         """Compare the table with its first rows and all that was visible of it since."""
+        expected = self._truth()
+        width = len(table.columns)
+        wanted = {key: (*row[:3], *([None] * (width - 3))) for key, row in expected.items()}
+        wrong = {
+            key: (wanted.get(key), table.rows.get(key))
+            for key in wanted.keys() | table.rows.keys()
+            if wanted.get(key) != table.rows.get(key)
+        }
+        return f"rows differ, (expected, found) by key: {wrong}" if wrong else ""
+
+    def _truth(self) -> dict[Any, Row]:
+        """Return the rows that all visible changes of the table make of its first ones."""
         expected: dict[Any, Row] = dict(self._first)
         for _, change in self.server.history:
             if change.table == T and isinstance(change, Replaced):
@@ -312,14 +375,16 @@ class World:
                     expected.pop(change.before[0], None)
                 if change.after is not None:
                     expected[change.after[0]] = change.after
-        width = len(table.columns)
-        wanted = {key: (*row[:3], *([None] * (width - 3))) for key, row in expected.items()}
-        wrong = {
-            key: (wanted.get(key), table.rows.get(key))
-            for key in wanted.keys() | table.rows.keys()
-            if wanted.get(key) != table.rows.get(key)
-        }
-        return f"rows differ, (expected, found) by key: {wrong}" if wrong else ""
+        return expected
+
+    def _waited(self, run: program.Run | WholeRun) -> str:
+        """Return how the program kept clients waiting (R23)."""
+        server = self.server
+        if isinstance(run, WholeRun) and server.rude:
+            return f"a lock was asked for behind an old transaction: {server.rude[0]}"
+        if not self.plan.troubles and server.longest_wait > _LONGEST_WAIT:
+            return f"a client waited {server.longest_wait:.1f} s for a table lock"
+        return ""
 
     def _wrong_word(self, run: program.Run | WholeRun, *, swapped: bool) -> str:
         """Return where the command says what is not."""
