@@ -156,6 +156,8 @@ class Pair:
                 repaired_chunks=result.repaired_chunks,
                 lock_held_ms=round(result.lock_held_ms, 1),
                 seconds=round(result.seconds, 3),
+                # Repeated for days while the swap is deferred: the progress counts the passes.
+                quiet=stop is not None and not result.differences,
             )
         )
         return result

@@ -173,7 +173,7 @@ class Engines:
         self._stop = stop
         self._warn = warn
         self._spark: GangEngine | None = None
-        self._without_java = False
+        self._without_java = self._warned_of_ports = False
         self._reporting = threading.Lock()
         self._unreported: GangEngine | None = None
         self._bringing: Background | None = None
@@ -200,7 +200,8 @@ class Engines:
             self._warn(spark)
             return
         self._spark = self._unreported = spark
-        if known := unprotected(self._config):
+        if (known := unprotected(self._config)) and not self._warned_of_ports:
+            self._warned_of_ports = True
             self._warn(known)
         if spark.ready or self._config.spark_master or size > SMALL_BYTES:
             spark.start()

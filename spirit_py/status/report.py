@@ -164,15 +164,13 @@ class MigrationReport(OutcomeReport):
 
     def summary(self) -> list[str]:
         """Return the summary that ends a successful run, a line each; the report has the rest."""
-        lines = [self.headline()]
+        warned = counted(len(self.warnings), "warning")
+        lines = [f"{self.headline()}; {warned}, shown above" if self.warnings else self.headline()]
         if self.resumed:
             lines.append(f"  run {self.runs}     {self.resumed}")
         if self.algorithm == "copy" and (not self.phases or Phase.COPY in self.phases):
             lines += self._copy_summary()
-        lines += self.rehearsal_lines
-        if self.warnings:
-            lines.append(f"  {counted(len(self.warnings), 'warning')}, shown above")
-        return lines
+        return lines + self.rehearsal_lines
 
     def _copied_by(self) -> str:
         rows, by_spark = self.rows_copied - self.rows_copied_before, self.rows_copied_by_spark

@@ -205,6 +205,18 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
         assert json.loads(line)["event"] in kinds()
 
 
+def test_a_run_of_two_rows_has_a_dozen_lines_at_most(table):
+    """What is done, the plan, the cause once and the summary, with the warning of this server."""
+    table.execute("DELETE FROM t WHERE id > 2")
+    done = run_here(table, "migrate", "--alter", "FORCE, ADD COLUMN z INT")
+    assert done.returncode == 0, done.stderr
+    lines = (done.stdout + done.stderr).splitlines()
+    # A busy machine may take long enough for figures.
+    said = [line for line in lines if " [" not in line]
+    assert len(said) <= 12, done.stderr
+    assert sum("changed (copy)" in line for line in said) == 1
+
+
 def test_the_migration_goes_on_when_its_output_is_not_read(table, tmp_path):
     """The reader of the log leaves in the middle: the swap is done and the exit code is 0."""
     with copy_held(table, tmp_path) as (process, cursor):

@@ -369,6 +369,19 @@ def test_spark_rests_and_starts_anew_when_the_last_one_has_stopped():
     assert order[:2] == ["first stopped", "second started"]
 
 
+def test_a_cluster_without_a_secret_is_warned_of_once():
+    """Spark rests between the comparisons of a deferred swap, for days, and begins anew."""
+    config = SparkConfig(spark_master="spark://a:1", spark_conf=(("spark.authenticate", "false"),))
+    warnings: list[str] = []
+    both = Engines(config, lambda _: Spark(ready=True), stop=StopSwitch(), warn=warnings.append)
+    for _ in range(3):
+        both.begin(LARGE)
+        both.rest()
+    both.stop()
+    assert len(warnings) == 1
+    assert "ask for no secret" in warnings[0]
+
+
 @pytest.mark.parametrize(
     ("config", "slots"),
     [
