@@ -131,29 +131,25 @@ class TablePass:
     def _await_turn(self) -> None:
         self._given_back, self._held_by = False, ""
         what = self._what
-        await_turn(
-            what.pace,
-            Work.CHECKSUM,
-            pause=what.stop.pause,
-            show=lambda reason: self._show(waiting_for=reason),
-        )
+        await_turn(what.pace, Work.CHECKSUM, pause=what.stop.pause, show=self._wait_for)
 
     def _await_servers(self) -> None:
         """Wait until the servers answer: one that restarts ends the whole gang."""
         for options in (self._what.source, self._what.target):
             if options is not None:
-                await_server(
-                    options, self._what.stop, tell=lambda waiting: self._show(waiting_for=waiting)
-                )
+                await_server(options, self._what.stop, tell=self._wait_for)
+
+    def _wait_for(self, what: str) -> None:
+        self._show(waiting_for=what)
 
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self._what
         coverage.begin_segment()
         self._handed_out = 0
-        lock = SnapshotLock(what, on_wait=lambda waiting: self._show(waiting_for=waiting))
+        lock = SnapshotLock(what, on_wait=self._wait_for)
         # Before the tasks start: their sessions would idle as long.
         lock.await_free()
-        self._show(waiting_for="the tasks to come together")
+        self._wait_for("the tasks to come together")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
             open_mailbox(control, what.source, what.engine, what.mapping.source) as mailbox,
@@ -170,7 +166,7 @@ class TablePass:
             began = time.monotonic()
             gang.assemble(_ASSEMBLE_SECONDS)
             self._take_snapshot(lock, gang, time.monotonic() - began)
-            self._show(waiting_for="")
+            self._wait_for("")
             points.reach("checksum.compare")
             self._verify(gang, self._compare(gang, chunker))
             return [difference for part in gang.finish() for difference in part]
@@ -207,7 +203,7 @@ class TablePass:
         """Return whether no chunk may be handed out now; after a while that ends the segment."""
         reason = self._what.pace.reason(Work.CHECKSUM)
         if reason != self._held_by:
-            self._show(waiting_for=reason)
+            self._wait_for(reason)
         now = time.monotonic()
         if reason and not self._held_by:
             self._held_since = now

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +22,7 @@ from spirit_py.chunk.chunk import (
 )
 from spirit_py.chunk.sizing import divided
 from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ Bounds: TypeAlias = tuple[tuple[KeyBound, ...], KeyBound | None]
 INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ "
 
 
+@dataclass(eq=False)
 class CompositeChunker:
     """Cuts a table, or a range of it, by ``LIMIT 1 OFFSET n`` along its chunk key.
 
@@ -43,18 +46,13 @@ class CompositeChunker:
     none.
     """
 
-    def __init__(
-        self,
-        mapping: TableMapping,
-        query: BoundaryQuery,
-        *,
-        part_rows: int | None = None,
-        numbers: Iterator[int] | None = None,
-    ) -> None:
-        self._mapping = mapping
-        self._query = query
-        self.part_rows = part_rows
-        self._numbers = count() if numbers is None else numbers
+    mapping: TableMapping
+    query: BoundaryQuery
+    _: KW_ONLY
+    part_rows: int | None = None
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
         self._rest = KeyRange()
         self._cut_rows = 0
         #: Whether everything is cut.
@@ -69,7 +67,7 @@ class CompositeChunker:
         self.finished = found is None or (end is not None and found.literals == end.literals)
         upper = end if self.finished else found
         chunk = Chunk(
-            number=next(self._numbers),
+            number=next(self.numbers),
             lower=self._rest.lower,
             upper=upper,
             target_rows=rows,
@@ -87,7 +85,7 @@ class CompositeChunker:
         """Return how far the cut has come, against the server's estimate of the rows."""
         if self.finished:
             return 1.0
-        return min(0.99, self._cut_rows / max(self._mapping.source.estimated_rows, 1))
+        return min(0.99, self._cut_rows / max(self.mapping.source.estimated_rows, 1))
 
     def restart(self, lower: KeyBound | None, upper: KeyBound | None = None) -> None:
         """Begin again above ``lower``, and end at ``upper``; None for the ends of the table."""
@@ -95,8 +93,8 @@ class CompositeChunker:
 
     def bound_after(self, rows: int) -> KeyBound | None:
         """Return the key about ``rows`` rows on; None when fewer are left. Asks the server."""
-        found = self._query(boundary_sql(self._mapping, self._rest, rows))
-        return bound_from_row(self._mapping.key_columns, found[0]) if found else None
+        found = self.query(boundary_sql(self.mapping, self._rest, rows))
+        return bound_from_row(self.mapping.key_columns, found[0]) if found else None
 
     def part(self, at: KeyBound) -> Self:
         """End at a key that is not cut yet; return a chunker of what lies above it."""
@@ -121,10 +119,10 @@ class CompositeChunker:
         found: list[KeyBound] = []
         rest = self._rest
         for step in divided(rows, self.part_rows):
-            answer = self._query(boundary_sql(self._mapping, rest, step))
+            answer = self.query(boundary_sql(self.mapping, rest, step))
             if not answer:
                 return tuple(found), None
-            found.append(bound_from_row(self._mapping.key_columns, answer[0]))
+            found.append(bound_from_row(self.mapping.key_columns, answer[0]))
             rest = KeyRange(lower=found[-1], upper=rest.upper)
         return tuple(found[:-1]), found[-1]
 
@@ -154,7 +152,6 @@ def index_hint(mapping: TableMapping) -> str:
     return "" if mapping.key.visible else INVISIBLE_INDEX_HINT
 
 
-INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _DENSE = 0.5
 #: Places at which rows are counted, and key values at each.
 _SAMPLES = 24
@@ -164,15 +161,8 @@ _SAMPLE_VALUES = 200
 class OptimisticChunker(CompositeChunker):
     """Cuts a table whose key is one AUTO_INCREMENT integer column, signed or not."""
 
-    def __init__(
-        self,
-        mapping: TableMapping,
-        query: BoundaryQuery,
-        *,
-        part_rows: int | None = None,
-        numbers: Iterator[int] | None = None,
-    ) -> None:
-        super().__init__(mapping, query, part_rows=part_rows, numbers=numbers)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         #: Rows per key value in the last known chunk; None before the first cut.
         self._density: float | None = None
         #: The same by the server's estimate.
@@ -251,7 +241,7 @@ class OptimisticChunker(CompositeChunker):
         else:
             places = [first + width * each // _SAMPLES for each in range(_SAMPLES)]
             values = _SAMPLE_VALUES
-        counted = [int(row[0]) for row in self._query(samples_sql(self._mapping, places, values))]
+        counted = [int(row[0]) for row in self.query(samples_sql(self.mapping, places, values))]
         sparse = min(counted) < _DENSE * values
         return None if sparse else sum(counted) / (len(counted) * values)
 
@@ -273,7 +263,7 @@ class OptimisticChunker(CompositeChunker):
         return inner, _bound(upper) if upper < last else None
 
     def _ends(self) -> tuple[int, int] | None:
-        ends = self._query(ends_sql(self._mapping, self._rest))[0]
+        ends = self.query(ends_sql(self.mapping, self._rest))[0]
         if ends[0] is None:
             return None
         first, last = int(ends[0]), int(ends[1])
@@ -281,7 +271,7 @@ class OptimisticChunker(CompositeChunker):
             self._whole = last - first + 1
         self._first, self._last = first, last
         if self._density is None:
-            self._density = self._mapping.source.estimated_rows / (last - first + 1)
+            self._density = self.mapping.source.estimated_rows / (last - first + 1)
             self._mean = min(1.0, self._density)
         return first, last
 
@@ -331,6 +321,6 @@ def make_chunker(
     ``query`` runs in a session of the driver, in '+00:00', at READ COMMITTED.
     """
     columns = mapping.key_columns
-    if len(columns) == 1 and columns[0].auto_increment and columns[0].data_type in INTEGER_TYPES:
-        return OptimisticChunker(mapping, query, part_rows=part_rows, numbers=numbers)
-    return CompositeChunker(mapping, query, part_rows=part_rows, numbers=numbers)
+    numbered = len(columns) == 1 and columns[0].auto_increment
+    kind = OptimisticChunker if numbered and columns[0].data_type in INTEGERS else CompositeChunker
+    return kind(mapping, query, part_rows=part_rows, numbers=numbers or count())

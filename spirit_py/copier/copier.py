@@ -11,8 +11,8 @@ from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar
 from spirit_py.copier.crew import CopyOrder, Crew
 from spirit_py.copier.fence import end_earlier_chunks
-from spirit_py.copier.meter import CopyMeter, CopyStatistics, LostValue
-from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
+from spirit_py.copier.meter import ChunkCopied, CopyMeter, CopyStatistics, LostValue
+from spirit_py.copier.task import ChunkOrder, JoinCopy
 from spirit_py.mysql.own_sessions import own_uuid
 from spirit_py.mysql.retry import PATIENCE, retrying
 from spirit_py.pace import Work
@@ -129,10 +129,10 @@ class Copier:
             while not self.stop.requested and not (self._ended and crew.idle):
                 self._waiting()
                 crew.feed(self._next, lasting=self._lasting)
-                self._take(crew.collect())
+                self._committed(crew.collect())
             deadline = self.clock() + self.options.grace
             while not crew.idle and self.clock() < deadline:
-                self._take(crew.collect())
+                self._committed(crew.collect())
             self.stop.check()
 
     def statistics(self) -> CopyStatistics:
@@ -186,22 +186,13 @@ class Copier:
         first, self._numbers = self._numbers + 1, self._numbers + len(chunk.parts)
         return f"{own_uuid(run, source.schema, source.name)}:{first}"
 
-    def _take(self, copied: Sequence[ChunkCopied]) -> None:
+    def _committed(self, copied: Sequence[ChunkCopied]) -> None:
         for one in copied:
-            self._committed(one)
-
-    def _committed(self, copied: ChunkCopied) -> None:
-        points.reach("chunk.committed")
-        chunk = self._chunks.pop(copied.number)
-        self.copy.subscription.committed(chunk, copied.rows)
-        self._chunker.observed(chunk, copied.rows)
-        self._meter.committed(
-            target_rows=chunk.target_rows,
-            rows=copied.rows,
-            seconds=copied.seconds,
-            retries=copied.retries,
-            on_spark=copied.on_spark,
-        )
+            points.reach("chunk.committed")
+            chunk = self._chunks.pop(one.number)
+            self.copy.subscription.committed(chunk, one.rows)
+            self._chunker.observed(chunk, one.rows)
+            self._meter.committed(chunk.target_rows, one)
 
     def _named(self, error: LostValue) -> ValueLost:
         whole = self._chunks.get(error.chunk)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.copier.fence import end_chunks
-from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
+from spirit_py.copier.meter import ChunkCopied
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from spirit_py.contracts import SqlSession
+    from spirit_py.copier.task import ChunkOrder, JoinCopy
     from spirit_py.pace import Pace
     from spirit_py.spark.gang import GangEngine
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from spirit_py.chunk.sizing import CEILING_ROWS, ChunkSizer
 from spirit_py.copier.chunk_sql import row_lookup_sql
@@ -20,6 +21,26 @@ if TYPE_CHECKING:
     from spirit_py.chunk.chunk import Chunk
     from spirit_py.contracts import Clock
     from spirit_py.table.mapping import TableMapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkCopied:
+    """What a copied chunk cost; ``seconds`` of its statements alone. The crew sets ``on_spark``."""
+
+    number: int
+    rows: int
+    seconds: float
+    retries: int = 0
+    on_spark: bool = False
+
+    def encode(self) -> str:
+        """Return the answer's text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read an answer's text."""
+        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,11 +143,10 @@ class CopyMeter:
         with self._lock:
             self._left = NOTHING_LEFT
 
-    def committed(
-        self, *, target_rows: int, rows: int, seconds: float, retries: int, on_spark: bool
-    ) -> None:
+    def committed(self, target_rows: int, copied: ChunkCopied) -> None:
         """Count a chunk that has committed."""
         with self._lock:
+            rows, seconds = copied.rows, copied.seconds
             self._sizer.finished(target_rows=target_rows, rows=rows, seconds=seconds)
             seen, now = self._seen, self._clock()
             self._seen = replace(
@@ -136,8 +156,8 @@ class CopyMeter:
                 rows=seen.rows + rows,
                 chunks=seen.chunks + 1,
                 chunk_seconds=seen.chunk_seconds + seconds,
-                replaced_chunks=seen.replaced_chunks + retries,
-                spark_rows=seen.spark_rows + (rows if on_spark else 0),
+                replaced_chunks=seen.replaced_chunks + copied.retries,
+                spark_rows=seen.spark_rows + (rows if copied.on_spark else 0),
             )
             self._speed.note(now, self._seen.rows)
 
@@ -185,28 +205,18 @@ _log = logging.getLogger(__name__)
 class LostValue(ValueLost):
     """A :class:`~spirit_py.errors.ValueLost` with the row of the chunk that it was.
 
-    ``part`` counts from 0, ``row`` from 1 within it in key order; 0 and an empty ``column``: not
-    named.
+    ``part`` counts from 0, ``row`` from 1 within it in key order; 0 and an empty ``column``: the
+    server's text, ``complaint``, does not name them.
     """
 
     def __init__(
-        self, message: str, *, chunk: int, part: int, code: int, row: int, column: str, hint: str
+        self, message: str, complaint: str, *, chunk: int, part: int, code: int, hint: str
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.chunk = chunk
         self.part = part
-        self.row = row
-        self.column = column
-
-    @classmethod
-    def of(
-        cls, message: str, complaint: str, *, chunk: int, part: int, code: int, hint: str
-    ) -> LostValue:
-        """Return the error for the server's own text, from which row and column are read."""
-        about = read_complaint(complaint)
-        row, column = about.row, about.column
-        return cls(message, chunk=chunk, part=part, code=code, row=row, column=column, hint=hint)
+        self.column, self.row = read_complaint(complaint)
 
     def named(
         self,

@@ -12,14 +12,14 @@ import contextlib
 import json
 import re
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
 from spirit_py.chunk.chunk import decode_chunk, encode_chunk
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
-from spirit_py.copier.meter import LostValue
+from spirit_py.copier.meter import ChunkCopied, LostValue
 from spirit_py.errors import CopyFailure, PacketTooSmall, ServerFault, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import evaluating
@@ -76,20 +76,13 @@ class ChunkOrder:
 
     def encode(self) -> str:
         """Return the order's text."""
-        said = {
-            "chunk": encode_chunk(self.chunk),
-            "wait": self.visibility,
-            "gtid": self.gtid,
-            "rest": self.rest,
-        }
-        return json.dumps(said)
+        return json.dumps({**vars(self), "chunk": encode_chunk(self.chunk)})
 
     @classmethod
     def decode(cls, text: str) -> Self:
         """Read an order's text."""
         said = json.loads(text)
-        chunk = decode_chunk(said["chunk"])
-        return cls(chunk=chunk, visibility=said["wait"], gtid=said["gtid"], rest=said["rest"])
+        return cls(**{**said, "chunk": decode_chunk(said["chunk"])})
 
     def gtid_of(self, part: int) -> str:
         """Return the GTID of a part's transaction; empty for the server's own."""
@@ -97,26 +90,6 @@ class ChunkOrder:
             return ""
         uuid, _, number = self.gtid.rpartition(":")
         return f"{uuid}:{int(number) + part}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChunkCopied:
-    """What a copied chunk cost; ``seconds`` of its statements alone. The crew sets ``on_spark``."""
-
-    number: int
-    rows: int
-    seconds: float
-    retries: int = 0
-    on_spark: bool = False
-
-    def encode(self) -> str:
-        """Return the answer's text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def decode(cls, text: str) -> Self:
-        """Read an answer's text."""
-        return cls(**json.loads(text))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +246,7 @@ class ChunkWriter:
 
     def _lost_value(self, chunk: Chunk, part: int, code: int, text: str) -> LostValue:
         message = f"{self._label(chunk)}: {text} (error {code})"
-        return LostValue.of(message, text, chunk=chunk.number, part=part, code=code, hint=_HINT)
+        return LostValue(message, text, chunk=chunk.number, part=part, code=code, hint=_HINT)
 
     def _label(self, chunk: Chunk) -> str:
         source = self._spec.mapping.source

@@ -248,7 +248,7 @@ class _Sampler:
             return rows
         code, text = complaint
         source = mapping.source
-        lost = LostValue.of(
+        lost = LostValue(
             f"a value of {source.schema}.{source.name} does not fit: {text} (error {code})",
             text,
             chunk=chunk.number,

@@ -22,6 +22,7 @@ from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
 from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.statement import ClauseKind
+from spirit_py.table.build import following
 from spirit_py.table.new_columns import needs_fill
 from spirit_py.table.schema import SPATIAL
 
@@ -66,11 +67,7 @@ class Altered:
     @property
     def pairs(self) -> list[tuple[Column, Column]]:
         """The columns that stay, old and new, in the order of the new table."""
-        origin = {
-            self.statement.renames.get(column.name.lower(), column.name).lower(): column
-            for column in self.source.columns
-            if column.name.lower() not in self.statement.dropped
-        }
+        origin = dict(following(self.source.columns, self.statement))
         return [
             (origin[column.name.lower()], column)
             for column in self.target.columns

@@ -16,13 +16,13 @@ from spirit_py.errors import Refusal
 from spirit_py.table.computed import computed_pairs, steady_pairs, without_computed
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp, values_stay_apart
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
-from spirit_py.table.mapping import ColumnPair, Fill, TableMapping
+from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, fresh_names
 from spirit_py.table.new_columns import implicit_default, needs_fill
 from spirit_py.table.row_key import conflicting
 from spirit_py.table.unique_keys import NO_KEY_HINT, choose_key, tightened_indexes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from spirit_py.table.schema import Column, Index, TableSchema
@@ -34,17 +34,22 @@ class ColumnChanges(Protocol):
     @property
     def renames(self) -> Mapping[str, str]:
         """Old name in lower case to new name."""
-        ...
 
     @property
     def added(self) -> AbstractSet[str]:
         """Names of added columns in lower case."""
-        ...
 
     @property
     def dropped(self) -> AbstractSet[str]:
         """Names of dropped columns in lower case."""
-        ...
+
+
+def following(columns: Iterable[Column], changes: ColumnChanges) -> Iterator[tuple[str, Column]]:
+    """Yield each column that stays, with its new name in lower case."""
+    for column in columns:
+        name = column.name.lower()
+        if name not in changes.dropped:
+            yield changes.renames.get(name, name).lower(), column
 
 
 def build_mapping(
@@ -90,10 +95,8 @@ def _zoned(
     server_time_zone: str,
 ) -> tuple[tuple[ColumnPair, ...], str]:
     """Return the pairs as they are selected, and the zone of all writes; empty for any (R22)."""
-    carried = {pair.new.name for pair in pairs}
-    fresh = {column.name for column in target.columns if column.name not in carried}
     converted = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
-    if not converted and not evaluated_in_zone(target, fresh):
+    if not converted and not evaluated_in_zone(target, fresh_names(target, pairs)):
         return pairs, ""
     if not repeats_hours(server_time_zone):
         return pairs, server_time_zone
@@ -118,11 +121,7 @@ def _pairs(
     source: TableSchema, target: TableSchema, changes: ColumnChanges
 ) -> Iterator[ColumnPair]:
     origin: dict[str, Column] = {}
-    for column in source.columns:
-        name = column.name.lower()
-        if name in changes.dropped:
-            continue
-        follows = changes.renames.get(name, column.name).lower()
+    for follows, column in following(source.columns, changes):
         if not target.has_column(follows) or follows in origin:
             raise Refusal(
                 f"column {column.name} of {source.name} cannot be followed into the new table",
@@ -192,11 +191,7 @@ class ReverseChanges:
     @classmethod
     def of(cls, old: TableSchema, new: TableSchema, changes: ColumnChanges) -> ReverseChanges:
         """Reverse a statement's changes."""
-        follows = {
-            changes.renames.get(column.name.lower(), column.name).lower(): column.name
-            for column in old.columns
-            if column.name.lower() not in changes.dropped
-        }
+        follows = {name: column.name for name, column in following(old.columns, changes)}
         return cls(
             renames={name: was for name, was in follows.items() if name != was.lower()},
             added=frozenset(changes.dropped) & {column.name.lower() for column in old.columns},
@@ -276,12 +271,8 @@ def _impossible(reason: str, remedy: str = "") -> Refusal:
 
 
 def _kept(mapping: TableMapping) -> tuple[Column, ...]:
-    written = {pair.new.name for pair in mapping.pairs}
-    return tuple(
-        column
-        for column in mapping.target.columns
-        if column.name not in written and not column.generated
-    )
+    fresh = fresh_names(mapping.target, mapping.pairs)
+    return tuple(c for c in mapping.target.columns if c.name in fresh and not c.generated)
 
 
 def _merging_key(mapping: TableMapping) -> str:

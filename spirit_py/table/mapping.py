@@ -103,8 +103,7 @@ class TableMapping:
     @cached_property
     def recomputed(self) -> frozenset[str]:
         """New columns, in lower case, without a value of the source: rounding is no loss (R10)."""
-        carried = {pair.new.name for pair in self.pairs}
-        return frozenset(c.name.lower() for c in self.target.columns if c.name not in carried)
+        return frozenset(name.lower() for name in fresh_names(self.target, self.pairs))
 
     @cached_property
     def cuts_blanks(self) -> bool:
@@ -187,7 +186,10 @@ def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:
         return True
     if any(column.generated and column.data_type in _DATED for column in target.columns):
         return True
-    carried = {pair.new.name for pair in pairs}
-    fresh = {column.name for column in target.columns if column.name not in carried}
-    found = (text for text in evaluated_expressions(target, fresh) if not _MOMENT.fullmatch(text))
-    return any(reads_time(target, text) for text in found)
+    texts = evaluated_expressions(target, fresh_names(target, pairs))
+    return any(reads_time(target, text) for text in texts if not _MOMENT.fullmatch(text))
+
+
+def fresh_names(target: TableSchema, pairs: Collection[ColumnPair]) -> frozenset[str]:
+    """Return the names of the new table's columns that are not carried over."""
+    return frozenset(c.name for c in target.columns) - {pair.new.name for pair in pairs}

@@ -12,7 +12,8 @@ import pytest
 from spirit_py.chunk.chunker import make_chunker
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
-from spirit_py.copier.task import ChunkCopied, ChunkOrder, JoinCopy
+from spirit_py.copier.meter import ChunkCopied
+from spirit_py.copier.task import ChunkOrder, JoinCopy
 from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import INTERRUPTED

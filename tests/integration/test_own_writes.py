@@ -14,7 +14,8 @@ from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.config import FeedOptions
 from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
-from spirit_py.copier.task import ChunkCopied, ChunkOrder, ChunkWriter, JoinCopy
+from spirit_py.copier.meter import ChunkCopied
+from spirit_py.copier.task import ChunkOrder, ChunkWriter, JoinCopy
 from spirit_py.errors import ValueLost, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.copier.meter import CopyMeter
+from spirit_py.copier.meter import ChunkCopied, CopyMeter
 from spirit_py.estimates import NEARLY_DONE, RowsLeft
 
 
@@ -25,9 +25,8 @@ def commit(
 ) -> None:
     """Hand out and commit one chunk."""
     meter.dispatched(rows, RowsLeft())
-    meter.committed(
-        target_rows=rows, rows=rows, seconds=seconds, retries=retries, on_spark=on_spark
-    )
+    copied = ChunkCopied(number=0, rows=rows, seconds=seconds, retries=retries, on_spark=on_spark)
+    meter.committed(rows, copied)
 
 
 def test_nothing_is_known_at_first():
@@ -54,7 +53,7 @@ def test_chunks_are_counted_when_they_commit():
     meter.dispatched(1000, RowsLeft())
     meter.dispatched(1000, RowsLeft())
     clock.now += 2
-    meter.committed(target_rows=1000, rows=900, seconds=0.25, retries=2, on_spark=False)
+    meter.committed(1000, ChunkCopied(number=0, rows=900, seconds=0.25, retries=2))
     seen = meter.statistics()
     assert (seen.rows, seen.chunks, seen.in_flight, seen.rows_in_flight) == (900, 1, 1, 1000)
     assert (seen.seconds, seen.chunk_seconds, seen.replaced_chunks) == (2.0, 0.25, 2)
@@ -111,7 +110,7 @@ def test_the_fraction_is_of_rows_that_have_committed():
     for left in (3000, 2000, 1000, 0):
         meter.dispatched(1000, RowsLeft(most=left))
     meter.all_cut()
-    meter.committed(target_rows=1000, rows=1000, seconds=0.1, retries=0, on_spark=False)
+    meter.committed(1000, ChunkCopied(number=0, rows=1000, seconds=0.1, retries=0))
     seen = meter.statistics()
     assert (seen.rows, seen.rows_total, seen.fraction) == (1000, 4000, 0.25)
 
@@ -126,7 +125,7 @@ def test_a_copy_is_whole_only_when_it_has_ended():
     meter.dispatched(1000, RowsLeft())
     meter.all_cut()
     assert meter.statistics().fraction == 0.75
-    meter.committed(target_rows=1000, rows=1000, seconds=0.1, retries=0, on_spark=False)
+    meter.committed(1000, ChunkCopied(number=0, rows=1000, seconds=0.1, retries=0))
     assert meter.statistics().fraction == NEARLY_DONE
     meter.all_committed()
     assert meter.statistics().fraction == 1.0
