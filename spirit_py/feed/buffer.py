@@ -124,11 +124,6 @@ class ChangeBuffer:
         self.partitions = Partitions(ordered=not self.comparable, divisible=divisible)
         self.bytes = self.pending = 0
 
-    @property
-    def waiting(self) -> int:
-        """Changes that may be taken."""
-        return self.partitions.waiting
-
     def add_all(self, changes: Iterable[tuple[RowImage, bool, bool]], epoch: Epoch) -> int:
         """Take in changes in order: image, whether deleted, whether fresh; return how many stay."""
         filters = self.filters
@@ -194,7 +189,7 @@ class ChangeBuffer:
 
     def cut(self) -> None:
         """Allow an incomplete transaction to be taken, when the buffers are full."""
-        if self._aside and not self.waiting:
+        if self._aside and not self.partitions.waiting:
             self._take_over()
             self._cut = True
 

@@ -313,7 +313,7 @@ class Flusher:
         if filters.proofs is None or not filters.active:
             return
         with self._lock:
-            if not subscription.buffer.waiting:
+            if not subscription.buffer.partitions.waiting:
                 return
             number = filters.proofs.begin()
         self.shared.stream.prove_visible("")

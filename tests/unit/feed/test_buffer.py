@@ -142,7 +142,7 @@ def test_counted_dispatches_hold_every_earlier_change() -> None:
     made.filters.tracker.committed(first)
     assert keys(take_all(made)) == [99, 98]
     made.filters.tracker.dispatch(third)
-    assert made.waiting == 0
+    assert made.partitions.waiting == 0
 
 
 def test_the_queue_does_not_overtake_a_held_change() -> None:
@@ -193,7 +193,7 @@ def test_a_batch_that_failed_comes_again() -> None:
     add(made, 2)
     take(made, 10)
     assert made.pending == 2
-    assert made.waiting == 0
+    assert made.partitions.waiting == 0
     add(made, 1, text="new")
     assert made.pending == 3
     give_back(made)
