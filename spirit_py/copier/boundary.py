@@ -6,6 +6,7 @@ no session of the earlier run can write, and before the feed begins.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,20 +29,17 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 
+@dataclass(eq=False)
 class BoundaryReader:
     """Runs SELECTs for the chunker; not thread-safe. ``stop`` ends the pauses between tries."""
 
-    def __init__(
-        self,
-        connection: ConnectionOptions,
-        *,
-        stop: StopSwitch,
-        tell: Callable[[str], None] | None = None,
-    ) -> None:
-        self._connection = connection
-        self._stop = stop
-        self._tell = tell
-        self._session = RenewedSession(partial(connect, connection, role="boundary"))
+    connection: ConnectionOptions
+    _: KW_ONLY
+    stop: StopSwitch
+    tell: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._session = RenewedSession(partial(connect, self.connection, role="boundary"))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a SELECT; a transient fault is tried again."""
@@ -49,7 +47,7 @@ class BoundaryReader:
         def rows() -> list[tuple[Any, ...]]:
             return self._session.ask(lambda session: session.query(sql))
 
-        return patiently(rows, self._connection, self._stop, tell=self._tell)
+        return patiently(rows, self.connection, self.stop, tell=self.tell)
 
     def close(self) -> None:
         """Close the session; safe to call again, and a later query opens another."""

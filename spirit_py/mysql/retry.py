@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
@@ -165,22 +166,19 @@ def pause_after_refusals(count: int) -> float:
     return min(_LONGEST_REFUSAL, _FIRST_REFUSAL * 2.0 ** min(count - 1, 10))
 
 
+@dataclass(eq=False)
 class RenewedSession:
     """A session for work that repeats for days, of which a fault costs one turn. One thread.
 
     A refused login is not repeated before its pause is over (:func:`pause_after_refusals`).
     """
 
-    def __init__(
-        self,
-        open_session: Callable[[], Session],
-        *,
-        prepare: Callable[[Session], None] | None = None,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._open = open_session
-        self._prepare = prepare
-        self._clock = clock
+    open_session: Callable[[], Session]
+    _: KW_ONLY
+    prepare: Callable[[Session], None] | None = None
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._session: Session | None = None
         self._refused: ServerFault | None = None
         self._refusals, self._again_at = 0, 0.0
@@ -189,23 +187,23 @@ class RenewedSession:
         """Return the session, opened at need; a ServerFault where that is not possible."""
         if self._session is None:
             self._session = self._logged_in()
-            if self._prepare is not None:
+            if self.prepare is not None:
                 try:
-                    self._prepare(self._session)
+                    self.prepare(self._session)
                 except ServerFault:
                     self.close()
                     raise
         return self._session
 
     def _logged_in(self) -> Session:
-        if self._refused is not None and self._clock() < self._again_at:
+        if self._refused is not None and self.clock() < self._again_at:
             raise self._refused.with_traceback(None)
         try:
-            session = self._open()
+            session = self.open_session()
         except ServerFault as fault:
             if login_counted(fault):
                 self._refused, self._refusals = fault, self._refusals + 1
-                self._again_at = self._clock() + pause_after_refusals(self._refusals)
+                self._again_at = self.clock() + pause_after_refusals(self._refusals)
             raise
         self._refused, self._refusals = None, 0
         return session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.config import host_and_port
@@ -46,28 +46,23 @@ _INSTEAD: Final = (
 )
 
 
+@dataclass(eq=False)
 class LagThrottler:
     """Holds back what is replicated while a replica is behind, or not known if ``strict``."""
 
-    name: Final = "replica lag"
+    name = "replica lag"
     # A replica deletes the old table's file as well, and applies nothing else meanwhile.
-    holds: Final = WRITES | {Work.DROP}
-    every: Final = LOOK_SECONDS
+    holds = WRITES | {Work.DROP}
+    every = LOOK_SECONDS
 
-    def __init__(
-        self,
-        replicas: Replicas,
-        settings: LiveSettings,
-        *,
-        strict: bool,
-        warn: Callable[[str], None],
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self._replicas = replicas
-        self._settings = settings
-        self._strict = strict
-        self._warn = warn
-        self._clock = clock
+    replicas: Replicas
+    settings: LiveSettings
+    _: KW_ONLY
+    strict: bool
+    warn: Callable[[str], None]
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
         self._told: set[str] = set()
         self._slow_until = float("-inf")
         #: Addresses of replicas that were well once: their trouble has a grace.
@@ -75,20 +70,20 @@ class LagThrottler:
 
     def look(self) -> str:
         """Return the replicas that are waited for, and why."""
-        limit = self._settings.current.max_lag
+        limit = self.settings.current.max_lag
         if limit is None:
             return ""
         try:
-            self._replicas.look()
+            self.replicas.look()
         except ServerFault as fault:
-            if self._strict or not access_denied(fault):
+            if self.strict or not access_denied(fault):
                 raise
             self._tell("source", f"replica lag is not watched: {fault.message}")
             return ""
         self._tell_unwatched()
         if self.pressure() >= _NEAR:
-            self._slow_until = self._clock() + _SLOW_SECONDS
-        found = ((one, self._why(one, limit)) for one in self._replicas.watched())
+            self._slow_until = self.clock() + _SLOW_SECONDS
+        found = ((one, self._why(one, limit)) for one in self.replicas.watched())
         return "; ".join(f"replica {one.address}, which {why}" for one, why in found if why)
 
     def lag(self) -> float | None:
@@ -97,50 +92,50 @@ class LagThrottler:
 
     def part_bytes(self) -> float | None:
         """Return how much one transaction may write; None where every replica keeps up."""
-        limit = self._settings.current.max_lag
-        if limit is None or self._clock() >= self._slow_until:
+        limit = self.settings.current.max_lag
+        if limit is None or self.clock() >= self._slow_until:
             return None
         return min((part_bytes(behind, limit) for behind in self._behind()), default=None)
 
     def pressure(self) -> float:
         """Return how near the last of the replicas is to its limit: 1.0 is at it."""
-        limit = self._settings.current.max_lag
+        limit = self.settings.current.max_lag
         if limit is None:
             return 0.0
         return max((pressure(behind, limit) for behind in self._behind()), default=0.0)
 
     def _behind(self) -> list[Behind]:
-        states = (one.state for one in self._replicas.watched())
+        states = (one.state for one in self.replicas.watched())
         return [state.behind for state in states if state.behind is not None]
 
     def _why(self, one: ReplicaWatch, limit: float) -> str:
         state = one.state
         trouble, lasted = self._trouble(state)
         if trouble and (lasted >= GRACE or one.address not in self._known):
-            if self._strict or not self._lost(state):
+            if self.strict or not self._lost(state):
                 return f"cannot be relied on: {trouble} ({_INSTEAD})"
             self._tell(one.address, f"the lag of replica {one.address} is not watched: {trouble}")
             return ""
         if state.behind is None:
-            return "was not reached yet" if self._strict else ""
+            return "was not reached yet" if self.strict else ""
         self._told.discard(one.address)
         self._known.add(one.address)
         why = why_behind(state.behind, limit)
         return f"{why} (--max-lag {human_seconds(limit)})" if why else ""
 
     def _trouble(self, state: ReplicaState) -> tuple[str, float]:
-        now = self._clock()
+        now = self.clock()
         if state.trouble:
             return state.trouble, now - state.since
         silent = now - (state.looked_at if state.behind is not None else state.since)
         return ("it does not answer", silent) if silent >= GRACE else ("", 0.0)
 
     def _lost(self, state: ReplicaState) -> bool:
-        silent = self._clock() - state.looked_at >= GRACE
+        silent = self.clock() - state.looked_at >= GRACE
         return state.lost or silent or state.behind is None or state.trouble == NO_REPLICA
 
     def _tell_unwatched(self) -> None:
-        replicas = self._replicas
+        replicas = self.replicas
         if replicas.unlisted:
             self._tell("list", f"replicas cannot be listed: {replicas.unlisted}; {NAME}")
         known = {one.uuid for one in replicas.watched()}
@@ -158,17 +153,17 @@ class LagThrottler:
                     where, f"the lag of replica {where} is not watched: {UNPROVED}: {NAME_OR_PROVE}"
                 )
         reported = replicas.watched() or replicas.silent or replicas.unproved
-        if self._strict and not reported:
+        if self.strict and not reported:
             self._tell("none", f"--max-lag: the server knows no replica; {NAME}")
 
     def _tell(self, about: str, text: str) -> None:
         if about not in self._told:
             self._told.add(about)
-            self._warn(text)
+            self.warn(text)
 
     def close(self) -> None:
         """End the threads and sessions."""
-        self._replicas.close()
+        self.replicas.close()
 
 
 NAME: Final = "name it with --replica HOST:PORT"

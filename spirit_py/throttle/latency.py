@@ -7,7 +7,7 @@ without its work, the others begin nothing, or they would count as load.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.mysql.facts import read_status
@@ -74,6 +74,7 @@ _TRAFFIC_SECONDS: Final = 0.5
 _FIRST_TRAFFIC_SECONDS: Final = 0.1
 
 
+@dataclass(eq=False)
 class CommitLatency:
     """Probes the server and steps the adaptive pace; the swap does not wait for it.
 
@@ -82,66 +83,57 @@ class CommitLatency:
     others' traffic at an earlier ``clock``, for a measure at once.
     """
 
-    name: Final = "latency"
-    holds: Final = ALL_WORK - {Work.SWAP}
+    name = "latency"
+    holds = ALL_WORK - {Work.SWAP}
 
-    def __init__(
-        self,
-        connection: ConnectionOptions,
-        settings: LiveSettings,
-        adaptive: Adaptive,
-        *,
-        beat: Callable[[Session], None],
-        working: Callable[[], bool] = lambda: True,
-        unknown_reads: Callable[[], float] = lambda: 0.0,
-        pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0),
-        seen: tuple[float, Traffic] | None = None,
-        clock: Clock = time.monotonic,
-    ) -> None:
+    connection: InitVar[ConnectionOptions]
+    settings: LiveSettings
+    adaptive: Adaptive
+    _: KW_ONLY
+    beat: Callable[[Session], None]
+    working: Callable[[], bool] = lambda: True
+    unknown_reads: Callable[[], float] = lambda: 0.0
+    pressure: Callable[[], tuple[str, float]] = lambda: ("", 0.0)
+    seen: tuple[float, Traffic] | None = None
+    clock: Clock = time.monotonic
+
+    def __post_init__(self, connection: ConnectionOptions) -> None:
         self._session = own_session(connection, "probe")
-        self._settings = settings
-        self._adaptive = adaptive
-        self._beat = beat
-        self._working = working
-        self._unknown_reads = unknown_reads
-        self._pressure = pressure
-        self._clock = clock
-        self._seen = seen
         self._known = False
 
     @property
     def every(self) -> float:
         """Seconds between two probes."""
-        if self._adaptive.begun and not self._working():
+        if self.adaptive.begun and not self.working():
             return _QUIET_SECONDS
-        if self._settings.current.aggressive or not self._adaptive.spares:
+        if self.settings.current.aggressive or not self.adaptive.spares:
             return _BEAT_SECONDS
-        return _MEASURE_SECONDS if self._adaptive.measuring else _PROBE_SECONDS
+        return _MEASURE_SECONDS if self.adaptive.measuring else _PROBE_SECONDS
 
     def look(self) -> str:
         """Probe, and step the pace; return what is waited for while commits are measured."""
-        if self._settings.current.aggressive:
-            self._session.ask(self._beat)
+        if self.settings.current.aggressive:
+            self._session.ask(self.beat)
             return ""
         self._session.ask(self._probe)
-        self._adaptive.press(*self._pressure())
-        self._adaptive.step(self._clock())
-        if self._adaptive.measuring:
+        self.adaptive.press(*self.pressure())
+        self.adaptive.step(self.clock())
+        if self.adaptive.measuring:
             return "the measure of how long commits take without the copy"
         return ""
 
     def _probe(self, session: Session) -> None:
-        began = self._clock()
-        self._beat(session)
-        ended = self._clock()
-        self._adaptive.probed(ended, ended - began)
+        began = self.clock()
+        self.beat(session)
+        ended = self.clock()
+        self.adaptive.probed(ended, ended - began)
         self._look_at_others(session, ended)
 
     def _look_at_others(self, session: Session, now: float) -> None:
-        if self._seen is None:
-            self._seen = (now, read_traffic(session))
+        if self.seen is None:
+            self.seen = (now, read_traffic(session))
             return
-        since, before = self._seen
+        since, before = self.seen
         passed = now - since
         if passed < (_TRAFFIC_SECONDS if self._known else _FIRST_TRAFFIC_SECONDS):
             return
@@ -149,12 +141,12 @@ class CommitLatency:
         writes, reads = found.others_since(before)
         # A short span shows writes; the first one has the preparation's queries, too.
         sure = self._known and passed >= _TRAFFIC_SECONDS
-        self._seen, self._known = (now, found), True
-        self._adaptive.saw(
+        self.seen, self._known = (now, found), True
+        self.adaptive.saw(
             now,
             Others(
                 writes=writes / passed,
-                reads=max(0.0, reads / passed - self._unknown_reads()) if sure else 0.0,
+                reads=max(0.0, reads / passed - self.unknown_reads()) if sure else 0.0,
                 running=found.running,
             ),
         )
