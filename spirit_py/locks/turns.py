@@ -25,7 +25,7 @@ from spirit_py.pace import uncounted
 from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Clock, SqlSession
@@ -176,7 +176,6 @@ class LockTurns:
         self._attended = self._began
         self._told_unseen = False
         self._looked = 0.0
-        self._shown = ""
 
     @property
     def over(self) -> bool:
@@ -200,19 +199,36 @@ class LockTurns:
             ]
             began = self.clock()
             self._looked = 0.0
-            try:
+            with self._counted() as count:
                 while found := self.in_front(sessions):
                     if self.over:
                         return False
-                    self._report(found)
+                    count(self._report(found))
                     self._rest(_LOOK_SECONDS)
-                    before, self._looked = self._looked, self.clock() - began
-                    self.held_up(self._shown, self._looked - before)
-            finally:
-                self.held_up("", 0.0)
+                    self._looked = self.clock() - began
             if self._looked:
                 self.show("")
         return True
+
+    @contextlib.contextmanager
+    def _counted(self, waited: float = 0.0) -> Iterator[Callable[[str], None]]:
+        """Return what is called while others hold up the lock; all from the first call on counts.
+
+        ``waited``: seconds before that, which count, too.
+        """
+        counted_at: float | None = None
+
+        def count(what: str) -> None:
+            nonlocal counted_at
+            now = self.clock()
+            self.held_up(what, waited if counted_at is None else now - counted_at)
+            counted_at = now
+
+        try:
+            yield count
+        finally:
+            if counted_at is not None:
+                count("")
 
     def in_front(self, sessions: Sequence[SqlSession]) -> list[Blocker]:
         """Return who must be waited for without a request; kill who may be, by server."""
@@ -240,21 +256,15 @@ class LockTurns:
         pause = min(self.policy.pause_after(tries, waited), max(0.0, self.left))
         until = self.clock() + pause
         held_up = in_vain or any(front.now for _, front in self.fronts)
-        uncounted_since = self.clock() - waited
-        try:
+        with self._counted(waited) as count:
             while (rest := until - self.clock()) > 0:
-                when = (
-                    f"a pause for writers after request {tries}, the next in {human_seconds(rest)}"
-                )
+                next_one = f"the next in {human_seconds(rest)}"
+                when = f"a pause for writers after request {tries}, {next_one}"
                 text = f"{self.what} ({when}){why and f'; {why}'}"
                 self.show(text)
-                self._rest(min(rest, _SHOW_SECONDS))
                 if held_up:
-                    now = self.clock()
-                    self.held_up(text, now - uncounted_since)
-                    uncounted_since = now
-        finally:
-            self.held_up("", 0.0)
+                    count(text)
+                self._rest(min(rest, _SHOW_SECONDS))
         self.show("")
 
     def described(self) -> str:
@@ -268,15 +278,17 @@ class LockTurns:
             self.attend()
             self._attended = self.clock()
 
-    def _report(self, found: list[Blocker]) -> None:
+    def _report(self, found: list[Blocker]) -> str:
+        """Show and tell who is in front; return what is shown."""
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
-        self._shown = f"{who}, before {self.what} is requested"
-        self.show(self._shown)
+        text = f"{who}, before {self.what} is requested"
+        self.show(text)
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()
             kills = any(front.kills.mode != "never" for _, front in self.fronts)
             self.tell(LockBlocked(lock=self.what, blockers=who, remedy=remedy(found, kills=kills)))
+        return text
 
     def _report_unseen(self, front: Front) -> None:
         if front.unseen and not self._told_unseen:
