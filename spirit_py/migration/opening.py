@@ -28,7 +28,6 @@ from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
-from spirit_py.table.names import AuxiliaryNames
 from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds
 
@@ -190,12 +189,8 @@ def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
 
 def _left(found: Found) -> Iterator[str]:
     for table in found.tables:
-        names = AuxiliaryNames.of(table.table)
-        there = (
-            (names.new, table.new_shape),
-            (names.old, table.old_shape),
-            (names.checkpoint, table.ours),
-        )
+        new, old, checkpoint = table.names.new, table.names.old, table.names.checkpoint
+        there = ((new, table.new_shape), (old, table.old_shape), (checkpoint, table.ours))
         yield from (f"{table.schema}.{name}" for name, is_there in there if is_there)
 
 

@@ -151,15 +151,19 @@ def _deferred_clauses(
     return tuple((name, found[name]) for name in found if name in progress.deferred)
 
 
+def _none(mapping: TableMapping, whole_shape: str) -> DeferredIndexes:
+    return DeferredIndexes(
+        source=(mapping.source.schema, mapping.source.name),
+        target=(mapping.target.schema, mapping.target.name),
+        whole_shape=whole_shape,
+    )
+
+
 def _plan_of_earlier_run(
     progress: TableProgress, mapping: TableMapping, clauses: tuple[tuple[str, str], ...]
 ) -> IndexPlan:
-    deferred = DeferredIndexes(
-        source=(mapping.source.schema, mapping.source.name),
-        target=(mapping.target.schema, mapping.target.name),
-        whole_shape=progress.target_shape,
-        bare_shape=progress.bare_shape,
-        indexes=clauses,
+    deferred = replace(
+        _none(mapping, progress.target_shape), bare_shape=progress.bare_shape, indexes=clauses
     )
     return IndexPlan(deferred=deferred, left_out=bool(deferred), why="an earlier run began so")
 
@@ -168,11 +172,7 @@ def _plan(
     run: Run, session: SqlSession, context: PreflightContext, mapping: TableMapping
 ) -> IndexPlan:
     target = mapping.target
-    nothing = DeferredIndexes(
-        source=(mapping.source.schema, mapping.source.name),
-        target=(target.schema, target.name),
-        whole_shape=digest_of(shape_of(target), target.name),
-    )
+    nothing = _none(mapping, digest_of(shape_of(target), target.name))
     found = deferral(session, run.config.defer_indexes, context.facts, mapping)
     if not found.clauses:
         return IndexPlan(deferred=nothing, why=found.why)
