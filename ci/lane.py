@@ -38,7 +38,9 @@ NEWER = ("vector", "logged_cascades")
 ON_SPARK = {"SPIRIT_PY_TEST_ENGINE": "spark"}
 #: Files with tests of which the usual run draws some.
 DRAWN = (
+    "abort_at_rename",
     "after_checksum",
+    "atomic_migration",
     "atomic_revision",
     "batch_resume",
     "cases",
@@ -55,15 +57,19 @@ DRAWN = (
     "foreign_key_feed",
     "frozen",
     "fuzz_migrations",
+    "index_build",
     "lost_history",
     "migrate",
     "migrate_keys",
     "migrate_replicas",
+    "migrate_under_load",
     "narrowing",
     "patience",
     "plan_cases",
     "resume_attached",
+    "resume_hidden",
     "revisions",
+    "shown_figures",
     "spark",
     "watch",
 )

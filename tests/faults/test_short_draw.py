@@ -17,7 +17,7 @@ import pytest
 from tests.kits.draw import seed_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RUNS = os.environ.get("SPIRIT_PY_FAULTS_RUNS", "2")
+RUNS = os.environ.get("SPIRIT_PY_FAULTS_RUNS", "1")
 
 
 def harness(*words: str) -> subprocess.CompletedProcess[str]:

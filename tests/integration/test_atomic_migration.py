@@ -73,6 +73,7 @@ def test_tables_and_note_change_at_one_moment_up_and_down(db, shop):
     assert "ADD COLUMN" in shop.run("sqlmigrate", "shop", "0002")[1]
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("more", "said"),
     [

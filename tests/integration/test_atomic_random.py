@@ -22,7 +22,7 @@ from tests.kits.tables import tables
 from tests.kits.waiting import until
 
 PROJECTS = int(os.environ.get("SPIRIT_PY_TEST_PROJECTS", "1"))
-KILLINGS = int(os.environ.get("SPIRIT_PY_TEST_KILLINGS", "2"))
+KILLINGS = int(os.environ.get("SPIRIT_PY_TEST_KILLINGS", "1"))
 NAMES = ("t0", "t1", "t2")
 #: Points from the swap on, which are the last of a run.
 LAST = 16

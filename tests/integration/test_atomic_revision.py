@@ -141,6 +141,7 @@ def _add_unnoted(connection):
             op.add_column("orders", sa.Column("note", sa.String(9)))
 
 
+@pytest.mark.draws(3)
 def test_merges_and_branches_are_noted_with_all_their_rows(db, shop):
     """A merge deletes versions and changes one, a branch adds one, and back."""
     way_back = (BACK[0], "    op.drop_column('orders', 'note')")
@@ -161,6 +162,7 @@ def test_merges_and_branches_are_noted_with_all_their_rows(db, shop):
     assert tables(db) == [VERSIONS, "orders", "small"]
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
@@ -183,6 +185,7 @@ def test_a_version_table_that_cannot_be_exchanged_is_refused(db, shop, statement
     assert set(there) <= set(tables(db))
 
 
+@pytest.mark.draws(3)
 def test_a_version_that_somebody_else_notes_meanwhile_ends_it(db, shop, tmp_path):
     """Under the lock the table holds what it held before, or nothing is renamed."""
     shop.add("two", "one", BOTH)
@@ -232,6 +235,7 @@ def killed(shop, tmp_path, point, number):
         process.communicate()
 
 
+@pytest.mark.draws(3)
 def test_a_table_of_somebody_else_under_the_old_name_stays(db, shop, tmp_path):
     """What is dropped after a kill is the version table of before, known by its number (R24)."""
     shop.add("two", "one", BOTH)
@@ -243,6 +247,7 @@ def test_a_table_of_somebody_else_under_the_old_name_stays(db, shop, tmp_path):
     assert tables(db) == ["_alembic_version_old", VERSIONS, "orders", "small"]
 
 
+@pytest.mark.draws(3)
 def test_a_version_table_of_another_schema_is_exchanged_there(db, shop, tmp_path):
     """RENAME works across schemas, and what a kill leaves is found again."""
     other = f"{db.name}_versions"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spirit_py.spark.gang import GangEngine
 
 LOG = logging.getLogger(__name__)
-SWAPS = int(os.environ.get("SPIRIT_PY_ATTACHED_SWAPS", "2"))
+SWAPS = int(os.environ.get("SPIRIT_PY_ATTACHED_SWAPS", "1"))
 SEED = seed_of("SPIRIT_PY_ATTACHED_SEED")
 #: Kinds of trouble, in the share in which the long run draws them.
 TROUBLE = ("", "", "", "session", "session", "process", "server")

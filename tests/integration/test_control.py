@@ -33,7 +33,7 @@ from tests.kits.migrate import Migrating, config_for
 from tests.kits.tables import tables
 from tests.kits.waiting import until
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.draws(4)]
+pytestmark = [pytest.mark.timeout(400), pytest.mark.draws(3)]
 #: For the two tests that always run, two of two: each request is for itself, a pause is kept.
 ALWAYS = pytest.mark.draws(2)
 

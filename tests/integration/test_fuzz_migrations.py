@@ -26,7 +26,7 @@ def drawn() -> list[int]:
     return [source.randrange(10**6) for _ in range(COUNT)]
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("seed", drawn())
 def test_a_random_migration_does_what_a_native_alter_does(
     seed: int, mysql: MySQLServer, migrate_case: Migrate

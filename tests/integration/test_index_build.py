@@ -323,6 +323,7 @@ def batches_behind_the_build(db):
     return int(count)
 
 
+@pytest.mark.draws(2)
 def test_a_log_that_is_too_small_is_overcome(heavy, engine, monkeypatch):
     """Error 1799 is met, changes wait for the next build, and not a row differs."""
     monkeypatch.setattr(index_build, "LOG_SHARE", 1e6)
@@ -354,6 +355,7 @@ def test_a_log_that_is_too_small_is_overcome(heavy, engine, monkeypatch):
     assert_nothing_left(heavy)
 
 
+@pytest.mark.draws(2)
 def test_changes_are_bounded_by_the_log(heavy, engine):
     """Half of the log is used and the rest waits, so that the first build succeeds."""
     with HeavyWriters(heavy):
@@ -413,6 +415,7 @@ def slow(db, monkeypatch):
     return copy
 
 
+@pytest.mark.draws(2)
 def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, engine, slow):
     """The rest is copied without them, and they are built in the end."""
     wanted = "KEY `b` (`b`)"
@@ -428,6 +431,7 @@ def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, engine, slow):
     assert_nothing_left(db)
 
 
+@pytest.mark.draws(2)
 def test_a_run_after_the_drop_knows_what_is_missing(db, engine, slow, monkeypatch):
     """The record names both definitions before the drop: a run that stops then is carried on."""
     run: Migrating
@@ -466,6 +470,7 @@ def test_the_record_is_written_before_the_drop(db, engine, slow, monkeypatch):
     assert report.differences_found == 0
 
 
+@pytest.mark.draws(2)
 def test_the_build_is_shown(db, engine, monkeypatch):
     """Status and display show that indexes are built."""
     make_table(db, 500)

@@ -36,6 +36,7 @@ def migrate(db, report, *more):
     return done, json.loads(report.read_text())
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("kind", ["gtid", "file"])
 def test_nothing_is_lost_under_load(kind, request, tmp_path):
     """Six writers insert, update, delete, move unique values and change keys; all of it survives.

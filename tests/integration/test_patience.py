@@ -99,7 +99,7 @@ def assert_equal_rows(db: Database, before: list[tuple[object, ...]]) -> None:
     assert list(db.query("SELECT id, a, b, z FROM t ORDER BY id")) == [(*row, 5) for row in before]
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(1)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

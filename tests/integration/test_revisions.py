@@ -70,6 +70,7 @@ def definitions(db):
     return {name: db.query(f"SHOW CREATE TABLE {name}")[0][1] for name in names}
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("stop_after", [4, 5, 7])
 def test_what_is_made_is_passed_over(db, caplog, stop_after):
     """Whatever statement it is, a dropped column that is added again included."""

@@ -189,7 +189,7 @@ class Batching:
         while not condition():
             assert self._thread.is_alive(), f"ended before {what}: {self.error!r}\n{self.told.text}"
             assert time.monotonic() < deadline, f"no {what} in {seconds} s\n{self.told.text}"
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def end(self, seconds: float = 300.0) -> BatchReport:
         """Wait for the end; return the report, or raise what ended it."""

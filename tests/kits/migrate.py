@@ -69,7 +69,7 @@ class Migrating:
         while not condition():
             assert self.running, f"it ended before {what}: {self.error!r}\n{self.told.text}"
             assert time.monotonic() < deadline, f"no {what} in {seconds} s\n{self.told.text}"
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def end(self, seconds: float = 240.0) -> MigrationReport:
         """Wait for the end; return the report, or raise what ended it."""

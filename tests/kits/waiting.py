@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 #: Seconds that anything may take on a busy machine.
 DEADLINE = 120.0
+#: The longest pause between two looks, in seconds: each look is a statement, and costs CPU.
+LONGEST_PAUSE = 0.1
 
 
 def until(
@@ -20,6 +22,9 @@ def until(
 ) -> Any:
     """Wait until a condition returns something true, and return that.
 
+    Args:
+        pause: between the first two looks, in seconds; later ones are longer, a quarter each.
+
     Raises:
         AssertionError: naming ``what``, when it does not come in time.
     """
@@ -27,4 +32,5 @@ def until(
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
         time.sleep(pause)
+        pause = max(pause, min(1.25 * pause, LONGEST_PAUSE))
     return found
