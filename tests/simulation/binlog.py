@@ -117,7 +117,7 @@ def events_of(transaction: Transaction, file: LogFile) -> list[bytes]:
     if transaction.statement:
         found.append((wire.QUERY, _query(transaction.statement, schema, transaction.session)))
     else:
-        found.append((wire.QUERY, _query("BEGIN", "", transaction.session)))
+        found.append((wire.QUERY, _query("BEGIN", schema, transaction.session)))
         if transaction.text:
             found.append((wire.QUERY, _query(transaction.text, schema, transaction.session)))
         else:

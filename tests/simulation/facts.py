@@ -55,14 +55,17 @@ class Fact:
         says: it, in one sentence.
         script: shows it.
         own: the script needs a server that no other test uses: it crashes, stalls or is reset.
-        unknown: why the model server does not have it; the script is played on the real one only.
+        unknown: the model server does not know the script's statements; it is played on the real
+            one only.
+        differs: what the model does otherwise.
         before: what the manual says of 8.0 and 8.4 where they differ, with its section.
     """
 
     says: str
     script: str
     own: bool = False
-    unknown: str = ""
+    unknown: bool = False
+    differs: str = ""
     before: str = ""
 
     @property
@@ -136,6 +139,21 @@ _READING: Final = (
             a: SELECT `id` FROM `s`.`t` => (1) (3) (5)
             a: COMMIT
             a: SELECT `id` FROM `s`.`_t_new` => nothing
+        """,
+    ),
+    Fact(
+        says="under LOCK TABLES ... READ a snapshot has just what gtid_executed then says",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            b: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            a: LOCK TABLES `s`.`t` READ, `s`.`_t_new` READ
+            b: START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY
+            c> INSERT INTO `s`.`t` (`id`) VALUES (7) => waits for table
+            ! executed => +1
+            a: UNLOCK TABLES
+            c< => 1
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            b: COMMIT
         """,
     ),
 )
@@ -265,6 +283,21 @@ _ROW_LOCKS: Final = (
             a: COMMIT
             a: SELECT `id`, `v` FROM `s`.`t` => (1, 1) (3, 1) (5, 1)
         """,
+    ),
+    Fact(
+        says="a statement whose connection is cut goes on to its end, and commits",
+        script="""
+            a: BEGIN
+            a: UPDATE `s`.`t` SET `v` = 1 WHERE `id` = 1 => 1
+            b> UPDATE `s`.`t` SET `v` = 2 WHERE `id` = 1 => waits for row
+            ! cut b
+            b< => lost
+            c> UPDATE `s`.`t` SET `w` = 3 WHERE `id` = 1 => waits for row
+            a: ROLLBACK
+            c< => 1
+            c: SELECT `v`, `w` FROM `s`.`t` WHERE `id` = 1 => (2, 3)
+        """,
+        differs="the statement ends with the connection",
     ),
 )
 
@@ -573,7 +606,6 @@ _LOG: Final = (
             ! executed => nothing
             ! log => nothing
         """,
-        unknown="x",
     ),
     Fact(
         says="XA: rows are in the log at XA PREPARE, the decision is a transaction of its "
@@ -601,7 +633,27 @@ _LOG: Final = (
             ... none: XA ROLLBACK X'79',X'',1
             b: SELECT `id` FROM `s`.`t` => (1) (3) (5) (6)
         """,
-        unknown="x",
+        unknown=True,
+    ),
+    Fact(
+        says="the log has the schema that the session uses, whatever the table's is",
+        script="""
+            a: USE `s`
+            a: RENAME TABLE `s`.`t` TO `s`.`_t_old`
+            a: TRUNCATE TABLE `s`.`_t_old`
+            ! log => GTID +1; a in s: RENAME TABLE `s`.`t` TO `s`.`_t_old`; GTID +2; a in s:
+            ... TRUNCATE TABLE `s`.`_t_old`
+        """,
+    ),
+    Fact(
+        says="a write in STATEMENT format is in the log as its text, without rows",
+        script="""
+            a: SET SESSION transaction_isolation = 'REPEATABLE-READ'
+            a: SET SESSION binlog_format = 'STATEMENT'
+            a: USE `s`
+            a: UPDATE `s`.`t` SET v = 4 WHERE id = 1 => 1
+            ! log => GTID +1; a in s: BEGIN; a in s: UPDATE `s`.`t` SET v = 4 WHERE id = 1; COMMIT
+        """,
     ),
 )
 
@@ -667,6 +719,44 @@ _STALL: Final = (
             b: SELECT GET_LOCK(%s, %s) <- one, 50 => (1)
         """,
     ),
+    Fact(
+        own=True,
+        says="KILL QUERY does nothing to a commit that stalls",
+        script="""
+            ! hold
+            a> INSERT INTO `s`.`t` (`id`) VALUES (6) => waits for commit
+            b: KILL QUERY {a}
+            ! owned => +1 of a
+            ! executed => nothing
+            ! release
+            a< => 1
+        """,
+    ),
+    Fact(
+        own=True,
+        says="a RENAME that stalls is done later, killed or not; until then others see the "
+        "old names",
+        script="""
+            a: SELECT GET_LOCK(%s, %s) <- one, 0 => (1)
+            a: LOCK TABLES `s`.`t` WRITE, `s`.`_t_new` WRITE
+            ! hold
+            a> RENAME TABLE `s`.`t` TO `s`.`_t_old`, `s`.`_t_new` TO `s`.`t` => waits for commit
+            ! sent => +1
+            b: SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND
+            ... TABLE_NAME IN (%s, %s) <- {schema}, _t_new, _t_old => (_t_new)
+            b: KILL CONNECTION {a}
+            a< => lost
+            b: SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND
+            ... TABLE_NAME IN (%s, %s) <- {schema}, _t_new, _t_old => (_t_new)
+            b: SELECT IS_USED_LOCK(%s) <- one => ({a})
+            c> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            ! release
+            b: SELECT GET_LOCK(%s, %s) <- one, 50 => (1)
+            c< => (0)
+            b: SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND
+            ... TABLE_NAME IN (%s, %s) <- {schema}, _t_new, _t_old => (_t_old)
+        """,
+    ),
 )
 
 _CRASH: Final = (
@@ -704,6 +794,52 @@ _CRASH: Final = (
             b: SELECT COUNT(*) FROM `s`.`t` => (4)
             ! executed => +1
         """,
+    ),
+    Fact(
+        own=True,
+        says="with innodb_flush_log_at_trx_commit=0 a crash takes rows back that stay in the "
+        "log and in gtid_executed",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            ! relax
+            a: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            ! crash
+            ! restart
+            b: SELECT `id` FROM `s`.`t` => (1) (3) (5) (6)
+            ! executed => +1 +2
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; WRITE (6, NULL, NULL); COMMIT;
+            ... GTID +2; a in none: BEGIN; TABLE s.t; WRITE (7, NULL, NULL); COMMIT
+        """,
+    ),
+    Fact(
+        own=True,
+        says="an XA transaction that is prepared is there after a crash",
+        script="""
+            a: XA START 'x'
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            a: XA END 'x'
+            a: XA PREPARE 'x'
+            ! crash
+            ! restart
+            b: XA RECOVER => (1, 1, 0, x)
+            b: SELECT COUNT(*) FROM `s`.`t` => (3)
+            b: XA ROLLBACK 'x'
+            b: XA RECOVER => nothing
+        """,
+        unknown=True,
+    ),
+    Fact(
+        own=True,
+        says="RESET BINARY LOGS AND GTIDS leaves the rows, and numbers from 1",
+        script="""
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            ! reset
+            a: SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged => (, )
+            a: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            a: SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged => ({uuid}:1, )
+            a: SELECT COUNT(*) FROM `s`.`t` => (5)
+        """,
+        before="the statement was RESET MASTER up to 8.3",
     ),
 )
 

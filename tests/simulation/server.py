@@ -708,7 +708,7 @@ class Server:
         session.open = False
         if changes:
             columns = {name: self.tables[name].columns for name in {one.table for one in changes}}
-            self._commit(session, Transaction(0, changes, columns=columns, text=text, schema="s"))
+            self._commit(session, Transaction(0, changes, columns=columns, text=text))
         if session.alive:
             self._let_go(session)
 
@@ -739,7 +739,7 @@ class Server:
         It goes on when the session is killed or cut meanwhile, which is when the wait ends.
         """
         transaction.session, transaction.unchecked = session.number, session.unchecked
-        transaction.schema = session.schema or transaction.schema
+        transaction.schema = session.schema
         ignored = transaction.statement and self.ignored and session.schema == self.ignored
         if not (session.logged and self.logs) or ignored:
             self._make_visible(transaction)

@@ -115,6 +115,8 @@ for _pattern in (
     r"SET SESSION `?sql_mode`? ?=.*",
     r"SET SESSION information_schema_stats_expiry = 0",
     r"SET SESSION transaction_isolation = 'REPEATABLE-READ'",
+    # A write in that format is known by its text.
+    r"SET SESSION binlog_format = 'STATEMENT'",
     r"DO 0",
 ):
     statement(_pattern)(_nothing)
@@ -138,6 +140,16 @@ def _prepare(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
 @statement(r"SET SESSION lock_wait_timeout = (\d+)")
 def _lock_wait(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.lock_wait = float(found[1])
+
+
+@statement(r"SET SESSION sql_log_bin = ([01])")
+def _log_bin(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.logged = found[1] == "1"
+
+
+@statement(r"USE `(\w+)`")
+def _use(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.schema = found[1]
 
 
 _VALUES: Final[dict[str, tuple[Any, ...]]] = {
