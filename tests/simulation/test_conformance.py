@@ -8,12 +8,14 @@ import re
 import socket
 import uuid
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import MySQLdb
 import pytest
 
 from mysql_server import ServerOptions, running
+from mysql_words import binlog_end, reset_binlogs
 from spirit_py.binlog import wire, writes
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.events import Place
@@ -25,7 +27,7 @@ from tests.kits.waiting import until
 from tests.semisync.stall import LoneSource
 from tests.simulation.binlog import Dump
 from tests.simulation.driver import Connection
-from tests.simulation.facts import FACTS
+from tests.simulation.facts import FACTS, table
 from tests.simulation.scheduler import Choices, Scheduler
 from tests.simulation.server import UUID, Server, Unknown
 
@@ -43,6 +45,8 @@ OPENING: Final = (
     " SESSION foreign_key_checks=0, SESSION sql_mode='STRICT_ALL_TABLES',"
     " SESSION innodb_lock_wait_timeout=50, SESSION lock_wait_timeout=50"
 )
+#: The collation of ``SET NAMES utf8mb4``.
+UTF8MB4: Final = {255: "utf8mb4"}
 LOST: Final = frozenset({2006, 2013})
 #: Event types of a file, not of a transaction.
 FRAMES: Final = frozenset(
@@ -57,7 +61,7 @@ class Stage(ABC):
 
     ``executed``, ``owned``, ``sent``: transactions in ``gtid_executed`` and ``gtid_owned``, and
     those that a dump sends; ``log``: their events, as far as not shown yet; ``flags``: those of row
-    events; ``info``: a session's summary of its last statement; ``close``: its end; ``order``: of
+    events; ``variables``: of statements; ``info``: a session's summary of its last statement; ``close``: its end; ``order``: of
     sessions by their numbers; ``cut``: a session's connection; ``hold``, ``release``:
     commits stall between binlog and visibility; ``relax``: commits wait for no disk; ``reset``;
     ``crash``, ``restart``; ``numbers``: whether a number was given to another session before.
@@ -165,6 +169,8 @@ class Stage(ABC):
                 for e in self._events()
                 if e[4] in wire.ROWS
             )
+        if what == "variables":
+            return "; ".join(_variables(e) for e in self._events() if e[4] == wire.QUERY)
         word, *names = what.split()
         if word == "info":
             return self.sessions[names[0]].info()
@@ -193,7 +199,7 @@ class Stage(ABC):
         if kind == wire.GTID:
             return f"GTID +{wire.parse_gtid(body)[1] - self._first()}"
         if kind == wire.QUERY:
-            seen = writes.parse_query(body, {255: "utf8mb4"}, Place("", 0), prepared=False)
+            seen = writes.parse_query(body, UTF8MB4, Place("", 0), prepared=False)
             doubt = "" if seen.certain else " (not certain)"
             schema = self._alike(seen.schema) or "none"
             return f"{self._whose(seen.session_id)} in {schema}: {self._alike(seen.sql)}{doubt}"
@@ -218,6 +224,15 @@ class Stage(ABC):
         text = re.sub(r"\{([a-z]\w*)\}", lambda found: str(self._numbers[found[1]]), text)
         first = self._first()
         return re.sub(r"\{\+(\d+)\}", lambda found: f"{self.uuid}:{first + int(found[1])}", text)
+
+
+def _variables(event: bytes) -> str:
+    """Return what the program reads of a statement's status variables: sql_mode, character set."""
+    body = event[wire.HEADER_SIZE : -wire.CHECKSUM_SIZE]
+    size = int.from_bytes(body[11:13], "little")
+    found = writes.status_variables(body[13 : 13 + size])
+    collation = int.from_bytes(found.get(4, b"")[:2], "little")
+    return f"{'sql_mode' if 1 in found else 'none'} and {UTF8MB4.get(collation, collation)}"
 
 
 def _flags(event: bytes) -> str:
@@ -297,7 +312,7 @@ class RealStage(Stage):
 
     def _events(self) -> list[bytes]:
         """Read to the end of the binlog, which has what is not visible yet."""
-        file, end = self._db.query("SHOW BINARY LOG STATUS")[0][:2]
+        file, end = binlog_end(self._db.query)
         dump = BinlogConnection(
             options_of(self._db.server),
             gtids=self._begun.copy(),
@@ -373,7 +388,7 @@ class RealStage(Stage):
             self._db.execute("SET GLOBAL innodb_flush_log_at_timeout = 2700")
             self._db.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
         elif what == "reset":
-            self._db.execute("RESET BINARY LOGS AND GTIDS")
+            self._db.execute(reset_binlogs(server.version()))
         elif what == "restart":
             server.resume()
             self._db.reconnect()
@@ -534,7 +549,20 @@ def _step(step: Step, stage: Stage, begun: dict[str, Any]) -> str:
     return f"waits for {kind}" if step.answer != "waits" else "waits"
 
 
-@pytest.mark.parametrize("fact", [one for one in FACTS if not one.own], ids=lambda one: one.name)
+def played(*, own: bool) -> list[Any]:
+    """Return the facts that need a server of their own, or the others."""
+    return [
+        pytest.param(
+            fact,
+            id=fact.name,
+            marks=getattr(pytest.mark, fact.marker) if fact.marker else (),
+        )
+        for fact in FACTS
+        if fact.own is own
+    ]
+
+
+@pytest.mark.parametrize("fact", played(own=False))
 def test_a_fact_is_so_on_a_real_server(db, fact):
     """Every answer is the one in the list."""
     stage = RealStage(db)
@@ -552,7 +580,7 @@ def own(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield server
 
 
-@pytest.mark.parametrize("fact", [one for one in FACTS if one.own], ids=lambda one: one.name)
+@pytest.mark.parametrize("fact", played(own=True))
 def test_a_fact_is_so_on_a_real_server_of_its_own(own, fact):
     """Likewise where the server crashes, stalls or is reset."""
     db = Database(own, f"t_{uuid.uuid4().hex[:12]}")
@@ -574,3 +602,9 @@ def test_a_fact_is_so_on_the_model(fact):
             play(fact, stage)
     else:
         assert bool(play(fact, stage)) is bool(fact.differs)
+
+
+def test_the_documentation_has_every_fact():
+    """``python -m tests.simulation.facts`` prints the table."""
+    page = Path(__file__).parents[2] / "docs/simulation.md"
+    assert table() in page.read_text()
