@@ -15,7 +15,8 @@ an empty ``s._t_new`` (``id``, ``v``, ``w``, ``n``), and sessions as the program
 
 An answer is rows, ``nothing``, a number of affected rows, ``error 1205``, ``lost`` for a session
 that is gone (2006 or 2013, which the program takes alike), or left out where the statement only has
-to succeed. ``+2`` is the second transaction since the script began. A line that begins with ``...`` goes on with the one before.
+to succeed. ``+2`` is the second transaction since the script began. A line that begins with ``...``
+goes on with the one before.
 """
 
 from __future__ import annotations

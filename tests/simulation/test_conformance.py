@@ -61,9 +61,10 @@ class Stage(ABC):
 
     ``executed``, ``owned``, ``sent``: transactions in ``gtid_executed`` and ``gtid_owned``, and
     those that a dump sends; ``log``: their events, as far as not shown yet; ``flags``: those of row
-    events; ``variables``: of statements; ``info``: a session's summary of its last statement; ``close``: its end; ``order``: of
-    sessions by their numbers; ``cut``: a session's connection; ``hold``, ``release``:
-    commits stall between binlog and visibility; ``relax``: commits wait for no disk; ``reset``;
+    events; ``variables``: of statements; ``info``: a session's summary of its last statement;
+    ``close``: its end; ``order``: of sessions by their numbers; ``cut``: a session's connection;
+    ``hold``, ``release``: commits stall between binlog and visibility; ``relax``: commits wait for
+    no disk; ``reset``: of the binlog;
     ``crash``, ``restart``; ``numbers``: whether a number was given to another session before.
     """
 
