@@ -58,11 +58,13 @@ class WholeRun:
     """One process with the command; see :class:`tests.simulation.program.Run`.
 
     Attributes:
+        repairs: rows that differ are repaired, as they have to be where changes are hidden.
         exit_code: as of the process.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, *, repairs: bool = True) -> None:
         self.server = server
+        self.repairs = repairs
         self.done = False
         self.error = ""
         self.exit_code = 0
@@ -86,6 +88,7 @@ class WholeRun:
             max_lag=None,
             min_free_disk=0,
             cutover_timeout=600.0,
+            no_repair=not self.repairs,
             feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
         )
         run = Run(config, _Silent(self.server), engine_factory=_no_java, stop=self.stop)

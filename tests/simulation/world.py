@@ -205,7 +205,7 @@ class World:
         plan, scheduler = self.plan, self.scheduler
         calm = 0
         for number in itertools.count():
-            run = self.last = (WholeRun if self.plan.whole else program.Run)(self.server)
+            run = self.last = self._command()
             task = scheduler.spawn(f"run{number}", run.main, process=run)
             if number < plan.kills:
                 seconds = self.random.choice((0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0))
@@ -222,6 +222,11 @@ class World:
             # Such as an advisory lock whose owner's end the server has not noticed yet.
             scheduler.tell(f"the command ended: {run.error}")
             scheduler.sleep(5.0)
+
+    def _command(self) -> program.Run | WholeRun:
+        if self.plan.whole:
+            return WholeRun(self.server, repairs=bool(self.plan.troubles))
+        return program.Run(self.server)
 
     def _disturb(self) -> None:
         """Cut connections, kill sessions and crash the server while the command works."""
