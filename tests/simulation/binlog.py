@@ -114,7 +114,17 @@ def events_of(transaction: Transaction, file: LogFile) -> list[bytes]:
     gtid = b"\0" + uuid.UUID(UUID).bytes + transaction.number.to_bytes(8, "little") + b"\2"
     found: list[tuple[int, bytes]] = [(wire.GTID, gtid)]
     schema = transaction.schema
-    if transaction.statement:
+    xid = f"X'{transaction.xid.encode().hex()}',X'',1"
+    if transaction.decided:
+        found.append((wire.QUERY, _query(f"XA {transaction.decided} {xid}", "", 0)))
+    elif transaction.xid:
+        found.append((wire.QUERY, _query(f"XA START {xid}", "", transaction.session)))
+        found += _statements(transaction)
+        found.append((wire.QUERY, _query(f"XA END {xid}", "", transaction.session)))
+        size = len(transaction.xid.encode())
+        head = b"\0" + b"".join(n.to_bytes(4, "little") for n in (1, size, 0))
+        found.append((wire.XA_PREPARE, head + transaction.xid.encode()))
+    elif transaction.statement:
         found.append((wire.QUERY, _query(transaction.statement, schema, transaction.session)))
     else:
         found.append((wire.QUERY, _query("BEGIN", schema, transaction.session)))

@@ -7,6 +7,7 @@ Outside of a run every function does what the real one does.
 
 from __future__ import annotations
 
+import concurrent.futures as real_futures
 import contextlib
 import queue as real_queue
 import sys
@@ -14,7 +15,8 @@ import threading as real_threading
 import time as real_time
 import types
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -313,6 +315,58 @@ class Queue:
         return len(self.queue)
 
 
+class Future:
+    """As ``concurrent.futures.Future``: what a call returns or raises, once it has ended."""
+
+    def __init__(self, scheduler: Scheduler, name: str, call: Callable[[], Any]) -> None:
+        self._scheduler = scheduler
+        self._value: Any = None
+        self._fault: BaseException | None = None
+        self._call = call
+        self._task = scheduler.spawn(name, self._run)
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except Exception as error:
+            self._fault = error
+
+    def exception(self) -> BaseException | None:
+        self._scheduler.join(self._task)
+        return self._fault
+
+    def result(self) -> Any:
+        if (fault := self.exception()) is not None:
+            raise fault
+        return self._value
+
+
+class Pool:
+    """As ``concurrent.futures.ThreadPoolExecutor``, with as many threads as there are calls."""
+
+    def __init__(
+        self, scheduler: Scheduler, _threads: int = 1, thread_name_prefix: str = "pool"
+    ) -> None:
+        self._scheduler = scheduler
+        self._name = thread_name_prefix
+        self._futures: list[Future] = []
+
+    def submit(self, call: Callable[..., Any], *given: Any, **named: Any) -> Future:
+        future = Future(self._scheduler, self._name, partial(call, *given, **named))
+        self._futures.append(future)
+        return future
+
+    def shutdown(self, wait: bool = True, **_: Any) -> None:
+        for future in self._futures if wait else ():
+            future.exception()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
 class _CurrentThread:
     """What ``threading.current_thread()`` is in a task."""
 
@@ -391,12 +445,21 @@ QUEUE = _Module(
     SimpleQueue=_either(Queue, real_queue.SimpleQueue),
     LifoQueue=_either(lambda s, *_: Queue(s, last_first=True), real_queue.LifoQueue),
 )
+FUTURES = _Module(
+    real_futures,
+    ThreadPoolExecutor=_either(Pool, real_futures.ThreadPoolExecutor),
+)
 
 
 @contextlib.contextmanager
 def stand_in() -> Iterator[None]:
     """Have modules that are imported meanwhile get the simulated clock, threads and queues."""
-    stands = {"threading": THREADING, "time": TIME, "queue": QUEUE}
+    stands = {
+        "threading": THREADING,
+        "time": TIME,
+        "queue": QUEUE,
+        "concurrent.futures": FUTURES,
+    }
     kept = {name: sys.modules[name] for name in stands}
     sys.modules.update(stands)
     try:

@@ -55,6 +55,8 @@ class Unknown(AssertionError):
 
 def fault(code: int, text: str) -> Exception:
     """Return the driver's error for one of the server's."""
+    if code == 1062:
+        return MySQLdb.IntegrityError(code, text)
     if code in {1205, 1213, 1317, 2003, 2006, 2013, 3024}:
         return MySQLdb.OperationalError(code, text)
     return MySQLdb.DatabaseError(code, text)
@@ -125,6 +127,7 @@ class Transaction:
     Attributes:
         statement: the text of DDL; such a transaction has no rows.
         text: a write in STATEMENT format, which is in the binlog in place of the rows.
+        xid: of an XA transaction; it is prepared, unless it is ``decided``: COMMIT or ROLLBACK.
         visible: readers see it.
         unchecked: the session does not check foreign keys.
         effect: what DDL does, when it becomes visible.
@@ -137,6 +140,8 @@ class Transaction:
     session: int = 0
     visible: bool = False
     text: str = ""
+    xid: str = ""
+    decided: str = ""
     unchecked: bool = False
     effect: Callable[[], None] | None = None
     columns: dict[Name, tuple[str, ...]] = field(default_factory=dict)
@@ -231,6 +236,8 @@ class Server:
         self.history: list[tuple[int, RowChange | Replaced]] = []
         #: How much of the history a crash cannot take back.
         self.flushed = 0
+        #: XA transactions that are prepared: who holds their locks and changes.
+        self.prepared: dict[str, Session] = {}
         #: The program asked for a lock behind somebody older than this.
         self.rude: list[str] = []
         #: Longest that a session of a client has waited for a table lock.
@@ -362,6 +369,12 @@ class Server:
             table.locked.clear()
             table.granted.clear()
             table.queue.clear()
+        for holder in self.prepared.values():
+            # It stays prepared, with its locks.
+            for change in holder.changes:
+                table = self.table(change.table)
+                table.locked[(change.after or change.before or ())[0]] = holder
+                table.granted[holder] = [WRITE]
         self._next_session = 10
         # In whole seconds, as Uptime is: a life of the server takes longer than one.
         self.started = max(self.started + 1, int(self.unix_time))
@@ -574,18 +587,24 @@ class Server:
         session: Session,
         name: Name,
         changing: Callable[[dict[Any, Row]], Iterable[tuple[Any, Row | None]]],
+        *,
+        replacing: bool = True,
     ) -> int:
         """Change rows, each after its lock; return how many changed.
 
         Args:
             changing: yields the new row of each key, None to delete it, from the rows that the
                 transaction sees.
+            replacing: rows with the same value of a unique key are removed, as by REPLACE.
+
+        Raises:
+            MySQLdb.Error: 1062, another row has a unique value; as :meth:`_lock_row`.
         """
         self._use(session, name, WRITE)
         table = self.table(name)
         first = len(session.changes)
         try:
-            number = self._write(session, name, table, changing)
+            number = self._write(session, name, table, changing, replacing=replacing)
         except BaseException:
             # A statement that fails has changed nothing; the transaction stays open.
             del session.changes[first:]
@@ -600,6 +619,8 @@ class Server:
         name: Name,
         table: Table,
         changing: Callable[[dict[Any, Row]], Iterable[tuple[Any, Row | None]]],
+        *,
+        replacing: bool,
     ) -> int:
         number = 0
         pending = dict(changing(self._current(session, table)))
@@ -620,14 +641,28 @@ class Server:
                 continue
             if after is not None:
                 for at in table.unique:
-                    for other, row in list(self._current(session, table).items()):
-                        if other != key and row[at] == after[at] and after[at] is not None:
-                            # REPLACE removes the row in its way.
-                            self._lock_row(session, table, other)
-                            session.changes.append(RowChange(name, table.number, row, None))
+                    self._make_way(session, name, (key, at, after[at]), replacing=replacing)
             session.changes.append(RowChange(name, table.number, before, after))
             number += 1
         return number
+
+    def _make_way(
+        self, session: Session, name: Name, value: tuple[Any, int, Any], *, replacing: bool
+    ) -> None:
+        """Remove the row that has a unique value, by whomever it is written, or fail."""
+        table = self.table(name)
+        key, at, wanted = value
+        if wanted is None:
+            return
+        for other, row in self._latest(table).items():
+            if other != key and row[at] == wanted:
+                self._lock_row(session, table, other)
+        for other, row in list(self._current(session, table).items()):
+            if other != key and row[at] == wanted:
+                self._lock_row(session, table, other)
+                if not replacing:
+                    raise fault(1062, f"Duplicate entry '{wanted}'")
+                session.changes.append(RowChange(name, table.number, row, None))
 
     def _current(self, session: Session, table: Table) -> dict[Any, Row]:
         mine = [change for change in session.changes if change.number == table.number]
@@ -711,6 +746,33 @@ class Server:
             self._commit(session, Transaction(0, changes, columns=columns, text=text))
         if session.alive:
             self._let_go(session)
+
+    def prepare(self, session: Session, xid: str) -> None:
+        """XA PREPARE: the rows are in the binlog, their locks stay, and nobody sees them."""
+        holder = self.prepared[xid] = Session(self, 0)
+        holder.changes, session.changes = session.changes, []
+        session.open = False
+        for table in self.tables.values():
+            for key in [key for key, one in table.locked.items() if one is session]:
+                table.locked[key] = holder
+            if session in table.granted:
+                table.granted[holder] = table.granted.pop(session)
+        changes = tuple(holder.changes)
+        columns = {name: self.tables[name].columns for name in {one.table for one in changes}}
+        self._commit(session, Transaction(0, changes, columns=columns, xid=xid))
+
+    def decide(self, session: Session, xid: str, decided: str) -> None:
+        """XA COMMIT or XA ROLLBACK, of any session.
+
+        Raises:
+            MySQLdb.Error: 1397, there is none.
+        """
+        holder = self.prepared.get(xid)
+        if holder is None or holder.committing is not None:
+            raise fault(1397, "XAER_NOTA: Unknown XID")
+        changes = tuple(holder.changes) if decided == "COMMIT" else ()
+        transaction = holder.committing = Transaction(0, changes, xid=xid, decided=decided)
+        self._commit(session, transaction)
 
     def ddl(
         self, session: Session, statement: str, effect: Callable[[], None] | None = None
@@ -808,8 +870,11 @@ class Server:
             transaction.effect()
         if transaction.statement:
             self.flushed = len(self.history)
+        if transaction.decided:
+            self._let_go(self.prepared.pop(transaction.xid))
+        prepared = transaction.xid and not transaction.decided
         by_number = {table.number: table for table in self.tables.values()}
-        for change in transaction.changes:
+        for change in () if prepared else transaction.changes:
             table = by_number.get(change.number)
             if table is not None:
                 # Snapshots keep the old dictionary.

@@ -187,8 +187,8 @@ def _foreign_keys(*_: Any) -> Rows:
 
 
 @statement(r"XA RECOVER(?: CONVERT XID)?")
-def _recover(*_: Any) -> Rows:
-    return []
+def _recover(session: Session, *_: Any) -> Rows:
+    return [(1, len(xid), 0, f"0x{xid.encode().hex()}") for xid in session.server.prepared]
 
 
 # -- named locks and other sessions
@@ -729,9 +729,42 @@ def _client(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
         elif found[1] == "delete" and values[0] in rows:
             yield values[0], None
 
-    number = server.write(session, name, changing)
+    number = server.write(session, name, changing, replacing=False)
     server.end_statement(session)
     return number
+
+
+@statement(r"client move (\w+)\.(\w+) (\d+),(\d+)")
+def _move(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
+    """Give the value of one row to another: two statements of a transaction."""
+    server, name, one, other = session.server, (found[1], found[2]), int(found[3]), int(found[4])
+    moved: list[Any] = []
+
+    def take(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        moved[:] = [rows[one][1]] if one in rows and other in rows and one != other else []
+        if moved:
+            yield one, (one, None, *rows[one][2:])
+
+    def give(rows: dict[Any, Row]) -> Iterator[tuple[Any, Row | None]]:
+        if moved and other in rows:
+            yield other, (other, moved[0], *rows[other][2:])
+
+    session.open, before = True, session.open
+    number = server.write(session, name, take, replacing=False)
+    number += server.write(session, name, give, replacing=False)
+    session.open = before
+    server.end_statement(session)
+    return number
+
+
+@statement(r"client prepare (\w+)")
+def _prepare_xa(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.server.prepare(session, found[1])
+
+
+@statement(r"client decide (\w+) (COMMIT|ROLLBACK)")
+def _decide_xa(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.server.decide(session, found[1], found[2])
 
 
 @statement(rf"TRUNCATE TABLE {_ID}")

@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 3
 #: The share of worlds in which the command itself runs, which takes three times as long.
 _WHOLE: Final = 0.4
+#: The share of these whose table has a second unique key.
+_UNIQUE: Final = 0.3
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
 _TROUBLED: Final = 0.5
 #: The share of worlds in which each statement that prepares a session is sent.
 _STATEMENTS: Final = 0.2
+#: What clients do to a row.
+_KINDS: Final = ("insert", "update", "update", "delete")
 COLUMNS: Final = ("id", "v", "w")
 
 
@@ -55,6 +59,8 @@ class Plan:
         cuts: connections are cut.
         whole: the command itself runs, not only its parts.
         readers: sessions that read, in transactions of up to half a minute.
+        xa: the share of transactions that are prepared, and decided later.
+        unique: the column ``v`` has a unique key, whose values move from row to row.
         troubles: of :data:`tests.simulation.trouble.TROUBLES`.
         statements: each session is prepared statement by statement.
     """
@@ -71,6 +77,8 @@ class Plan:
     troubles: tuple[str, ...] = ()
     statements: bool = False
     readers: int = 0
+    xa: float = 0.0
+    unique: bool = False
 
     @property
     def faults(self) -> int:
@@ -93,7 +101,9 @@ def drawn(seed: int) -> Plan:
         whole=dice.random() < _WHOLE,
         statements=dice.random() < _STATEMENTS,
         readers=dice.choice((0, 0, 1, 2)),
+        xa=dice.choice((0.0, 0.0, 0.5)),
     )
+    plan = replace(plan, unique=plan.whole and dice.random() < _UNIQUE)
     if plan.whole and dice.random() < _TROUBLED:
         troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
         plan = replace(plan, troubles=troubles)
@@ -163,8 +173,9 @@ class World:
 
     def __post_init__(self) -> None:
         server = self.server = Server(self.scheduler)
-        table = server.create(T, COLUMNS)
-        table.rows = {key: (key, 0, 0) for key in range(1, 2 * self.plan.rows, 2)}
+        table = server.create(T, COLUMNS, unique=(1,) if self.plan.unique else ())
+        keys = range(1, 2 * self.plan.rows, 2)
+        table.rows = {key: (key, -key if self.plan.unique else 0, 0) for key in keys}
         self._first = dict(table.rows)
         server.stall = self._stall
         server.latency = self._latency
@@ -296,11 +307,15 @@ class World:
                     execute(session, "BEGIN", ())
                 for _ in range(2 if several else 1):
                     key = self.random.randrange(1, keys)
-                    kind = self.random.choice(("insert", "update", "update", "delete"))
+                    kind = self.random.choice((*_KINDS, "move") if self.plan.unique else _KINDS)
                     values = f"{key}" if kind == "delete" else f"{key},{100 * number + turn + 1}"
+                    if kind == "move":
+                        values = f"{key},{self.random.randrange(1, keys)}"
                     execute(session, f"client {kind} s.t {values}", ())
                     self.scheduler.tell(f"{kind} {values}")
-                if several:
+                if several and self.random.random() < self.plan.xa:
+                    self._prepare(session, f"x{number}t{turn}")
+                elif several:
                     if self.random.random() < 0.2:
                         execute(session, "ROLLBACK", ())
                     else:
@@ -310,6 +325,20 @@ class World:
             if session.killed and not session.disturbed:
                 self.strangers.append(session.number)
         self.server.end(session)
+
+    def _prepare(self, session: Session, xid: str) -> None:
+        """Prepare a transaction, and decide it after a while, perhaps after a crash."""
+        execute(session, f"client prepare {xid}", ())
+        self.scheduler.tell(f"prepares {xid}")
+        self.scheduler.sleep(self.random.choice((0.0, 0.05, 1.0, 4.0)))
+        decided = self.random.choice(("COMMIT", "COMMIT", "ROLLBACK"))
+        while xid in self.server.prepared:
+            deciding = self._connected("decides")
+            with contextlib.suppress(program.CLIENT_ERRORS):
+                execute(deciding, f"client decide {xid} {decided}", ())
+                self.scheduler.tell(f"XA {decided} of {xid}")
+            self.server.end(deciding)
+            self.scheduler.sleep(0.2)
 
     def _reader(self, number: int) -> None:
         """Read the table at once, in a snapshot, or in a transaction that stays open."""
