@@ -450,6 +450,24 @@ _TABLE_LOCKS: Final = (
             d: COMMIT => lost
         """,
     ),
+    Fact(
+        says="a waiting LOCK TABLES ... WRITE is served before whoever came behind it",
+        script="""
+            a: LOCK TABLES `s`.`t` WRITE
+            b> LOCK TABLES `s`.`t` WRITE => waits for table
+            c> SELECT COUNT(*) FROM `s`.`t` => waits for table
+            d> INSERT INTO `s`.`t` (`id`) VALUES (7) => waits for table
+            a: UNLOCK TABLES
+            b<
+            b: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            ! sent => +1
+            b: DELETE FROM `s`.`t` WHERE (`id`) IN ((1), (3), (5), (6)) => 4
+            b: INSERT INTO `s`.`t` (`id`) VALUES (7) => 1
+            b: UNLOCK TABLES
+            c< => (1)
+            d< => error 1062
+        """,
+    ),
 )
 
 _NAMED_LOCKS: Final = (
@@ -849,6 +867,20 @@ _CRASH: Final = (
             a: SELECT COUNT(*) FROM `s`.`t` => (5)
         """,
         before="8.0: `RESET MASTER` (manual, RESET MASTER Statement)",
+    ),
+    Fact(
+        own=True,
+        says="with sync_binlog=0 and innodb_flush_log_at_trx_commit=2 a crash of mysqld alone "
+        "loses no commit and no event",
+        script="""
+            ! cached
+            a: INSERT INTO `s`.`t` (`id`) VALUES (6) => 1
+            ! crash
+            ! restart
+            b: SELECT COUNT(*) FROM `s`.`t` => (4)
+            ! executed => +1
+            ! log => GTID +1; a in none: BEGIN; TABLE s.t; WRITE (6, NULL, NULL); COMMIT
+        """,
     ),
 )
 

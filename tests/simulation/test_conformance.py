@@ -64,7 +64,7 @@ class Stage(ABC):
     events; ``variables``: of statements; ``info``: a session's summary of its last statement;
     ``close``: its end; ``order``: of sessions by their numbers; ``cut``: a session's connection;
     ``hold``, ``release``: commits stall between binlog and visibility; ``relax``: commits wait for
-    no disk; ``reset``: of the binlog;
+    no disk; ``cached``: they are written, and not flushed; ``reset``: of the binlog;
     ``crash``, ``restart``; ``numbers``: whether a number was given to another session before.
     """
 
@@ -388,6 +388,10 @@ class RealStage(Stage):
             # Only what a test flushes is flushed.
             self._db.execute("SET GLOBAL innodb_flush_log_at_timeout = 2700")
             self._db.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+        elif what == "cached":
+            # What is written outlives mysqld in the system's cache.
+            self._db.execute("SET GLOBAL sync_binlog = 0")
+            self._db.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
         elif what == "reset":
             self._db.execute(reset_binlogs(server.version()))
         elif what == "restart":
@@ -497,6 +501,8 @@ class ModelStage(Stage):
         """Do something to the server."""
         if what == "crash":
             self.server.crash(lost=1)
+        elif what == "cached":
+            self.server.relaxed = ""
         elif what == "relax":
             self.server.flushed = len(self.server.history)
             self.server.relaxed = "engine"
