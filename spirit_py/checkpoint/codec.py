@@ -29,8 +29,16 @@ class UnreadableCheckpoint(ValueError):
 
 def to_text(row: Any) -> str:
     """Return a row as JSON."""
-    found = {"format": FORMAT, **dataclasses.asdict(row)}
-    return json.dumps(found, default=sorted, ensure_ascii=False, sort_keys=True)
+    found = {"format": FORMAT, **_fields(row)}
+    return json.dumps(found, default=_plain, ensure_ascii=False, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    return _fields(value) if dataclasses.is_dataclass(value) else sorted(value)
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    return {each.name: getattr(row, each.name) for each in dataclasses.fields(row)}
 
 
 @overload

@@ -114,6 +114,8 @@ for _module, _name in (
     (own_sessions, "_digest"),
     (own_sessions, "_holders_of"),
     (spirit_py.mysql.connect, "_conversions"),
+    (spirit_py.mysql.connect, "_evaluation"),
+    (spirit_py.mysql.connect, "shown_run"),
 ):
     setattr(_module, _name, lru_cache(maxsize=10_000)(getattr(_module, _name)))
 setattr(spirit_py.mysql.connect, "probe", lambda _: None)  # noqa: B010 (a socket's options)

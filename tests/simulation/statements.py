@@ -129,12 +129,21 @@ def _wait_timeout(session: Session, found: re.Match[str], _: Sequence[Any]) -> N
 
 @statement(r"SET NAMES .*")
 def _prepare(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
-    text = found[0]
-    session.row_wait = float(re.search(r"innodb_lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
-    session.lock_wait = float(re.search(r"SESSION lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
+    session.row_wait, session.lock_wait, session.role, session.unchecked = _settings(found[0])
+
+
+@lru_cache(maxsize=10_000)
+def _settings(text: str) -> tuple[float, float, str, bool]:
+    """Return the waits for a row and for a table, the role, and whether no key is checked."""
+    row = float(re.search(r"innodb_lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
+    table = float(re.search(r"SESSION lock_wait_timeout=(\d+)", text)[1])  # type: ignore[index]
     role = re.search(r"@spirit_py_role=_utf8mb4 X'(\w+)'", text)
-    session.unchecked = "foreign_key_checks=0" in text
-    session.role = bytes.fromhex(role[1]).decode() if role else ""
+    return (
+        row,
+        table,
+        bytes.fromhex(role[1]).decode() if role else "",
+        "foreign_key_checks=0" in text,
+    )
 
 
 @statement(r"SET SESSION lock_wait_timeout = (\d+)")
