@@ -161,14 +161,14 @@ class HiddenChange(UnreadableChange, code=ErrorCode.HIDDEN_CHANGE, resumable=Tru
     """A session wrote with settings that hide its rows from the binlog (R13); the copy stays."""
 
     CARRY_ON = (
-        "then run the same command again (without --no-repair): it carries on, passes over what was"
+        "then run the same command again (without --no-repair): it carries on, skips what was"
         " written so until then, and compares every row"
     )
     """What the operator does after the remedy."""
 
 
 class NullInKey(HiddenChange, code=ErrorCode.NULL_IN_KEY):
-    """A row has NULL in the nullable key by which rows are told apart; the copy stays."""
+    """A row has NULL in the nullable key that identifies rows; the copy stays."""
 
     REMEDY = f"give the row a value in the key, {HiddenChange.CARRY_ON}"
 

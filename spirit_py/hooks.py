@@ -93,9 +93,9 @@ def call(
                 _end(process)
     late = ""
     if not in_time:
-        late = f"took longer than {seconds:g} s and was ended"
+        late = f"took longer than {seconds:g} s and was killed"
         if given_up.is_set():
-            late = "was not done when the run had waited for it long enough, and was ended"
+            late = "had not ended when the run stopped waiting for it, and was killed"
     return _answer(process.returncode, kept, late)
 
 
@@ -203,7 +203,7 @@ def _answer(code: int, kept: bytes, late: str) -> CallResult:
     if code == _NOT_FOUND:
         return CallResult(code, lines, "missing", "its command was not found (exit code 127)")
     if code:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return CallResult(code, lines, "failed", how)
     return CallResult(code, lines)
 
@@ -258,7 +258,7 @@ class Hook:
             return
         if len(self._waiting) >= _MOST_WAITING and not isinstance(event, RunEnded):
             self._passed_over += 1
-            self._warn("slow", f"{_MOST_WAITING} events wait for it: others are passed over", event)
+            self._warn("slow", f"{_MOST_WAITING} events wait for it: others are skipped", event)
             return
         self._waiting.append(_Item(event))
         self._wake()
@@ -299,9 +299,7 @@ class Hook:
         self._thread.stop()
         self._woken.set()
         if not self._thread.wait(self._seconds):
-            _log.warning(
-                "the hook is not waited for any longer: %d events wait", len(self._waiting)
-            )
+            _log.warning("stopped waiting for the hook: %d events are left", len(self._waiting))
             self._given_up.set()
             self._thread.join()
         if self._passed_over:

@@ -93,19 +93,19 @@ class MigrationProgress:
         "eta_seconds",
     )
     run_eta: float | None = figure(
-        "About so many seconds until the swap, a deferred swap, or the end of a rehearsal, if"
-        " nobody else is waited for.",
+        "Estimated seconds until the swap, a deferred swap, or the end of a"
+        " rehearsal, without waits for others.",
         "run_eta_seconds",
     )
     run_eta_until: str = ""
     run_eta_parts: dict[str, float | None] = field(default_factory=dict)
-    chunk_rows: int | None = figure("Rows at which the next chunk aims.", "chunk_rows")
+    chunk_rows: int | None = figure("Target rows of the next chunk.", "chunk_rows")
     chunk_seconds: float | None = figure(
         "Seconds of a chunk, 90th percentile of the last ones.", "chunk_seconds",
         curve="chunk", joined="most",
     )  # fmt: skip
-    tasks: int | None = figure("Tasks that may work at a time now.", "tasks", curve="tasks")
-    tasks_most: int | None = figure("Tasks that may work at a time at most.", "tasks_limit")
+    tasks: int | None = figure("Tasks that may work at the same time now.", "tasks", curve="tasks")
+    tasks_most: int | None = figure("Tasks that may work at the same time at most.", "tasks_limit")
     throttled: str = ""
     pace: str = ""
     pending: int | None = figure(
@@ -128,8 +128,8 @@ class MigrationProgress:
     )
     parked: str = ""
     binlog_left: float | None = figure(
-        "For how long the server keeps the place of the binlog at which a stopped run would carry"
-        " on; absent where it keeps it for ever.",
+        "Seconds until the server may purge the binlog from which a stopped run"
+        " would resume; absent where it never does.",
         "binlog_left_seconds",
     )
     binlog_unread: int | None = figure(

@@ -30,7 +30,7 @@ def read_duration(text: str) -> float:
     """Return the seconds of ``90``, ``90s``, ``200ms``, ``30m``, ``2h``, ``7d``; or ValueError."""
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no duration; write for instance 90s, 200ms, 30m, 2h or 7d.")
+        raise ValueError(f"{text!r} is not a duration; write for example 90s, 200ms, 30m or 2h.")
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -38,7 +38,7 @@ def read_size(text: str) -> int:
     """Return bytes of a number, or one with a binary unit: ``500M``, ``20G``; or ValueError."""
     found = _SIZE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no size; write for instance 500M or 20G.")
+        raise ValueError(f"{text!r} is not a size; write for instance 500M or 20G.")
     return int(float(found[1]) * (1 << 10 * " KMGT".index(found[2].upper() or " ")))
 
 
@@ -50,7 +50,7 @@ def read_limits(text: str) -> tuple[tuple[str, float], ...]:
 def _limit(text: str) -> tuple[str, float]:
     found = _LIMIT.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no limit; write for instance Threads_running=25.")
+        raise ValueError(f"{text!r} is not a limit; write for instance Threads_running=25.")
     return found[1], float(found[2])
 
 
@@ -137,7 +137,7 @@ class Window:
             if begin < _DAY and 0 < (end or _DAY) <= _DAY and minutes < 60 and begin != end:
                 return cls(begin=begin, end=end or _DAY, zone=_zone(*found.groups()[4:]))
         raise UsageFault(
-            f"{text!r} is no window of the day",
+            f"{text!r} is not a time window",
             hint="write for instance --allow 22:00-06:00, or --allow 22:00-06:00+01:00",
         )
 
@@ -180,7 +180,7 @@ def _zone(
     offset = timedelta(hours=int(hours), minutes=int(minutes))
     if offset >= timedelta(hours=15):
         raise UsageFault(
-            f"{sign}{hours}:{minutes} is no offset from UTC", hint="write for instance +01:00"
+            f"{sign}{hours}:{minutes} is not an offset from UTC", hint="write for instance +01:00"
         )
     return timezone(offset if sign == "+" else -offset)
 

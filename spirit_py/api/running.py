@@ -39,10 +39,10 @@ def refuse_in_fork() -> None:
     if _FORKED_FROM:
         raise Refusal(
             f"this process was forked while a run of spirit-py was under way in process"
-            f" {_FORKED_FROM[-1]}: a fork has none of its threads, and its locks and connections"
-            " are the other's",
-            hint="begin worker processes before the run, or by"
-            ' multiprocessing.get_context("spawn"), or run the command spirit-py by subprocess',
+            f" {_FORKED_FROM[-1]}: a fork has none of the run's threads, and the locks and"
+            " connections are the parent's",
+            hint="start worker processes before the run, or with"
+            ' multiprocessing.get_context("spawn"), or run spirit-py with subprocess',
             error_code=ErrorCode.FORKED_PROCESS,
         )
 

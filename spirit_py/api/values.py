@@ -80,7 +80,7 @@ def _cast(context: click.Context, option: click.Option, value: Any) -> Any:
         return option.type_cast_value(context, _plain(option, value))
     except (TypeError, ValueError, AttributeError, OverflowError):
         raise click.BadParameter(
-            f"a value of type {type(value).__name__} does not fit here, or something in it does not"
+            f"a value of type {type(value).__name__} , or of an element in it, does not fit"
         ) from None
 
 
@@ -100,7 +100,7 @@ def _parts(value: Any) -> list[Any]:
 
 def _word(option: click.Option, value: Any) -> Any:
     if value is None:
-        raise TypeError("None stands for an option that is left out, not for a part of one")
+        raise TypeError("None means that an option is left out, and cannot be part of a value")
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(option.type, Duration) and isinstance(value, (int, float)):

@@ -88,7 +88,7 @@ class AttachmentsNote:
             names = swap.names
             if (swap.new, swap.old) not in {(names.new, names.old), (names.old, names.undone)}:
                 raise ValueError(
-                    f"{swap.new} and {swap.old} are no names of a swap of {swap.table}"
+                    f"{swap.new} and {swap.old} are not the names of a swap of {swap.table}"
                 )
         given = [name for swap in self.swaps for name in swap.name]
         given += [name for key in self.keys for name in (key.name, *key.child, *key.parent)]
@@ -97,7 +97,7 @@ class AttachmentsNote:
         temporary = [key.temporary for key in self.keys]
         temporary += [trigger.temporary for trigger in self.triggers]
         if not all(map(_TEMPORARY.fullmatch, temporary)):
-            raise ValueError("a temporary name is not one of this program")
+            raise ValueError("a temporary name is not of this program")
         if any(not swapped & {key.child, key.parent} for key in self.keys):
             raise ValueError("a foreign key is neither of a swapped table nor to one")
         if any((trigger.schema, trigger.table) not in swapped for trigger in self.triggers):

@@ -120,7 +120,7 @@ def settle_alone(
         return
     raise MigrationFailure(
         f"the keys and triggers of a swap could not be settled: {turns.described()}",
-        hint="end the transactions that hold the tables, then run the same command again",
+        hint="end the transactions that hold locks on the tables, then run the same command again",
         error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
     )
 

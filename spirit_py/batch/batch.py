@@ -163,8 +163,8 @@ class Batch:
         step = self._step(lambda session: step_for(session, record))
         if step is Step.LOOK:
             raise MigrationFailure(
-                f"{change} was changed since its migration began, and what there is left does not"
-                " show by whom",
+                f"{change} was changed since its migration began, and nothing on the"
+                " server shows by whom",
                 hint="see its definition: if it is what the statement makes, leave the table out"
                 " with --exclude; otherwise, and for a file, which without its statement is another"
                 f" batch: spirit-py cleanup --batch {self._store}, which says what is changed, then"
@@ -195,7 +195,7 @@ class Batch:
             # Its state is one from which the next run finds out what is done.
             table = _dotted(name)
             self._tell(
-                Warned(table=table, said=f"{table}: its end could not be noted: {error.message}")
+                Warned(table=table, said=f"{table}: its end could not be recorded: {error.message}")
             )
             self._halted = True
 

@@ -76,7 +76,7 @@ def read_pattern(text: str, schema: str) -> TablePattern:
     found = _PATTERN.fullmatch(text)
     if found is None:
         raise UsageFault(
-            f"{text!r} is no pattern of tables",
+            f"{text!r} is not a table pattern",
             hint="write for instance 'shop_%.orders'; a name with a dot or a backquote goes in"
             " backquotes",
         )
@@ -231,7 +231,7 @@ def _of_file(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[Ta
             )
     if faults:
         raise Refusal(
-            f"{counted(len(faults), 'statement')} of {config.file} cannot be carried out;"
+            f"{counted(len(faults), 'statement')} of {config.file} cannot be executed;"
             " nothing was written",
             hint="correct the statements",
             details=tuple(faults[:_SHOWN]),
@@ -250,7 +250,7 @@ def _of_statement(
     schema = one.schema or config.each.database
     statement, *others = parse_statement(one.text, schema, sql_mode=sql_mode)
     if others:
-        raise not_understood("several statements stand before one delimiter", "part them")
+        raise not_understood("there are several statements before one delimiter", "separate them")
     rows = session.query(
         _TABLES + "TABLE_SCHEMA = %s AND TABLE_NAME = %s", (statement.schema, statement.table)
     )

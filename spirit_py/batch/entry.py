@@ -153,7 +153,7 @@ def _opened(
             store = find_batch(session, plan.name, schemas)
             if store is None and plan.earlier is not None:
                 raise Refusal(
-                    "this batch was finished, or given up, since it was looked at",
+                    "this batch was finished, or given up, meanwhile",
                     hint="run the same command again only if its tables must be changed once more",
                     error_code=ErrorCode.BATCH_RECORD,
                 )

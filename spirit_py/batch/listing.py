@@ -182,7 +182,7 @@ def _state(session: SqlSession, one: TableRecord) -> str:
     if changed or CheckpointTable(*one.name).is_ours(session):
         return one.state
     if one.state == TableState.RUNNING:
-        return "running, and has no checkpoint: see its definition for whether it is changed"
+        return "running, and has no checkpoint: see its definition to know whether it is changed"
     return one.state
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 6
 ACTIONS = {
     Step.PASS: "changed by an earlier run",
-    Step.LOOK: "changed since an earlier run began it, nobody knows by whom: it will fail",
+    Step.LOOK: "changed since an earlier run began it, by an unknown session: it will fail",
 }
 
 
@@ -116,8 +116,8 @@ class BatchPlan:
     def remarks(self) -> list[str]:
         """Return what is to be known beside the tables, a line each."""
         lines = [
-            f"  warning: {one}, which an earlier run was to change and has not ({one.state}), is"
-            " not there or not chosen any more: the batch goes on without it"
+            f"  warning: {one}, which an earlier run has left unchanged ({one.state}), no"
+            " longer exists or is no longer selected: the batch goes on without it"
             for one in self.lost
         ]
         for warning, names in self.warnings.items():

@@ -187,7 +187,7 @@ def room_for(
     needed = f"{human_bytes(copies)} at a time for new tables, {human_bytes(binlog)} of binlog"
     free = free_bytes(facts)
     if free is None:
-        return (f"room: up to {needed}; what is free on the server is unknown from here",)
+        return (f"room: up to {needed}; the server's free space cannot be seen from here",)
     if free < copies:
         raise Refusal(
             f"the server has {human_bytes(free)} free where the new tables need"
@@ -270,7 +270,6 @@ def _lines(batch: BatchPlan) -> Iterator[str]:
     if done:
         yield f"{counted(len(done), 'table')} done by an earlier run: {', '.join(done)}"
     yield from (
-        f"{one}, which an earlier run was to change and has not, is not among them"
-        for one in batch.lost
+        f"{one}, which an earlier run has left unchanged, is not among them" for one in batch.lost
     )
     yield from batch.room

@@ -129,7 +129,7 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
     for elsewhere in (BatchTable(*one) for one in named if one[0] not in schemas):
         _log.warning(
             "%s has the name of this batch's record and is not read: the batch changes no table in"
-            " that schema; see who made it",
+            " that schema; see who created it",
             elsewhere,
         )
     tables = [BatchTable(*one) for one in named if one[0] in schemas]
@@ -163,7 +163,7 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
     def says(name: Name) -> str:
         table = BatchTable(*name)
         text = _shared(session, table, wanted)
-        return text and f"as {table} says, {text}; see who made it"
+        return text and f"as {table} says, {text}; see who created it"
 
     def unread(name: Name, error: SpiritError) -> str:
         return f"{BatchTable(*name)} has the mark of a batch and cannot be read: {error}"
@@ -183,7 +183,7 @@ def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) ->
         return ""
     names = ", ".join(".".join(one) for one in shared[:3])
     return (
-        f"{len(shared)} of these tables ({names}) belong to another batch that is not done:"
+        f"{len(shared)} of these tables ({names}) belong to another, unfinished batch:"
         f" {record.asked} (its record is {table})"
     )
 

@@ -273,7 +273,7 @@ class _DumpConnection(Connection):
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
         secure: bool = self._secure  # type: ignore[attr-defined]
         if plugin_name in _IN_THE_CLEAR and not secure:
-            text = f"the server asks for the password in the clear ({plugin_name.decode()})"
+            text = f"the server asks for the password in clear text ({plugin_name.decode()})"
             raise pymysql.err.OperationalError(_PLUGIN_NOT_ALLOWED, text)
         return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
 

@@ -113,4 +113,4 @@ class DumpPackets:
 
 
 def _wrong_number(found: int, wanted: int) -> ConnectionError:
-    return ConnectionError(f"packet {found} of the dump came instead of packet {wanted}")
+    return ConnectionError(f"packet {found} of the binlog dump came instead of packet {wanted}")

@@ -357,9 +357,9 @@ def binlog_reset(why: str) -> HistoryLost:
     """Return the error for a binlog that is not the one that was read."""
     return HistoryLost(
         f"the server's binlog is not the one that was followed: {why} (RESET BINARY LOGS AND"
-        " GTIDS?); changes may be in no event",
-        hint="run the same command again: it starts from the beginning where the new log does not"
-        " have what comes after the old place",
+        " GTIDS?); changes may be missing in it",
+        hint="run the same command again: it starts from the beginning if the new log does"
+        " not continue at the old position",
     )
 
 

@@ -111,7 +111,7 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
     moved = found.server_uuid != server
     has_gtids = isinstance(found, GtidFrontier)
     if moved and not has_gtids:
-        raise _Unreachable(f"it is of the server {found.server_uuid}, and has no GTIDs")
+        raise _Unreachable(f"it was taken on server {found.server_uuid}, without GTIDs")
     if has_gtids != (row[1] == "ON"):
         raise _Unreachable("gtid_mode was switched since")
     if isinstance(found, FileFrontier):
@@ -167,7 +167,7 @@ def _await_commits(session: SqlSession, gtids: GtidSet) -> tuple[GtidSet, GtidSe
             return executed, purged
         if time.monotonic() > until:
             raise FeedFailure(
-                f"transactions of the position stall in their commit: {missing}",
+                f"transactions up to the position are stalled in their commit: {missing}",
                 hint="see whether commits wait for a semi-synchronous replica; run again",
                 error_code=ErrorCode.COMMITS_STALLED,
             )

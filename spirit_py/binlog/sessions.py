@@ -139,7 +139,7 @@ class ServerWeights:
 
 
 GIVE_UP: Final = (
-    "; if the followed table may have been changed unlogged since that start, give the migration up"
+    "; if the table may have been changed without binlog since that start, give the migration up"
     " first (spirit-py cleanup)"
 )
 _COLLATIONS: Final = (
@@ -226,7 +226,10 @@ class FollowedServer:
 
     def look(self) -> None:
         """Look whether the server, and its log, are as they were; see the protocol."""
-        with contextlib.suppress(FeedSilent), self._asking(self._control, "that it lives") as own:
+        with (
+            contextlib.suppress(FeedSilent),
+            self._asking(self._control, "if it is alive") as own,
+        ):
             self._look(own)
 
     @property

@@ -199,9 +199,9 @@ class BinlogSource(FollowedServer):
                 self._look(session)
                 if session.query(NATIVE_KEYS) != self._native_keys:
                     raise FeedFailure(
-                        "the server was restarted with another innodb_native_foreign_keys: what"
-                        " foreign keys do may be in no event",
-                        hint="restart it as it was, then run again" + GIVE_UP,
+                        "the server was restarted with another innodb_native_foreign_keys: changes"
+                        " by foreign keys may be missing in the binlog",
+                        hint="restart it with the former value, then run again" + GIVE_UP,
                         error_code=ErrorCode.SERVER_SETTINGS,
                     )
         except ServerFault as fault:

@@ -98,15 +98,15 @@ class StatementWrites:
         if targets and unknown is None:
             return
         raise StatementWrite(
-            f"a session wrote to {unknown or 'a table that is not certain'} in STATEMENT format,"
-            f" and rows of a followed table may be among what it changed: {said}",
+            f"a session wrote to {unknown or 'an unknown table'} in STATEMENT format,"
+            f" and may have changed rows of a followed table: {said}",
             hint=self._hint(unknown),
         )
 
     def _hint(self, target: Name | None) -> str:
         if target is None:
             return (
-                f"{OPTION} passes over no statement whose target it cannot read;"
+                f"{OPTION} skips no statement whose target table it cannot determine;"
                 f" {self._give_up}; {_ROWS_NEXT_TIME}"
             )
         option = f"{OPTION} {shlex.quote(_written(target))}"

@@ -99,7 +99,7 @@ class XaRows:
 
 def _not_kept(error: Exception) -> HandOverFailed:
     return HandOverFailed(
-        f"rows of an undecided XA transaction cannot be kept aside: {error!r}",
+        f"rows of an undecided XA transaction cannot be stored: {error!r}",
         hint=f"make room for temporary files in {tempfile.gettempdir()} (TMPDIR), then run the"
         " same command again",
     )

@@ -138,7 +138,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     if isinstance(record, Pointer):
         return Afresh(
             reason="the table was migrated together with others, by another statement"
-            f" (its checkpoint is beside {'.'.join(record.home)})",
+            f" (its checkpoint is with {'.'.join(record.home)})",
             throws_away=_can_be_carried_on(found, found.elsewhere),
             instead=_with_its_own_statement(found.elsewhere),
         )
@@ -201,7 +201,7 @@ def _without_record(found: Found, why: str) -> Decision:
 
 def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
     """Refuse a server, perhaps a replica, that is not proven to have what the first had (R14)."""
-    why = found.unreachable or "nothing says what it has of the first one"
+    why = found.unreachable or "nothing shows which transactions of the first one it has"
     return Refuse(
         reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
         f" {found.server_uuid}: another one answers at the same address, and the migration cannot"
@@ -275,7 +275,7 @@ def _refuse_new_table(progress: TableProgress) -> Refuse:
     new = progress.names.new
     return Refuse(
         reason=f"{progress.schema}.{new} is not the table that the migration of {progress} made",
-        hint=f"see who made it; drop or rename {new}, then run the same command again",
+        hint=f"see who created it; drop or rename {new}, then run the same command again",
     )
 
 
@@ -283,8 +283,8 @@ def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
     begun = f"with {record.modes.options}" if record.modes.options else "under the server's modes"
     add = f"add {record.modes.options}" if record.modes.options else "leave out the option"
     return Refuse(
-        reason=f"the migration was begun {begun}, and this command chooses other modes: the new"
-        " table is made for the first ones",
+        reason=f"the migration was begun {begun}, and this command has other modes: the"
+        " new table was made under the first ones",
         hint=f"{add}, and run the command again; or drop what is left with spirit-py cleanup, and"
         " begin again",
     )

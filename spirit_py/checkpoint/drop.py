@@ -34,12 +34,12 @@ def drop_left_behind(
 def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
     name = ".".join(table)
     if busy := take_from_others(session, table):
-        return f"what the earlier migration left beside {name} stays: {busy}"
+        return f"what the earlier migration of {name} left is kept: {busy}"
     try:
         kept = drop_auxiliary(session, *table)
     finally:
         session.query("SELECT RELEASE_LOCK(%s)", (lock_name("migration", *table),))
-    done = f"dropped what the earlier migration left beside {name}, which was to change with it"
+    done = f"dropped what the earlier migration of {name} left, which was to change in the same run"
     return f"{done}; {kept}" if kept else done
 
 

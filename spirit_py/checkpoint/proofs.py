@@ -163,7 +163,7 @@ def noted_proof(session: SqlSession, table: Name, proof: str) -> Identity:
 class Where(enum.Enum):
     """Where the old table is, before or after the atomic RENAME of a revert."""
 
-    FORWARD = "the old table is beside the table"
+    FORWARD = "the old table is there"
     BACK = "the old table is in its place"
     UNCLEAR = "the old table is gone"
 
@@ -176,7 +176,7 @@ def find_reverse(session: SqlSession, schema: str, table: str) -> ReverseRecord 
     if not checkpoint.is_ours(session):
         raise Refusal(
             f"table {checkpoint} is not a checkpoint table of spirit-py",
-            hint="see who made it",
+            hint="see who created it",
             error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         )
     with contextlib.suppress(UnreadableCheckpoint):

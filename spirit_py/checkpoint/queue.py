@@ -80,7 +80,7 @@ class RequestQueue(RecordTable):
         except UnreadableCheckpoint as error:
             raise MigrationFailure(
                 f"the answer of the process cannot be read: {error}",
-                hint="see with spirit-py status whether it did what was asked; use the version of"
+                hint="spirit-py status shows whether it did what was asked; use the version of"
                 " spirit-py that runs there",
                 error_code=ErrorCode.NO_ANSWER,
             ) from error

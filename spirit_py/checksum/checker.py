@@ -123,7 +123,7 @@ class Checker:
                 if before == self._overwrites():
                     self.proven = before
                     return
-                _log.info("%s is compared once more: rows were written over", self.what.name)
+                _log.info("%s is compared once more: rows were overwritten", self.what.name)
                 continue
             number += 1
             self._refuse_duplicates(found)

@@ -114,7 +114,7 @@ class SnapshotLock:
         return [blocker for _, front in self._turns.fronts for blocker in front.last]
 
     def _failure(self, last: MigrationFailure | None) -> ChecksumFailure:
-        reason = last.message if last is not None else "it was not requested while others held it"
+        reason = last.message if last is not None else "other sessions blocked it"
         return ChecksumFailure(
             f"the checksum could not lock {self._what.name} for its snapshot: {reason}",
             hint="end the long transactions on the table, then run the same command again",

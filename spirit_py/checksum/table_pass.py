@@ -149,7 +149,7 @@ class TablePass:
         lock = SnapshotLock(what, on_wait=self._wait_for)
         # Before the tasks start: their sessions would idle as long.
         lock.await_free()
-        self._wait_for("the tasks to come together")
+        self._wait_for("all tasks to start")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
             open_mailbox(control, what.source, what.engine, what.mapping.source) as mailbox,

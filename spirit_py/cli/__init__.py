@@ -22,12 +22,11 @@ SUMMARIES: Final = {
     " write.",
     "checksum": "Compare two tables row by row, on one server or on two.",
     "watch": "Print every committed change as it happens, one event a line.",
-    "status": "Show migrations that were stopped or are under way, and batches of them; touch"
-    " nothing.",
+    "status": "Show running and stopped migrations, and batches of them; change nothing.",
     "cleanup": "Drop the tables that an abandoned migration left, or the record of an abandoned"
     " batch.",
     "explain": "Explain an error: what it means, what is left on the server, what to do.",
-    "completion": "Print the script by which a shell completes commands and options.",
+    "completion": "Print the script that lets a shell complete commands and options.",
 }
 #: Those whose module has another name.
 _ELSEWHERE: Final = {

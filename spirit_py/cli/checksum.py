@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 CHECKSUM_EXIT_CODES = """\b
 Exit codes:
   0    the tables are equal, or were made so by --repair
-  1    failed before there was a verdict; run again
-  2    refused: they cannot be compared, or not be repaired
+  1    failed before there was a result; run again
+  2    refused: they cannot be compared, or cannot be repaired
   4    they differ; the rows are reported
   130  interrupted by SIGINT      143  by SIGTERM"""
 

@@ -33,7 +33,7 @@ def read_config(
     for file in files:
         for section, settings in _tables(file).items():
             if section != _ALL and section not in commands:
-                raise _unknown(file, f"[{section}] is no command", (_ALL, *commands))
+                raise _unknown(file, f"[{section}] is not a command", (_ALL, *commands))
             chosen = commands if section == _ALL else {section: commands[section]}
             for name, value in settings.items():
                 _enter(file, found, chosen, name, value)
@@ -51,7 +51,7 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
 
     if everybody_may_write(file):
         raise UsageFault(
-            f"everybody may write the configuration {file}: it says what is run and believed",
+            f"the configuration {file} is world-writable, and it decides what is run",
             hint=f"chmod o-w {file}",
         )
     try:
@@ -64,7 +64,7 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UsageFault(
-                f"{file}: {name} stands outside of a table", hint=f"put it below [{_ALL}]"
+                f"{file}: {name} is outside of any table", hint=f"put it below [{_ALL}]"
             )
     return tables
 
@@ -87,12 +87,12 @@ def _enter(
     for command, option in holders.items():
         if option.name in _SECRETS:
             raise UsageFault(
-                f"{file}: {name} may hold a password, and has no place in it",
+                f"{file}: {name} may hold a password, and is not allowed there",
                 hint="write it to ~/.my.cnf, or with mysql_config_editor",
             )
         if not option.envvar:
             raise UsageFault(
-                f"{file}: --{name} is given on the command line alone", hint="take it out of there"
+                f"{file}: --{name} is for the command line only", hint="remove it from the file"
             )
         single = not isinstance(value, list)
         found[command][str(option.name)] = [value] if option.multiple and single else value

@@ -32,7 +32,7 @@ def records_of(options: dict[str, Any]) -> RecordOptions:
             values[name] = _writable(values[name], f"--{name.replace('_', '-')}")
     if values.get("hook_veto") and not values.get("on_event"):
         raise UsageFault(
-            "--hook-veto asks the command of --on-event, and there is none",
+            "--hook-veto needs --on-event, the command that it asks",
             hint="add --on-event COMMAND",
         )
     metrics = values.get("metrics_file")

@@ -125,7 +125,7 @@ _PROGRAM = "spirit-py"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes commands and options.
+    """Print the script that lets a shell complete commands and options.
 
     \b
     spirit-py completion bash > /etc/bash_completion.d/spirit-py

@@ -26,7 +26,7 @@ _FILES: Final = (
 _ENVIRONMENT: Final = (
     ("SPIRIT_PY_OPTION", f"any option: {EXAMPLE}"),
     ("SPIRIT_PY_PASSWORD, MYSQL_PWD", "the password"),
-    ("SPIRIT_PY_CONFIG", "a file of defaults beside the usual ones"),
+    ("SPIRIT_PY_CONFIG", "one more file of defaults"),
     ("JAVA_HOME", "the Java that Spark runs on"),
     ("NO_COLOR, FORCE_COLOR, TERM", "whether the output has colours"),
 )

@@ -79,9 +79,7 @@ def _require_one_way(options: dict[str, Any]) -> None:
     one_table = next((name for name in ("table", "statement") if options[name]), "")
     batch = next((name for name in _BATCH if options[name]), "")
     if not batch:
-        raise UsageFault(
-            "it is not said which tables are changed", hint="give tables or statements"
-        )
+        raise UsageFault("no tables are given", hint="give tables or statements")
     if one_table:
         raise UsageFault(
             f"--{one_table} and --{batch} do not go together",
@@ -95,7 +93,7 @@ def _require_one_way(options: dict[str, Any]) -> None:
         raise UsageFault("--tables and --alter go together", hint="add --alter")
     if options["statements"] and (options["alter"] or options["exclude"]):
         name = "alter" if options["alter"] else "exclude"
-        raise UsageFault(f"--{name} goes with --tables", hint="leave it out: the file says it all")
+        raise UsageFault(f"--{name} goes with --tables", hint="the file has whole statements")
 
 
 def _refuse_what_waits(each: MigrationConfig) -> None:
@@ -153,8 +151,7 @@ def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
         return
     if not can_ask(log_format):
         raise Refusal(
-            f"patterns have chosen {len(plan.left)} tables, and without a terminal nothing asks"
-            " whether these are meant",
+            f"the patterns match {len(plan.left)} tables, and there is no terminal to confirm them",
             hint="see the list above; to change these tables, add --yes",
             error_code=ErrorCode.NOT_CONFIRMED,
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STATUS_EXIT_CODES = """\b
 Exit codes:
-  0  shown, also that there is none
+  0  shown, or there is none
   1  the server stopped answering
   2  refused: the command line is wrong, the server cannot be reached, or the account might not
      see what is there"""
@@ -38,7 +38,7 @@ Exit codes:
 
 @command(StatusCommand, STATUS_EXIT_CODES, document="as_json")
 def status(_: ErrorsShown, options: dict[str, Any]) -> None:
-    """Show migrations that were stopped or are under way, and batches of them; touch nothing.
+    """Show running and stopped migrations, and batches of them; change nothing.
 
     \b
     spirit-py status --host db1 --database shop --table orders
@@ -133,14 +133,14 @@ def give_up(
 _LIVE: Final = ", ".join(one.live for one in declared(MigrationArguments) if one.live)
 CTL_EXIT_CODES = f"""\b
 Verbs:
-  pause            begin nothing new; changes are applied, the checkpoint goes on
+  pause            start no new work; changes are applied, checkpoints written
   resume           go on
   set NAME=VALUE   {_LIVE}
-  throttle RATIO   rest so many seconds for each second of work: set nice=RATIO
-  cutover          let the swap happen: drop the sentinel
+  throttle RATIO   sleep RATIO seconds for each second of work: set nice=RATIO
+  cutover          cut over: drop the sentinel
   postpone         do not swap before "cutover": create the sentinel
   abort            stop; the same command carries on; with --cleanup drop the copy
-  status           show the figures of now
+  status           show the current figures
 
 \b
 Exit codes:
@@ -226,7 +226,7 @@ REVERT_EXIT_CODES = """\b
 Exit codes:
   0    the old definition is in place, with every write
   1    not reverted; the table is whole, run again
-  2    refused: the old table does not follow
+  2    refused: the old table is not in sync
   3    outcome of the swap unknown: look at the tables
   130  interrupted by SIGINT      143  by SIGTERM"""
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 WATCH_EXIT_CODES = """\b
 Exit codes:
-  0    the end that --until asked for
+  0    ended where --until asked
   1    the stream, or writing its lines, failed; stderr has the position
   2    refused: the command line is wrong
   130  interrupted by SIGINT      143  by SIGTERM
-  141  the reader of the output has gone"""
+  141  the reader of the output closed it"""
 
 
 @command(WatchCommand, WATCH_EXIT_CODES)
@@ -34,7 +34,7 @@ def watch(shown: ErrorsShown, options: dict[str, Any]) -> int:
     """  # noqa: D301 - click reads the backspace
     given = watch_config(options)
     if shown.output_was_closed:
-        raise UsageFault("the standard output is closed", hint="give the lines a place")
+        raise UsageFault("the standard output is closed", hint="redirect it")
     from spirit_py.watch.command import watch as follow
 
     as_json = options["log_format"] == "json"

@@ -51,8 +51,8 @@ def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
         raise _missing(what, session, schema, table)
     if found.engine.lower() != "innodb":
         raise Refusal(
-            f"the {what} {schema}.{table} has the engine {found.engine}: without transactions"
-            " there is no snapshot to read it in",
+            f"the {what} {schema}.{table} has the engine {found.engine}: only tables with"
+            " transactions can be read in a snapshot",
             hint="compare a copy of it in InnoDB",
             error_code=ErrorCode.TABLE_NOT_SUITABLE,
         )
@@ -68,13 +68,13 @@ def _missing(what: str, session: SqlSession, schema: str, table: str) -> Refusal
     if found:
         return Refusal(
             f"the {what} {schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
-            hint="name the table behind it",
+            hint="name its base table",
             error_code=ErrorCode.TABLE_NOT_SUITABLE,
         )
     option = "--table and --database" if what == "source" else "the --target-... options"
     return Refusal(
         f"there is no table {schema}.{table} (the {what})",
-        hint=f"check {option}; an account sees only what it may use",
+        hint=f"check {option}; other tables are hidden from an account",
         error_code=ErrorCode.NO_SUCH_TABLE,
     )
 
@@ -131,8 +131,8 @@ def require_repairable(
     if two_servers and follower(source, target) == "target":
         findings.append(
             refuse(
-                f"{target.name} is on a replica of the source's server: rows written there by"
-                " hand part it from its source for good",
+                f"{target.name} is on a replica of the source's server: rows that are"
+                " repaired there make it diverge from its source",
                 "correct the replica through replication, or rebuild it",
             )
         )
@@ -145,7 +145,7 @@ def _writable(target: Side) -> Iterator[Finding]:
         if target.facts.is_on(name):
             yield refuse(
                 f"the target's server takes no writes ({name}=ON)",
-                "leave --repair out, or name a server that may be written",
+                "leave --repair out, or name a server that takes writes",
             )
             return
 
@@ -164,14 +164,14 @@ def _side_effects(target: Side) -> Iterator[Finding]:
     for trigger in list_triggers(target.session, table.schema, table.name):
         yield refuse(
             f"{trigger.label} on {target.name} would fire for every repaired row",
-            "drop the trigger for the time of the repair, or repair by hand",
+            "drop the trigger during the repair, or repair by hand",
         )
     if target.grants.has_global("PROCESS"):
         for key in keys_around(target.session, table.schema, table.name):
             yield refuse(
                 f"{key} is not checked while rows are repaired, and does not cascade: a row that is"
                 " deleted or inserted could leave rows without a parent",
-                "drop the foreign key for the time of the repair, or repair by hand",
+                "drop the foreign key during the repair, or repair by hand",
             )
 
 

@@ -145,7 +145,7 @@ def _pair(old: Column, new: Column) -> ColumnPair:
     if how is Conversion.REFUSED:
         raise Refusal(
             f"column {old.name} is {old.column_type} in the source and {new.column_type} in the"
-            " target: no conversion says when they are equal",
+            " target: values of these types cannot be compared",
             hint=f"leave it out with --ignore-column {old.name}",
             error_code=ErrorCode.NOT_COMPARABLE,
         )
@@ -174,7 +174,7 @@ def _mapping(
     if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
         raise Refusal(
             f"a TIMESTAMP is compared with another type while key {key.name} of {source.name}"
-            " holds a TIMESTAMP: rows could not be told apart where the clock is set back",
+            " holds a TIMESTAMP: rows could not be identified where the clock is set back",
             hint="leave the column out with --ignore-column",
             error_code=ErrorCode.NOT_COMPARABLE,
         )

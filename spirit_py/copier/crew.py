@@ -258,7 +258,7 @@ class Crew:
                 return
             if time.monotonic() - coming.opened < _ASSEMBLE_SECONDS:
                 return
-            why = f"its tasks did not come together within {_ASSEMBLE_SECONDS:.0f} s"
+            why = f"its tasks did not all start within {_ASSEMBLE_SECONDS:.0f} s"
         except SpiritError as error:
             why = error.message
         self._without_spark(why)

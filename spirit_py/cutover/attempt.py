@@ -100,7 +100,7 @@ def open_attempt(
 
 
 def _given_up(watch: LockWatch) -> str:
-    return f"the table lock was given up: {watch.verdict}"
+    return f"the table lock was released: {watch.verdict}"
 
 
 def _catch_up(plan: CutoverPlan) -> None:
@@ -311,7 +311,7 @@ class Attempt:
             try:
                 self.after_rename = self.plan.source.position_here(self.session)
             except SpiritError as error:
-                why = f"the place after the RENAME is unknown: {error.message}"
+                why = f"the binlog position after the RENAME is unknown: {error.message}"
                 self.plan.tell(Warned(said=why))
 
     @contextlib.contextmanager

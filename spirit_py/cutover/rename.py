@@ -64,7 +64,7 @@ def check_names(session: SqlSession, swaps: Sequence[Swap]) -> None:
             if not there:
                 raise CutoverFailure(
                     f"the table {quote_table(swap.schema, name)} is gone",
-                    hint="another session has renamed or dropped it: find out before running again",
+                    hint="another session has renamed or dropped it: see why before the next run",
                 )
 
 

@@ -34,7 +34,7 @@ class FeedReconnected(Event):
 @event(
     "feed.flaps",
     "the change feed has lost its connection {losses} more times in {within:time}, for"
-    " {seconds:time} in all; no change is missed; the last time: {reason}",
+    " {seconds:time} in all; no change is lost; the last time: {reason}",
     level="warning",
 )
 class FeedFlaps(Event):
@@ -48,8 +48,8 @@ class FeedFlaps(Event):
 
 @event(
     "backpressure.begun",
-    "{buffered_bytes:size} of changes wait to be applied: the binlog is read no further until"
-    " there is room",
+    "{buffered_bytes:size} of changes are buffered: reading of the binlog stops"
+    " until there is room",
 )
 class BackpressureBegun(Event):
     """The buffers of changes are full."""
@@ -66,7 +66,7 @@ class BackpressureEnded(Event):
 
 @event(
     "binlog.expires",
-    "the position from which a stopped run would carry on has not moved for {seconds:time}; the"
+    "the position from which a stopped run would resume has not moved for {seconds:time}; the"
     " server keeps its binlog for {seconds_left:time} more (binlog_expire_logs_seconds, or the"
     " hours of RDS): raise that, or see what changes wait for",
     level="warning",

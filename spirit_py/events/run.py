@@ -174,7 +174,7 @@ class LogWritten(Worded):
 
 @event(
     "log.lost",
-    "{lines} lines are missing here: nobody read them, or there was no room",
+    "{lines} lines are missing here: the output was not read, or its disk was full",
     level="warning",
 )
 class LogLost(Event):
@@ -198,7 +198,7 @@ class HookFailed(Event):
     said: str = aside()
 
 
-@event("duplicates.searched", "looked at about {rows} rows for duplicates of the new key {index}")
+@event("duplicates.searched", "searched about {rows} rows for duplicates of the new key {index}")
 class DuplicatesSearched(Event):
     """The search for duplicates of a new unique key goes on."""
 

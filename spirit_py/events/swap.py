@@ -16,8 +16,8 @@ class LockBlocked(Event):
 
 @event(
     "lock.unseen",
-    "metadata locks cannot be seen: {reason}; before {lock} is requested, old transactions on any"
-    " table are waited for, and nobody is killed",
+    "metadata locks cannot be seen: {reason}; {lock} is requested only without old transactions"
+    " on any table, and no session is killed",
 )
 class LockUnseen(Event):
     """The server does not show who is in front."""
@@ -94,7 +94,7 @@ class CutoverVetoed(Event):
 
 @event(
     "rename.unanswered",
-    "lost the answer to RENAME ({reason}): looking at the tables",
+    "lost the answer to RENAME ({reason}): checking the tables",
     level="warning",
 )
 class RenameUnanswered(Event):
@@ -138,9 +138,7 @@ class SnapshotsGuarded(Event):
         """Which transactions there are, and what becomes of them."""
         who = "; ".join(self.transactions)
         if self.guarded:
-            return (
-                f"older snapshots get error 1412 when they read the swapped table first now: {who}"
-            )
+            return f"older snapshots get error 1412 when they now read the swapped table: {who}"
         return (
             f"no snapshot guard ({self.outcome}): a transaction with a snapshot from before the"
             " swap, such as mysqldump --single-transaction, finds rows missing in the swapped"
@@ -154,7 +152,8 @@ class SnapshotsGuarded(Event):
 
 
 @event(
-    "attachments.settled", "keys and triggers are settled, the lock waited {lock_wait_ms:.0f} ms"
+    "attachments.settled",
+    "keys and triggers are in place, the lock waited {lock_wait_ms:.0f} ms",
 )
 class AttachmentsSettled(Event):
     """Foreign keys and triggers are as they were before."""
@@ -253,7 +252,7 @@ class RevertTablesFound(Event):
 
 @event(
     "revert.taken_over",
-    "no process runs reverse replication any more: going on in its place",
+    "no process runs reverse replication any more: taking over",
 )
 class RevertTakenOver(Event):
     """The command works in the place of the process that has ended."""

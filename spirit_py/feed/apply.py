@@ -98,7 +98,7 @@ class BatchApplier:
         complete: bool,
         session: SqlSession | None,
     ) -> bool:
-        """Apply a batch at once; return whether rows were written over others."""
+        """Apply a batch at once; return whether rows were overwritten."""
 
         def parts() -> Iterator[list[KeyedChange]]:
             return ([_keyed(c) for c in part] for part in _parts(batch, self._batch_rows))
@@ -121,7 +121,7 @@ class BatchApplier:
                     lost.details = (*lost.details, f"the row has the key {image.key_sql}")
                     raise
                 _log.info(
-                    "%s: a value did not fit, and was changed meanwhile: passed over",
+                    "%s: a value did not fit, and was changed meanwhile: skipped",
                     mapping.source.name,
                 )
 

@@ -183,7 +183,7 @@ class Dispatcher:
             return
         except MemoryError as error:
             raise HandOverFailed(
-                f"there is no memory to read {len(event.body)} bytes of changed rows",
+                f"there is not enough memory to read {len(event.body)} bytes of changed rows",
                 hint="give the process more memory, then run the same command again",
             ) from error
         subscription = self._subscriptions[event.table]
@@ -196,7 +196,7 @@ class Dispatcher:
             where = f"before {place.file}:{place.offset} {place.gtid}".strip()
             hidden.details = (*hidden.details, where)
             raise hidden
-        _log.warning("passed over, to be found by the checksum: %s", hidden.message)
+        _log.warning("skipped, left to the checksum: %s", hidden.message)
         with self._lock:
             for subscription in self._subscriptions.values():
                 subscription.note_unread(self._ledger.current)
@@ -264,7 +264,7 @@ class Dispatcher:
                 self._hidden(hidden, event.place)
             return
         what = "changed the definition of" if touch.certain else "may have changed"
-        doubt = "" if touch.certain else ", in a text that cannot be read for certain"
+        doubt = "" if touch.certain else ", in a statement that cannot be parsed for certain"
         raise SchemaChanged(
             f"another session {what} {'.'.join(touch.table)}{doubt}:"
             f" {event.excerpt} ({event.where})",

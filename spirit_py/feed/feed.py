@@ -192,7 +192,7 @@ class ChangeFeed:
         self._stop.check()
         if self._ended():
             raise FeedFailure(
-                "the change feed has ended, and proves nothing any more",
+                "the change feed has ended",
                 hint="run the same command again",
             )
 

@@ -74,7 +74,7 @@ class Reception:
             self.check()
             if self.shared.clock() > deadline or self.shared.ended.wait(_LOOK_AGAIN):
                 raise FeedFailure(
-                    "the change feed has received what the server has not executed",
+                    "the change feed has received transactions that the server has not executed",
                     hint="see whether its commits wait for a semi-synchronous replica",
                 )
 
@@ -85,8 +85,8 @@ class Reception:
 
     def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
         return FeedSilent(
-            "the change feed has not received what the server had executed: for"
-            f" {seconds:.0f} s it has {'stood still' if stood_still else 'not come so far'};"
+            "the change feed has not received all that the server had executed: for"
+            f" {seconds:.0f} s it has {'made no progress' if stood_still else 'not caught up'};"
             f" {self._liveness()}",
             hint="see whether the server sends its binlog; run the same command again",
         )
@@ -119,8 +119,7 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
         best = left if best is None else min(best, left)
         if stalled >= _STALLED_ROUNDS:
             raise ChangesNotFlushed(
-                f"{left} changes are still pending after {stalled} rounds that did not"
-                " get below that",
+                f"{left} changes are still pending after {stalled} rounds without progress",
                 hint="the table is written faster than changes are applied: wait for a"
                 " quieter time, or raise the apply threads",
             )

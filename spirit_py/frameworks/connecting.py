@@ -138,7 +138,7 @@ def _tls_arguments(tls: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
     if str(found.get("ssl_mode", "")).startswith("VERIFY") and not trusted:
         raise _not_carried(
             next(tls[name][1] for name in tls if name.startswith(("mode", "verify"))),
-            "it names no authority: the driver trusts those of the system",
+            "it names no CA: the driver trusts those of the system",
         )
     return found
 

@@ -75,8 +75,8 @@ class FrameworkSession:
             if error.args[:1] != (_IN_XA,):
                 raise
             raise Refusal(
-                "the framework's connection is in an XA transaction, and MySQL alters no table"
-                " inside of one",
+                "the framework's connection is in an XA transaction, and MySQL allows no"
+                " ALTER TABLE inside of one",
                 hint="run migrations without two-phase commit: USE_TWOPHASE = False in env.py",
             ) from error
 
@@ -248,7 +248,7 @@ def change(
     """Run the change to its end, keeping the session alive; the same change again resumes."""
     if config.dry_run:
         raise Refusal(
-            "dry_run changes nothing, and the framework would note the change as done",
+            "dry_run changes nothing, and the framework would record the change as done",
             hint="rehearse with spirit-py migrate --dry-run",
         )
     session.commit()

@@ -66,6 +66,6 @@ def _count(name: str, value: object) -> int | None:
         return read_size(text)
     except ValueError:
         raise UsageFault(
-            f"{name} is {value!r}, which is no number",
+            f"{name} is {value!r}, which is not a number",
             hint="write for instance min_rows 1000000, or min_size 20G",
         ) from None

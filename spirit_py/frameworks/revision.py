@@ -103,7 +103,7 @@ class Revision:
         self._look()
         if self._done:
             raise _refusal(
-                "a statement of this migration is made already, which cannot happen with the rest",
+                "a statement of this migration is made already, apart from the rest",
                 hint="put all its statements into the block, or give them a migration of their own",
             )
         session = cast("SqlSession", self._session())
@@ -210,9 +210,9 @@ class Revision:
                 self._apart(before)
                 if before
                 else _refusal(
-                    "the migration was not noted, and so nothing of it was carried out",
-                    hint="run it with the framework's own command; what is not to be noted needs no"
-                    " block",
+                    "the framework did not record the migration, so none of it was executed",
+                    hint="run it with the framework's own command; a migration that is not"
+                    " recorded needs no block",
                 )
             )
         self._whole = None
@@ -246,7 +246,7 @@ class Revision:
         config = prepared(session, first.arguments, around, *joined)
         if config.keep_old_current:
             raise _refusal(
-                "keep_old_current swaps tables back, but not what the framework has noted",
+                "keep_old_current swaps tables back, but not the framework's record",
                 hint="leave it out, or run the migration without asking that it happens as a whole",
             )
         versions = self._version_table()
@@ -306,15 +306,15 @@ class Revision:
         same = [one for one in self._steps[self._done :] if one.table == step.table]
         made = made_of(same, self._form(table))
         if made > 0:
-            self._log.info("spirit-py: made by an earlier run, passed over: %s", statement)
+            self._log.info("spirit-py: made by an earlier run, skipped: %s", statement)
             self._steps[self._done] = replace(step, made=True)
             self._done += 1
             self._keep()
             return True
         if step.made:
             raise _refusal(
-                f"an earlier run of this migration has made {statement!r}, and since then somebody"
-                f" else has changed {step.table}",
+                f"an earlier run of this migration has made {statement!r}, and another"
+                " session has since changed {step.table}",
                 hint=f"see what the table lacks; to note the migration as done: {self._finish}; to"
                 f" begin it anew: DROP TABLE {self._table.name}",
             )
@@ -327,7 +327,7 @@ class Revision:
         for step in self._steps[self._done :]:
             if step.made:
                 self._log.warning(
-                    "spirit-py: an earlier run has made %r, which does not come now: it stays",
+                    "spirit-py: an earlier run has made %r, which this run lacks: it is kept",
                     step.statement,
                 )
         del self._steps[self._done :]

@@ -251,8 +251,8 @@ class VersionSwap:
         )
         if not (noted.before and noted.after):
             raise Refusal(
-                f"the number of {'.'.join(self.swap.name)} cannot be read, without which nothing"
-                " proves what may be dropped",
+                f"the number of {'.'.join(self.swap.name)} cannot be read, and without"
+                " it nothing proves what may be dropped",
                 hint="GRANT PROCESS ON *.* to the account",
             )
         steps.write_versions(noted)
@@ -301,7 +301,7 @@ class VersionSwap:
 
     def _changed(self) -> Refusal:
         return Refusal(
-            f"{'.'.join(self.swap.name)} was written by somebody else while the migration ran",
+            f"{'.'.join(self.swap.name)} was written by another session while the migration ran",
             hint="see which migrations it names now, then run the same command again",
         )
 

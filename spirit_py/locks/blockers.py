@@ -80,7 +80,7 @@ def reason_to_spare(blocker: Blocker, kills: KillPolicy, *, in_front_for: float)
     if blocker.session is None:
         return "it has no session: end it with XA COMMIT or XA ROLLBACK (see XA RECOVER)"
     if not blocker.certain:
-        return "whether it uses the table cannot be seen"
+        return "it is not visible whether it uses the table"
     return _bound(blocker) or _early(blocker, kills, in_front_for)
 
 
@@ -100,12 +100,12 @@ def _bound(blocker: Blocker) -> str:
 
 def _early(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> str:
     if in_front_for < kills.after:
-        return f"it has been in front of the lock for {in_front_for:.1f} s only"
+        return f"it has blocked the lock for only {in_front_for:.1f} s"
     if kills.mode == "idle" and not blocker.idle:
         return "it is executing a statement (--kill-blockers idle)"
     # Between two statements of a busy transaction a session idles, too. The server counts seconds.
     if kills.mode == "idle" and blocker.seconds < int(kills.after):
-        return f"it has been idle for {blocker.seconds} s only"
+        return f"it has been idle for only {blocker.seconds} s"
     return ""
 
 

@@ -35,8 +35,8 @@ _LAST_RUN_SECONDS: Final = 3.0
 _LOST_SECONDS: Final = 30
 #: Anybody can make the name of such a lock: it is the same for all who work on the table.
 NO_RUN_OF_OURS: Final = (
-    "if that session is no run of spirit-py, somebody else holds its named lock: KILL {} (an"
-    " account with CONNECTION_ADMIN may)"
+    "if that session is not a run of spirit-py, another client holds its named"
+    " lock: KILL {} (with CONNECTION_ADMIN)"
 )
 
 

@@ -225,7 +225,7 @@ def _require_sight(session: SqlSession, source: TableSchema) -> None:
     grants = read_grants(session)
     if missing := grants.missing(("SELECT",), source.schema, [source.name]):
         raise MigrationFailure(
-            f"account {grants.account} may not look at {source.schema}.{source.name} any more",
+            f"account {grants.account} may no longer read {source.schema}.{source.name}",
             hint=f"{grants.grant(missing, source.schema)} then run the same command again",
             error_code=ErrorCode.MISSING_PRIVILEGES,
         )

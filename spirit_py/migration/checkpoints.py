@@ -137,7 +137,7 @@ class Checkpoints:
             for pair in self._pairs.values():
                 pair.tables.take_over()
         except SpiritError as error:
-            _log.info("a rebuilt table could not be noted: %s", error)
+            _log.info("a rebuilt table could not be recorded: %s", error)
             position = self._position or base.position
         self._position = position
         return replace(

@@ -99,14 +99,14 @@ def clean_up(
     with connect_first(options, role="cleanup", read_timeout=600) as session:
         require_one_server(session, options)
         grants = read_grants(session)
-        hidden = "what is left there could be hidden from it"
+        hidden = "tables that are left there could be hidden from it"
         grants.require(_NEEDED, database, hidden, astuple(AuxiliaryNames.of(table)))
         tables, _ = _migration(session, (database, table))
         if not tables:
             _refuse_others(session, database, table)
             if not take_from_others(session, (database, table)):
                 RequestQueue(database, table).drop(session)
-            say(f"no migration has left anything beside {database}.{table}")
+            say(f"no migration of {database}.{table} has left anything")
             return
         for schema, name in tables:
             same = "tables of the same migration are there"
@@ -124,7 +124,7 @@ def clean_up(
         again, record = _migration(session, (database, table))
         if again != tables:
             raise Refusal(
-                f"what is left beside {database}.{table} has just changed",
+                f"what is left of the migration of {database}.{table} has just changed",
                 hint="see spirit-py status, then run it again",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
@@ -149,7 +149,7 @@ def clean_up(
         if left.old and not drop_old and left.kept:
             _keep(left.old, "spirit-py cleanup --drop-old drops it", say)
         elif left.old and not drop_old:
-            _keep(left.old, "after this nothing proves that it is ours", say)
+            _keep(left.old, "after this nothing proves that this program made it", say)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
 
@@ -190,7 +190,7 @@ def _drop_old(options: ConnectionOptions, table: Name, proof: Identity) -> None:
     if why:
         raise MigrationFailure(
             f"{'.'.join(table)} could not be dropped: {why}",
-            hint="run the same command again: nothing that proves whose it is was dropped",
+            hint="run the same command again: what proves whose they are is kept",
             error_code=ErrorCode.OLD_TABLE_LEFT,
         )
 
@@ -217,7 +217,7 @@ def _refuse_others(session: SqlSession, database: str, table: str) -> None:
     if taken:
         raise Refusal(
             f"no checkpoint says that spirit-py made {', '.join(taken)}",
-            hint="see who made it; when it is not needed: "
+            hint="see who created it; when it is not needed: "
             + " ".join(f"DROP TABLE {quote_table(database, name)};" for name in taken),
             error_code=ErrorCode.NAME_TAKEN,
         )

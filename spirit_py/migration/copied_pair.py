@@ -145,7 +145,7 @@ class CopiedPair(Pair):
         super().analyze()
         carry = partial(carry_histograms, mapping=self.mapping)
         for trouble in self.job.step("histograms", carry):
-            self.job.warn(f"a histogram of {self.name} does not come along: {trouble}")
+            self.job.warn(f"a histogram of {self.name} is not carried over: {trouble}")
 
     def _show_progress(self, seen: ChecksumProgress) -> None:
         """Do nothing: the run's figures read the progress of the comparison themselves."""
@@ -164,8 +164,8 @@ class CopiedPair(Pair):
             return None
         if self.feed.has_unread_changes(self.mapping):
             self._begin_anew(
-                "the server was restarted since, or changes that are not in the binlog as rows"
-                " were passed over"
+                "the server was restarted since, or changes that are not in the"
+                " binlog as rows were skipped"
             )
             return None
         if self.checked_to is None or self.mapping.merging:

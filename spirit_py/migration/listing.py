@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
-_HIDDEN: Final = "what is left there could be hidden from it"
+_HIDDEN: Final = "tables that are left there could be hidden from it"
 #: Seconds to wait for a table whose definition is being changed.
 _LOCK_WAIT: Final = 1
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
@@ -145,8 +145,8 @@ class _Listing:
             if not access_denied(fault):
                 raise
             raise Refusal(
-                f"account {self.grants.account} may not look at {schema}.{name} and at the"
-                f" tables beside it: {fault.text}",
+                f"account {self.grants.account} may not read {schema}.{name} "
+                "and its auxiliary tables: {fault.text}",
                 hint=self._grant_to_look(schema),
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             ) from fault
@@ -173,7 +173,7 @@ class _Listing:
         if at.record is None or str(CheckpointTable(*at.home)) in known:
             return None
         if claimed := _claimed(self._session, at.home, at.record):
-            why = f"it names {claimed}, whose checkpoint does not name it: see who made it"
+            why = f"it names {claimed}, whose checkpoint does not name it: see who created it"
             return self._shown(at.home, [at.home], unreadable=why)
         return self._shown(at.home, [one.name for one in at.record.tables], at.record)
 
@@ -313,7 +313,7 @@ def _unread(name: Name, error: SpiritError) -> MigrationShown | None:
         unreadable=error.message,
         tables=(),
         again="refuse",
-        reason=f"see who made this table: anybody can give it the mark of spirit-py{hint}",
+        reason=f"see who made this table: any account can give it the mark of spirit-py{hint}",
     )
 
 

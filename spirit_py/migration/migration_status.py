@@ -36,7 +36,7 @@ class ReverseShown:
             return [f"  reverse    reverse replication has ended: {self.reason}"]
         if self.state == REVERTED:
             return ["  reverse    reverted: the old definition is in place again"]
-        until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time is over"
+        until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time has passed"
         kept = f"{self.state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
         return [f"  reverse    {kept}", *(f"             {line}" for line in self.losses)]
 
@@ -175,9 +175,9 @@ class MigrationShown:
     def _beginning(self) -> str:
         where = f" from {self.begins}" if self.begins else ""
         return (
-            f"a process works on it now (server session {self.worked_on_by}{where}); it looks at"
+            f"a process works on it now (server session {self.worked_on_by}{where}); it checks"
             " the table, or changes it in place, and shows more when it has created"
-            f" {self.checkpoint}; until then its own log has what it waits for"
+            f" {self.checkpoint}; until then its own log says what it waits for"
         )
 
     @property

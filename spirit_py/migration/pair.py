@@ -191,7 +191,7 @@ class Pair:
     def unproven(self) -> str:
         """Why the table must be compared once more; empty for not. No I/O."""
         if self.mapping.merging and self.feed.overwrites(self.mapping) != self._proven:
-            return "rows were written over others"
+            return "rows were overwritten"
         return self.tables.must_compare or self.doubts.must_compare
 
     def prove(self) -> str:
@@ -204,7 +204,7 @@ class Pair:
         """Raise NotProven for a table that must be compared once more."""
         if self.unproven:
             raise NotProven(
-                f"{self.name} must be compared once more: a transaction larger than the memory was"
-                " written over rows in its way",
+                f"{self.name} must be compared once more: a transaction larger than the"
+                " memory has overwritten other rows",
                 hint="run the same command again",
             )

@@ -289,7 +289,7 @@ class Rehearsal:
         unproved = (
             ReplicaFigures(
                 address=address_of(one.host, one.port),
-                trouble=f"it gets no password: {NAME_OR_PROVE}",
+                trouble=f"no password is sent to it: {NAME_OR_PROVE}",
             )
             for one in self._watched.unproved
             if one.uuid not in known

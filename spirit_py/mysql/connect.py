@@ -181,8 +181,8 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
     """Return the error for another server at the same address (R14)."""
     return AnotherServer(
         f"another server answers at {address}: {found}, not {wanted}",
-        hint="run the same command again on the server that is the source now: it carries on where"
-        " that one has, by its GTIDs, all that the first one did",
+        hint="run the same command again on the present primary: it carries"
+        " on if that one has all GTIDs of the first one",
     )
 
 

@@ -249,7 +249,7 @@ _NOT_NULL: Final = re.compile(r"\(`(?P<column>(?:[^`]|``)+)` is not null\)", re.
 
 
 def may_be_null(mapping: TableMapping) -> bool:
-    """Return whether the key by which rows are told apart has nullable columns."""
+    """Return whether the key that identifies rows has nullable columns."""
     return any(column.nullable for column in mapping.key_columns)
 
 
@@ -273,7 +273,7 @@ def refuse_null_keys(session: SqlSession, mapping: TableMapping) -> None:
         if found:
             raise NullInKey(
                 f"a row of {mapping.source.schema}.{mapping.source.name} has NULL in"
-                f" {column.name}, of the key {mapping.key.name} by which its rows are told apart",
+                f" {column.name}, of the key {mapping.key.name} that identifies its rows",
                 hint=NullInKey.REMEDY,
                 details=(f"the row: {row_name(mapping.key.columns, found[0])}",),
             )

@@ -34,7 +34,7 @@ OTHERS: Final = 3
 chance sends all four to one of them in one of eight cases."""
 _HINT: Final = (
     "give the address of the server itself: the primary, not a load balancer, a reader endpoint or"
-    " a proxy that shares out sessions or statements"
+    " a proxy that distributes sessions or statements"
 )
 _WHERE: Final = """
 SELECT @@GLOBAL.server_uuid, @@GLOBAL.hostname, @@GLOBAL.port, CONNECTION_ID(),

@@ -93,7 +93,7 @@ def require_mysql(facts: ServerFacts) -> None:
     if facts.mariadb:
         raise Refusal(
             f"the server is MariaDB ({facts.version}), not MySQL",
-            hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL are its own",
+            hint="use a tool made for MariaDB: its GTIDs, binlog and online DDL differ",
             error_code=ErrorCode.SERVER_NOT_SUPPORTED,
         )
     if version_numbers(facts.version) < OLDEST:
@@ -155,7 +155,7 @@ def look_at(session: SqlSession) -> Seen:
         values = dict(zip(KEEPS_ALL, map(str, found), strict=True))
         gtids = str(executed).replace("\n", "")
         return Seen(str(server_uuid), gtids, int(started), relaxed(values))
-    raise ServerFault(0, "it does not say since when it runs (Uptime)", where="server")
+    raise ServerFault(0, "it does not show its Uptime", where="server")
 
 
 def relaxed(values: Mapping[str, str]) -> dict[str, str]:
@@ -187,8 +187,8 @@ class ServerLife:
             return
         if found:
             raise HistoryLost(
-                "the server was restarted, and may have lost what it had committed"
-                f" ({named(found)}): what was applied and compared before proves nothing",
+                "the server was restarted, and may have lost committed changes"
+                f" ({named(found)}): what was applied and compared before it proves nothing",
                 hint="run the same command again: it carries on, and compares every row before the"
                 " swap",
                 error_code=ErrorCode.SERVER_RESTARTED,

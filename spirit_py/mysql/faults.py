@@ -201,7 +201,7 @@ _CONNECTION_FAULTS: Final = (
         "no server answers there",
         "check --host and --port (or --socket), and that the server runs",
     ),
-    ((2005,), "the host {host} is unknown", "check --host, and the name service"),
+    ((2005,), "the host {host} is unknown", "check --host, and DNS"),
     (
         (2006, 2012, 2013),
         "the server closed the connection before it was established",
@@ -242,8 +242,8 @@ _CONNECTION_FAULTS: Final = (
     ((3118,), "{text}", "unlock the account with ALTER USER ... ACCOUNT UNLOCK"),
     (
         (TLS_REQUIRED,),
-        "the server takes only connections under TLS",
-        "pass --ssl-mode REQUIRED; or VERIFY_CA with --ssl-ca, to be sure whose server it is",
+        "the server requires TLS",
+        "pass --ssl-mode REQUIRED; or VERIFY_CA with --ssl-ca, to verify the server, too",
     ),
 )
 _EXPLANATIONS: Final = {

@@ -241,8 +241,8 @@ _SAYS_LESS: Final = frozenset(
     }
 )
 _LOG_IN_AGAIN: Final = (
-    "the account's login was changed while the run worked: run the same command again with its"
-    " password of now, or once it is unlocked"
+    "the account's login was changed while the run worked: run the same command again with"
+    " the new password, or once it is unlocked"
 )
 _GRANT_AGAIN: Final = (
     "a privilege of the account was revoked while the run worked: run the same command again, whose"

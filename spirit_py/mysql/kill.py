@@ -134,8 +134,8 @@ def end_earlier_sessions(
         if why := kill_session(session, number):
             claimed.discard(number)
             warn(
-                f"{whose(session, number)}, holds a named lock that sessions of an earlier run"
-                f" would hold, and stays: {why}; if it is of spirit-py, KILL it"
+                f"{whose(session, number)}, holds a named lock of an earlier run, and"
+                f" was not killed: {why}; if it is a session of spirit-py, KILL it"
             )
     deadline = time.monotonic() + _PATIENCE
     pause = threading.Event()

@@ -49,7 +49,7 @@ def passed_over(path: Path) -> bool:
     """Return whether everybody may write a file, and warn: the mysql client ignores it too."""
     if not everybody_may_write(path):
         return False
-    _log.warning("the option file %s is ignored: everybody may write it (chmod o-w %s)", path, path)
+    _log.warning("the option file %s is ignored: it is world-writable (chmod o-w %s)", path, path)
     return True
 
 
@@ -142,7 +142,7 @@ def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dic
     if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         if not login_path:
             return {}
-        raise UsageFault(f"{path} may be used by others", hint=f"chmod 600 {path}")
+        raise UsageFault(f"{path} is accessible to other users", hint=f"chmod 600 {path}")
     text = _decrypted(path)
     if login_path and f"[{login_path.lower()}]" not in text.lower().split():
         raise UsageFault(
@@ -222,9 +222,7 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
 def _files(options: DefaultsOptions) -> list[Path]:
     for path in filter(None, (options.file, options.extra)):
         if everybody_may_write(path):
-            raise UsageFault(
-                f"everybody may write the option file {path}", hint=f"chmod o-w {path}"
-            )
+            raise UsageFault(f"the option file {path} is world-writable", hint=f"chmod o-w {path}")
     if options.file is not None:
         return [options.file]
     named = [] if options.extra is None else [options.extra]
@@ -279,7 +277,7 @@ def _tls(stored: Mapping[str, str], explicit: Mapping[str, Any]) -> dict[str, An
     material = read_material({name: str(path) for name, path in paths.items() if path})
     if mode in VERIFYING and not material.authorities:
         raise UsageFault(
-            f"--ssl-mode {mode} without --ssl-ca: there is nothing to verify the certificate by",
+            f"--ssl-mode {mode} without --ssl-ca: there is nothing to verify the certificate with",
             hint="pass --ssl-ca with the authority's certificate; those that this machine trusts"
             " are often in /etc/ssl/certs/ca-certificates.crt",
         )

@@ -170,7 +170,7 @@ def end_of_binlog(session: SqlSession) -> BinlogStatus:
     """
     if (found := binlog_status(session)) is None:
         raise HistoryLost(
-            "the server writes no binary log any more: what is changed now is in no event",
+            "the server no longer writes its binary log: changes are not logged now",
             hint="see the server's error log (binlog_error_action), remove the cause, restart the"
             " server, then run the same command again: it compares every row before the swap",
         )

@@ -71,7 +71,7 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     threads: Annotated[
         int,
         SPEED(least=1, most=256, live="threads", common=True),
-        "Chunks copied at once. [default: 4 at most]",
+        "Chunks copied in parallel. [default: 4 at most]",
     ]
     target_chunk_time: Annotated[
         Seconds,
@@ -118,7 +118,7 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     defer_timeout: Annotated[
         Seconds,
         LOCKS(least=1, default="48h"),
-        "How long to wait for that; the same command resumes later.",
+        "How long to wait for that before the run ends; the same command resumes.",
     ]
     keep_old_current: Annotated[
         Seconds,
@@ -232,20 +232,20 @@ class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=
     """The options of ``spirit-py checksum``, but those of its output."""
 
     database: Annotated[str, BEGIN(), "Schema of the source table."]
-    table: Annotated[str, BEGIN(), "The source table: what is right."]
+    table: Annotated[str, BEGIN(), "The source table, taken as correct."]
     threads: Annotated[
-        int, SPEED(least=1, most=256, common=True), "Chunks compared at once. [default: 4 at most]"
+        int, SPEED(least=1, most=256, common=True), "Chunks in parallel. [default: 4 at most]"
     ]
     lock_wait_timeout: Annotated[
         Seconds,
         LOCKS(least=1, most=3600, default=2.5),
-        "Seconds that one request for that lock may wait; new writers wait behind it. It is not"
-        " requested while a writing transaction that is older than a second is in front.",
+        "Longest wait for one request of that lock, in seconds; new writers queue behind"
+        " it. It is not requested while a writing transaction older than a second blocks it.",
     ]
     lock_timeout: Annotated[
         Seconds,
         LOCKS(default="1h"),
-        "Time in which that lock must be granted, by however many requests.",
+        "How long to keep requesting that lock.",
     ]
     no_lock: Annotated[
         bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
@@ -259,9 +259,9 @@ class ChecksumCommand(ChecksumArguments, RunOutput, total=False):
 class RevertArguments(_OnSpark, SwapOptions, PassableOption, _Schema, total=False):
     """The options of ``spirit-py revert``, but those of its output."""
 
-    table: Annotated[str, BEGIN(), "Table whose change is to be undone."]
-    threads: Annotated[int, SPEED(least=1, most=256), "Rows are compared by so many tasks."]
-    skip_drop: Annotated[bool, OLD_TABLE(), "Keep the table that is swapped out, as _TABLE_undone."]
+    table: Annotated[str, BEGIN(), "Table to revert."]
+    threads: Annotated[int, SPEED(least=1, most=256), "Number of tasks that compare rows."]
+    skip_drop: Annotated[bool, OLD_TABLE(), "Keep the table that is swapped out: _TABLE_undone."]
 
 
 class RevertCommand(RevertArguments, RunOutput, total=False):
@@ -272,11 +272,11 @@ class StatusArguments(ConnectionArguments, total=False):
     """The options of ``spirit-py status``, but those of its output."""
 
     database: Annotated[str, BEGIN(), "Schema to look in. [default: all of them]"]
-    table: Annotated[str, BEGIN(default=""), "Table of it. [default: all of them]"]
+    table: Annotated[str, BEGIN(default=""), "Table in that schema. [default: all of them]"]
     checkpoint_max_age: Annotated[
         Seconds,
         UNFINISHED(default="7d"),
-        "Age from which on the migrate command would not carry on.",
+        "Checkpoint age above which migrate would not resume.",
     ]
 
 
@@ -305,13 +305,13 @@ class CleanupArguments(ConnectionArguments, _Schema, total=False):
 class CleanupCommand(CleanupArguments, DocsOption, TracebackOption, total=False):
     """The options of ``spirit-py cleanup``."""
 
-    yes: Annotated[bool, OUTPUT(), "Do not ask; an old table is kept all the same."]
+    yes: Annotated[bool, OUTPUT(), "Do not ask for confirmation; an old table is kept even so."]
 
 
 class CtlCommand(ConnectionArguments, _Schema, DocsOption, TracebackOption, total=False):
     """The options of ``spirit-py ctl``."""
 
-    table: Annotated[str, BEGIN(), "The table that is migrated; one of several that are together."]
+    table: Annotated[str, BEGIN(), "The table; any one of several that change together."]
     # Not by the environment, where it would drop what somebody else's abort means to keep.
     cleanup: Annotated[bool, OLD_TABLE(environment=False), "With abort: drop what was copied, too."]
     json: Annotated[
@@ -327,16 +327,16 @@ class WatchCommand(
     """The options of ``spirit-py watch``."""
 
     database: Annotated[str, BEGIN(), "Schema to follow. [default: all of them]"]
-    table: Annotated[str, BEGIN(), "Table of it to follow. [default: all of them]"]
+    table: Annotated[str, BEGIN(), "Table in that schema to follow. [default: all of them]"]
     from_: Annotated[
         str, BEGIN(parameter="position"), "Position that an earlier run ended at, or now."
     ]
-    until: Annotated[Literal["now"], BEGIN(), "End where the server is when this starts."]
+    until: Annotated[Literal["now"], BEGIN(), "End at the server's position of the start."]
     format: Annotated[
         LineFormat, OUTPUT(first=True, default="json"), "JSON for programs, text for people."
     ]
     heartbeat: Annotated[
         float,
         OUTPUT(first=True, least=0, most=86400),
-        "Seconds of quiet after which to print a heartbeat. [default: never]",
+        "Seconds without an event after which to print a heartbeat. [default: never]",
     ]

@@ -75,8 +75,8 @@ class ConnectionArguments(TypedDict, total=False):
     ssl_mode: Annotated[
         SslMode, CONNECTION(), f"{_SSL_MODE} [default: VERIFY_CA with --ssl-ca, else PREFERRED]"
     ]
-    ssl_ca: Annotated[AnyPath, CONNECTION(), "Authority of the certificate, PEM."]
-    ssl_capath: Annotated[AnyPath, CONNECTION(), "Folder of authorities."]
+    ssl_ca: Annotated[AnyPath, CONNECTION(), "CA certificates, a PEM file."]
+    ssl_capath: Annotated[AnyPath, CONNECTION(), "Folder of CA certificates."]
     ssl_cert: Annotated[AnyPath, CONNECTION(), "Client certificate, PEM."]
     ssl_key: Annotated[AnyPath, CONNECTION(), "Its private key, PEM."]
 
@@ -98,11 +98,11 @@ class TargetOptions(TypedDict, total=False):
     target_defaults_file: Annotated[
         FileRead,
         TARGET(),
-        "MySQL option file for the target's server; what it does not say is the source's.",
+        "MySQL option file for the target's server; what it leaves out is the source's.",
     ]
     target_ssl_mode: Annotated[SslMode, TARGET(), _SSL_MODE + _SOURCES_TLS]
-    target_ssl_ca: Annotated[AnyPath, TARGET(), f"Authority of the certificate, PEM.{_SOURCES_TLS}"]
-    target_ssl_capath: Annotated[AnyPath, TARGET(), f"Folder of authorities.{_SOURCES_TLS}"]
+    target_ssl_ca: Annotated[AnyPath, TARGET(), f"CA certificates, a PEM file.{_SOURCES_TLS}"]
+    target_ssl_capath: Annotated[AnyPath, TARGET(), f"Folder of CA certificates.{_SOURCES_TLS}"]
     target_ssl_cert: Annotated[AnyPath, TARGET(), f"Client certificate, PEM.{_SOURCES_TLS}"]
     target_ssl_key: Annotated[AnyPath, TARGET(), f"Its private key, PEM.{_SOURCES_TLS}"]
 
@@ -188,8 +188,8 @@ class WaitOptions(TypedDict, total=False):
     min_free_disk: Annotated[
         Size,
         WAIT(),
-        "Pause while less disk space is free where a server on this machine writes; 0 for no"
-        " limit. [default: 256M, where that can be seen]",
+        "Pause while a disk of the server has less free space than this; 0 for no"
+        " limit. [default: 256M, for a server on this machine]",
     ]
     max_binlog_space: Annotated[
         Size, WAIT(), "Pause while the server's binary logs take more space than this."
@@ -370,8 +370,10 @@ class RunOutput(LogOption, DocsOption, total=False):
         str,
         HOOKS(first=True, metavar="COMMAND", common=True),
         "Run this with /bin/sh -c at each event, with the event as JSON on its standard input"
-        " (docs/events.md). What it does never stops the run.",
+        " (docs/events.md). Its failure never stops the run.",
     ]
     hook_timeout: Annotated[
-        Seconds, HOOKS(least=0.1, default="30s"), "Time after which a call of it is ended."
+        Seconds,
+        HOOKS(least=0.1, default="30s"),
+        "Time after which a call of it is killed.",
     ]

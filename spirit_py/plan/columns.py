@@ -45,8 +45,8 @@ def key_of(mapping: TableMapping) -> KeyPlan:
     else:
         why = f"only the server knows which values of {others} are equal"
     if mapping.merging:
-        why += "; rows that differ here may meet under a key of the new table, so they are written"
-        why += " as complete states of the source"
+        why += "; rows that differ here may be equal under a key of the new table, so changes"
+        why += " are applied as whole rows"
     return KeyPlan(
         name=mapping.key.name,
         columns=mapping.key.columns,
@@ -111,13 +111,13 @@ def _added(column: Column, fill: str | None) -> ColumnPlan:
     elif column.auto_increment:
         note = "numbered in the order of the copy"
     elif fill is not None and column.default_computed:
-        note = f"the same in all rows that are there, evaluated when it begins: {column.default}"
+        note = f"the same in all existing rows, evaluated at the start: {column.default}"
     elif fill is not None:
-        note = f"{fill} in the rows that are there"
+        note = f"{fill} in existing rows"
     elif column.default is None:
-        note = "NULL in the rows that are there"
+        note = "NULL in existing rows"
     else:
-        note = f"its default in the rows that are there: {column.default}"
+        note = f"its default in existing rows: {column.default}"
     return ColumnPlan(change="added", new=column.name, new_type=_type(column), note=note)
 
 
@@ -152,7 +152,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         why = f"{clause!r} is neither INSTANT nor a change of metadata alone"
         return Method(algorithm="copy", certain=True, why=why)
     if target is None:
-        why = "the server will be asked: it changes the table at once where it can"
+        why = "the server is tried first: it changes the table in place if it can"
         return Method(algorithm="unknown", certain=False, why=why)
     altered = Altered(
         source=context.source,
@@ -164,7 +164,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
     )
     instant = why_not_instant(altered)
     if not instant:
-        why = "the server is expected to change only its dictionary"
+        why = "the server is expected to change only the data dictionary"
         return Method(algorithm="instant", certain=False, why=why)
     inplace = why_not_inplace(altered)
     if not inplace:

@@ -44,7 +44,7 @@ _LENIENT: Final = "ALLOW_INVALID_DATES"
 _SHOWN: Final = 0xFFFF
 _OF_TEMPORARY: Final = frozenset({1031, 1044, 1214, 1215, 1562, 1796, 1846, 3500, 3833, 4026, 1478})
 _OF_PARTITIONS: Final = frozenset({1505, 1507, 1508, 1509, 1510, 1512, 1514, 1517})
-_NO_TEXT: Final = "the definition: it has bytes that are no text"
+_NO_TEXT: Final = "the definition: it has bytes that are not text"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> Ea
                 action="running",
                 reason=described(running),
                 rows_copied=running.rows,
-                remedy="spirit-py ctl shows and steers it; wait for its end, or stop it",
+                remedy="spirit-py ctl shows and controls it; wait for its end, or stop it",
                 running=running,
             )
     return None

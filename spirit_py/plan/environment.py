@@ -73,7 +73,7 @@ def _replicas(
     if not (known or named or others > 0 or group):
         return
     if not copied:
-        yield "each repeats the ALTER, which takes it as short a time"
+        yield "each repeats the ALTER, in as short a time"
         return
     yield said_of_lag(config)
     if deferred:
@@ -97,7 +97,7 @@ def _pace(config: MigrationConfig) -> Iterator[str]:
     for name, value in config.critical_load:
         yield f"ends when {name} is above {value:g} (--critical-load)"
     if config.allow:
-        yield f"works in these times alone: {', '.join(map(str, config.allow))} (--allow)"
+        yield f"works only at these times: {', '.join(map(str, config.allow))} (--allow)"
     if config.min_free_disk:
         least = human_bytes(config.min_free_disk)
         yield f"waits while less than {least} are free, where that can be seen"
@@ -148,7 +148,7 @@ def locks_of(
     config, table = context.config, f"{context.schema}.{context.table}"
     wait = human_seconds(config.lock_wait_timeout)
     tries = (
-        f"each request waits {wait} at most, and is not made while an older transaction is in front"
+        f"each request waits {wait} at most, and is made only when no older transaction blocks it"
         f"; again for up to {human_seconds(config.cutover_timeout)}"
     )
     alter = Lock(
@@ -167,7 +167,7 @@ def locks_of(
     )
     build = Lock(
         name="build of the deferred indexes",
-        on="the new table alone, which nobody else uses",
+        on="only the new table, which no other session uses",
         held="at its beginning and end",
     )
     swap = Lock(
@@ -182,6 +182,6 @@ def locks_of(
 
 def _kills(config: MigrationConfig) -> str:
     if config.kill_blockers == "never":
-        return "; nobody is killed"
+        return "; no session is killed"
     who = "idle transactions" if config.kill_blockers == "idle" else "whoever is"
     return f"; {who} in front for {human_seconds(config.kill_after)} are killed"

@@ -88,7 +88,7 @@ class Remarks:
         """Return the note of an error."""
         remedy = error.hint
         if not remedy and access_denied(error):
-            remedy = "give the account the privileges that the README lists"
+            remedy = "grant the account the privileges that the README lists"
         return Note(
             cause=error.message,
             remedy=remedy,
@@ -100,9 +100,9 @@ class Remarks:
 
 def _locked(table: str) -> Note:
     return Note(
-        cause=f"{table or 'a table'} is locked by another session: its rows were not looked at, so"
-        " that duplicates or values that do not fit may be found only later",
-        remedy="ask again once the lock is released; performance_schema.metadata_locks shows who"
+        cause=f"{table or 'a table'} is locked by another session: its rows were not checked,"
+        " so that duplicates or values that do not fit may be found only later",
+        remedy="run it again once the lock is released; performance_schema.metadata_locks shows who"
         " holds it",
         table=table,
         check="locked",
@@ -120,7 +120,7 @@ def timed(
         stop.check()
         if time.monotonic() > until:
             raise TooLong(
-                f"duplicates were searched for {_CHECK_SECONDS:.0f} s and not to the end",
+                f"the search for duplicates was stopped after {_CHECK_SECONDS:.0f} s",
                 hint="migrate searches the whole table before it copies a row",
             )
 

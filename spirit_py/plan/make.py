@@ -277,12 +277,12 @@ class _Maker:
     ) -> TimePlan:
         if plain.method.algorithm in {"instant", "inplace"}:
             return TimePlan(
-                seconds=1.0, least=0.0, most=3.0, how="the server changes metadata alone"
+                seconds=1.0, least=0.0, most=3.0, how="the server changes only metadata"
             )
         if self._sampling is None or mapping is None:
             return TimePlan(how="no sample was taken")
         if self._noted.refused():
-            return TimePlan(how="no sample is taken for what is refused")
+            return TimePlan(how="no sample is taken for a change that is refused")
         try:
             sample = take_sample(
                 self._config.connection,
@@ -294,7 +294,7 @@ class _Maker:
             )
         except ValueLost as lost:
             self._noted.refusals.append(Remarks.of_error(lost, plain.name))
-            return TimePlan(how="no time is said of what is refused")
+            return TimePlan(how="no time is estimated for a change that is refused")
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self._decision.record.rows_copied if isinstance(self._decision, Resume) else 0

@@ -57,7 +57,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class KeyPlan:
-    """The key by which rows are told apart; without ``deduplicates`` all changes are applied."""
+    """The key that identifies rows; without ``deduplicates`` all changes are applied."""
 
     name: str
     columns: tuple[str, ...]

@@ -98,7 +98,7 @@ def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
     """Return why the options have the rows copied (``tables``: 0 for all); empty if they do not."""
     config, tables = contexts[0].config, tables or len(contexts)
     if config.no_shortcut:
-        return "shortcuts were switched off"
+        return "INSTANT and INPLACE were switched off"
     if config.keep_old_current:
         return "--keep-old-current needs the old table"
     if tables > 1:
@@ -109,7 +109,7 @@ def why_copied(contexts: Sequence[PreflightContext], tables: int = 0) -> str:
     if config.defer_cutover:
         return "--defer-cutover leaves the moment of the change to the operator"
     if config.drop_old_after and (lost := _lost_in_place(contexts[0])):
-        return f"--drop-old-after asks for an old table, and the values of {lost} go"
+        return f"--drop-old-after asks for an old table, and the values of {lost} are dropped"
     return ""
 
 

@@ -43,7 +43,7 @@ _ENTRY_BYTES: Final = 40
 def why_none(found: DeferrableIndexes) -> str:
     """Return why no index of a table may be deferred."""
     if not found.kept:
-        return "there are none but unique ones"
+        return "there are only unique ones"
     return "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
 
 
@@ -92,7 +92,7 @@ def automatic(
     if others := who_replicates():
         return False, False, f"{others} would apply the build as one statement: {sizes}"
     if indexes > POOL_SHARE * pool:
-        return True, False, f"they are large beside the memory: {sizes}"
+        return True, False, f"they are large for the buffer pool: {sizes}"
     if brief:
         return True, False, f"the build takes a few seconds: {sizes}"
     return False, True, f"they are likely to stay in memory: {sizes}"

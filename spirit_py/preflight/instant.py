@@ -102,7 +102,7 @@ def why_not_inplace(altered: Altered) -> str:
         return reason
     for old, new in altered.pairs:
         if _length_bytes(old) != _length_bytes(new):
-            return f"the length of {new.name} takes another byte, which rebuilds the table"
+            return f"the length of {new.name} needs another length byte, which rebuilds the table"
     return _why_index_stays(altered)
 
 

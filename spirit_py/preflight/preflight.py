@@ -195,7 +195,7 @@ def require_free_relatives(session: SqlSession, tables: Sequence[Name]) -> None:
                 if holder is not None:
                     raise Refusal(
                         f"another run works on {'.'.join(other)} ({whose(session, holder)}), and"
-                        f" {key} is moved by the swap of either table",
+                        f" the swap of either table moves {key}",
                         hint="let it finish first, or change both tables in one command;"
                         f" {NO_RUN_OF_OURS.format(holder)}",
                         error_code=ErrorCode.ALREADY_RUNNING,

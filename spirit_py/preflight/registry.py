@@ -140,7 +140,7 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
             raise
         denied = access_denied(error)
         found = refuse(
-            f"the check {check.name} could not look: {error.text} (error {error.code})",
+            f"the check {check.name} failed: {error.text} (error {error.code})",
             error.hint or _remedy(error),
             code=ErrorCode.MISSING_PRIVILEGES if denied else ErrorCode.SERVER_ERROR,
         )
@@ -149,5 +149,5 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
 
 def _remedy(error: ServerFault) -> str:
     if access_denied(error):
-        return "give the account the privileges that the README lists"
+        return "grant the account the privileges that the README lists"
     return "remove the cause that the server names, then run again; its error log may say more"

@@ -105,7 +105,7 @@ def _choose(
     if not instant:
         return ShortcutResult(algorithm="instant", reason="the server changes this instantly")
     if rebuild := why_not_metadata_only(source, statement):
-        return ShortcutResult(reason=f"{instant}; not tried INPLACE: {rebuild}")
+        return ShortcutResult(reason=f"{instant}; INPLACE is not tried: {rebuild}")
     if inplace := refused("inplace"):
         return ShortcutResult(reason=f"{instant} {inplace}")
     return ShortcutResult(algorithm="inplace", reason="it only touches metadata")
@@ -227,7 +227,7 @@ class Shortcut:
         return disposition(error, committing=True) is not Disposition.FATAL and self.renew()
 
     def _no_lock(self, error: ServerFault | None) -> MigrationFailure:
-        why = error.text if error else "it was not sent while others used the table"
+        why = error.text if error else "it was not sent while other sessions used the table"
         who = self.turns.described()
         return MigrationFailure(
             f"the server can change table {self.source.name} at once, but its metadata lock was"

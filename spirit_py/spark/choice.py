@@ -136,8 +136,8 @@ QUICK_BYTES: Final = 4 << 30
 _START_ANYWAY_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 _WITHOUT_JAVA: Final = (
-    "threads of this process copy and compare instead, as fast on this machine; what is lost are"
-    " executors on other machines (--spark-master)"
+    "threads of this process copy and compare instead, as fast on this machine; only executors"
+    " on other machines (--spark-master) are not used"
 )
 _WATCH_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 20.0

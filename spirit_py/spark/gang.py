@@ -145,8 +145,8 @@ class Gang(Generic[_R]):
         while not self.gathered():
             if time.monotonic() > deadline:
                 raise WorkersLost(
-                    f"not all of {self.size} tasks came together within {timeout:.0f} s",
-                    hint="where Spark runs them, give it as many free slots as --threads asks for",
+                    f"not all of {self.size} tasks started within {timeout:.0f} s",
+                    hint="give Spark as many free slots as --threads",
                 )
             self._pause(LOOK_SECONDS)
 
@@ -255,7 +255,7 @@ class Gang(Generic[_R]):
             silent = self._silent()
         if silent:
             self._disband()
-            raise WorkersLost("the server hears nothing of a task: its network may be lost")
+            raise WorkersLost("a task is not in contact with the server: its network may be down")
         if self._assembled:
             present = {sender for sender, _ in letters}
             if any(seat.sender not in present for seat in self._seats):

@@ -57,7 +57,7 @@ def require_java(environ: Mapping[str, str] = os.environ) -> Java:
     home = environ.get("JAVA_HOME", "")
     program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if program is None or not os.access(program, os.X_OK):
-        where = f"JAVA_HOME is {home}" if home else "the PATH has no java"
+        where = f"JAVA_HOME is {home}" if home else "there is no java on the PATH"
         raise _missing(f"Spark needs Java, and there is none: {where}")
     try:
         answer = subprocess.run(

@@ -174,7 +174,7 @@ class JavaProcess:
             )
         if not info.is_file():
             raise MigrationFailure(
-                f"the JVM left with code {self._popen.returncode}",
+                f"the JVM exited with code {self._popen.returncode}",
                 error_code=ErrorCode.SPARK_FAILED,
             )
         content = info.read_bytes()

@@ -212,7 +212,7 @@ class SparkRuntime:
         self._clean_up()
         if code != 0:
             raise MigrationFailure(
-                f"the JVM did not dump its classes, and left with code {code}",
+                f"the JVM did not dump its classes, and exited with code {code}",
                 error_code=ErrorCode.SPARK_FAILED,
             )
 

@@ -154,13 +154,13 @@ def _require_authentication(config: SparkConfig, merged: dict[str, str]) -> None
 def _require_known(config: SparkConfig) -> None:
     if config.spark_master and not _MASTER.fullmatch(config.spark_master):
         raise UsageFault(
-            f"--spark-master {config.spark_master!r} is no master that Spark knows",
+            f"--spark-master {config.spark_master!r} is not a Spark master",
             hint="write local[4], spark://host:7077, yarn or k8s://..., or leave it out",
         )
     for key, _ in config.spark_conf:
         if not key.startswith("spark."):
             raise UsageFault(
-                f"--spark-conf {key} is no setting of Spark: their names begin with spark.",
+                f"--spark-conf {key} is not a Spark setting: their names begin with spark.",
                 hint="check its name in Spark's manual",
             )
 

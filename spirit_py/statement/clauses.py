@@ -317,7 +317,7 @@ def _rename(cursor: Cursor) -> Iterator[Clause]:
         kind, what = Kind.RENAME_INDEX, "the index's name"
     else:
         raise _not_supported(
-            f"the table cannot be renamed on the way: {cursor.excerpt()!r}",
+            f"the table cannot be renamed in the same statement: {cursor.excerpt()!r}",
             "run RENAME TABLE afterwards: it changes metadata only",
         )
     old = cursor.name(what)

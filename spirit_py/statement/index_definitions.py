@@ -44,7 +44,7 @@ def deferrable_indexes(table: TableSchema, finder: str = "") -> DeferrableIndexe
             continue
         kept[name] = why
         if index is not None and _is_plain(table, index):
-            kept |= dict.fromkeys(clauses, f"{name} stays, and it is in front of that one")
+            kept |= dict.fromkeys(clauses, f"{name} stays, and comes before that one")
             clauses.clear()
     return DeferrableIndexes(clauses=clauses, kept=kept)
 

@@ -235,7 +235,7 @@ def _cut(text: str, mode: SqlMode) -> Iterator[ScriptStatement]:
 def _delimiter(found: re.Match[str]) -> str:
     if not found[1] or "\\" in found[1]:
         raise not_understood(
-            f"DELIMITER names no delimiter: {found[0]!r}", "write for instance DELIMITER //"
+            f"DELIMITER has no delimiter: {found[0]!r}", "write for instance DELIMITER //"
         )
     return found[1]
 

@@ -202,7 +202,7 @@ class MigrationReport(OutcomeReport):
             f" waited {self.lock_wait_ms:.0f} ms for the lock, held it {self.lock_held_ms:.0f} ms"
         )
         if self.attached:
-            locked += f"; {len(self.attached)} foreign keys and triggers went along"
+            locked += f"; {len(self.attached)} foreign keys and triggers were carried over"
         copied = f"{counted(self.rows_copied, 'row')} in {counted(self.chunks, 'chunk')}"
         if self.rows_copied > self.rows_copied_before:
             copied += f" ({self._copied_by()})"

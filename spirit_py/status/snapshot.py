@@ -31,7 +31,7 @@ class RunTotals:
         "Chunks that this process has copied.", "copied_chunks", curve="chunks"
     )
     chunks_replaced: int | None = counter(
-        "Chunks that were begun again after a fault that passes.", "replaced_chunks"
+        "Chunks that were repeated after a temporary error.", "replaced_chunks"
     )
     throttled: Mapping[str, float] = field(default_factory=dict)
     backpressure_seconds: float | None = counter(
@@ -69,12 +69,12 @@ class MigrationStatus(MigrationProgress):
         "Changes that are applied to the new table.", "applied_changes", curve="applied"
     )
     deduplicated: int | None = counter(
-        "Changes that a later one of the same row made needless.",
+        "Changes superseded by a later one of the same row.",
         "deduplicated_changes",
         curve="deduplicated",
     )
     dropped: int | None = counter(
-        "Changes of rows that the copy had still to read.", "dropped_changes"
+        "Changes dropped because the copy had not read their rows yet.", "dropped_changes"
     )
     passed: tuple[tuple[Phase, float], ...] = ()
     path: tuple[Phase, ...] = ()

@@ -110,7 +110,7 @@ def _rows(seen: MigrationProgress) -> Iterator[Said]:
     if seen.fraction is not None:
         yield Said(human_percent(seen.fraction), brief=True, drawn=True)
     elif seen.rows_total is None:
-        yield Said("how many there are is not known", "dim")
+        yield Said("their number is not known", "dim")
 
 
 def _speed(seen: MigrationProgress) -> Iterator[Said]:

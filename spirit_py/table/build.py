@@ -104,8 +104,8 @@ def _zoned(
         what = "a TIMESTAMP is converted" if converted else "dates or times are computed"
         raise Refusal(
             f"{what} in the server's time zone {server_time_zone} while key {key.name} of"
-            f" {source.name} holds a TIMESTAMP: rows could not be told apart where the clock is"
-            " set back",
+            f" {source.name} holds a TIMESTAMP: rows could not be identified where the"
+            " clock is set back",
             hint=f"{NO_KEY_HINT}; or set the server's time_zone to a fixed offset such as"
             " '+01:00' for the migration, if that is the zone to compute in",
             error_code=ErrorCode.COLUMN_NOT_CONVERTIBLE,
@@ -244,8 +244,8 @@ def reverse_mapping(
     if kept and (merging := _merging_key(mapping)):
         raise _impossible(
             f"the dropped column {kept[0].name} of {old.name} has to keep its values, and the old"
-            f" key column {merging} may hold two rows of the new table for one: a row that comes"
-            " and goes would take the other's values along"
+            f" key column {merging} may be the same for two rows of the new table: a row that"
+            " is inserted and deleted would remove the other's values"
         )
     if kept and mapping.lookup.lingers:
         raise _impossible(
@@ -256,8 +256,8 @@ def reverse_mapping(
     if kept and (second := conflicting(old, mapping.new_key_columns)):
         raise _impossible(
             f"the dropped column {kept[0].name} of {old.name} has to keep its values, and with the"
-            f" unique key {second.name} beside {mapping.key.name} a value that moves between rows"
-            " would mix them up"
+            f" unique key {second.name} beside {mapping.key.name} values that rows"
+            " exchange would be mixed up"
         )
     return replace(mapping, kept=kept, fills=())
 

@@ -61,7 +61,7 @@ class AuxiliaryNames:
 def require_names(*names: str) -> None:
     """Raise ValueError for a text that the server takes for no name of a table or column."""
     if not all(0 < len(name) <= MAX_IDENTIFIER and "\0" not in name for name in names):
-        raise ValueError("a name is none that the server takes")
+        raise ValueError("a name is not one that the server accepts")
 
 
 def building_name(table: str, token: str) -> str:

@@ -164,7 +164,7 @@ def _why_not(target: TableSchema, index: Index, by_old: Mapping[str, ColumnPair]
     for name in index.columns:
         pair = by_old.get(name.lower())
         if pair is None:
-            return f"the new table has no column {name}, or computes it otherwise in some session"
+            return f"the new table has no column {name}, or may compute it differently in a session"
         if not key_usable(pair.old, pair.new):
             return f"{name} is converted from {pair.old.column_type} to {pair.new.column_type}"
     names = _new_names(index, by_old)

@@ -168,7 +168,7 @@ class LagThrottler:
 
 NAME: Final = "name it with --replica HOST:PORT"
 NO_ADDRESS: Final = "it reports no address, and where it is connected from cannot be seen"
-UNPROVED: Final = "no verified TLS proves that it is one of yours, so it gets no password"
+UNPROVED: Final = "no verified TLS proves that it is one of yours, so no password is sent to it"
 NAME_OR_PROVE: Final = (
     "name it with --replica HOST:PORT, or pass --ssl-ca for certificates that have the host's name"
 )

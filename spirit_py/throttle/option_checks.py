@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 8.0
 _SEE_IT: Final = (
-    "start it, or correct what it says; --replica for each of the others leaves it out, --max-lag 0"
-    " looks at none; --replica-user and --replica-password name an account of the replicas' own"
+    "start it, or correct its settings; --replica for each of the others leaves it out, --max-lag"
+    " 0 watches none; --replica-user and --replica-password give the account on the replicas"
 )
 
 
@@ -61,8 +61,8 @@ def require_throttlers(config: MigrationConfig, session: SqlSession) -> None:
         if unproved:
             raise Refusal(
                 "--max-lag: no verified TLS proves that these replicas are yours"
-                f" ({', '.join(address_of(o.host, o.port) for o in unproved)}), so they get no"
-                " password and cannot be watched",
+                f" ({', '.join(address_of(o.host, o.port) for o in unproved)}), so no password"
+                " is sent to them and they cannot be watched",
                 hint=NAME_OR_PROVE,
                 error_code=ErrorCode.LIMIT_NOT_WATCHABLE,
             )
@@ -126,7 +126,7 @@ def watches_replicas(config: MigrationConfig) -> bool:
 def said_of_lag(config: MigrationConfig) -> str:
     """Return what a plan says of it."""
     if config.max_lag is None:
-        return "their lag is not looked at (--max-lag 0)"
+        return "their lag is not watched (--max-lag 0)"
     limit = human_seconds(config.max_lag)
     unseen = "holds it back" if is_strict(config) else "is left out"
     return (

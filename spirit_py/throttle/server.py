@@ -207,11 +207,11 @@ def _end_ours(session: SqlSession, token: str, who: str, tell: Tell) -> None:
     running = dict(session.query(_RUNNING, (OURS_SECONDS,)))
     for number in sorted(sessions_of_run(session, token) & set(running)):
         trouble = kill_session(session, number, statement=True)
-        done = f"could not be ended: {trouble}" if trouble else "is ended, and made again later"
+        done = f"could not be killed: {trouble}" if trouble else "is killed, and repeated later"
         tell(
             Warned(
-                said=f"every write of the server waits behind {who}: the statement of session"
-                f" {number}, of this run, which runs for {running[number]} s, {done}"
+                said=f"all writes of the server wait behind {who}, which waits for session"
+                f" {number} of this run: its statement, running for {running[number]} s, {done}"
             )
         )
 

@@ -107,8 +107,8 @@ def backlog_reason(feed: FeedStatistics) -> str:
     if not feed.backpressure:
         return ""
     return (
-        f"the change feed, which has {feed.pending} changes to apply before it reads on: it goes"
-        " before the copy"
+        f"the change feed, which has {feed.pending} changes to apply before it reads on, and"
+        " has priority over the copy"
     )
 
 

@@ -69,7 +69,7 @@ class Watched:
         if silent <= self.grace + self.throttler.every:
             return self._found
         why = f": {self._trouble}" if self._trouble else ""
-        return f"an answer to the look at the {self.throttler.name}, for {silent:.0f} s{why}"
+        return f"an answer to the check of the {self.throttler.name}, for {silent:.0f} s{why}"
 
     def _run(self, stopping: threading.Event) -> None:
         try:

@@ -135,7 +135,7 @@ class Lines:
 
 
 BROKEN_PIPE: Final = 141
-"""Exit code when the reader of the output has gone: 128 and SIGPIPE, as of ``cat``."""
+"""Exit code when the reader of the output closed it: 128 and SIGPIPE, as of ``cat``."""
 _JOIN_SECONDS: Final = 10.0
 
 

@@ -170,8 +170,8 @@ class Follower:
         uncertain = not all(one.exact for one in found)
         if uncertain and self.scope.may_be_touched(event.sql, event.schema):
             raise SchemaChanged(
-                "a session may have changed the definition of what is followed, in a text that"
-                f" cannot be read for certain: {event.excerpt} ({event.where})",
+                "a session may have changed the definition of what is followed, in a statement"
+                " that cannot be parsed for certain: {event.excerpt} ({event.where})",
                 hint=ONWARD,
             )
         for one in found:

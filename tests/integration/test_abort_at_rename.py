@@ -240,7 +240,7 @@ def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch)
         held.run.end()
     reading.set()
     held.asked.result()
-    assert held.told.said("going on in its place")
+    assert held.told.said("taking over")
     assert held.columns() == ["id", "v"]
     assert tables(db) == ["t"]
 
@@ -254,6 +254,6 @@ def test_an_abort_meets_a_failed_rename_of_the_process_that_reverts(db, monkeypa
     with pytest.raises(Aborted):
         held.run.end()
     held.asked.result()
-    assert held.told.said("going on in its place")
+    assert held.told.said("taking over")
     assert held.columns() == ["id", "v"]
     assert tables(db) == ["t"]

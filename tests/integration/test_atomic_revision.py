@@ -129,7 +129,7 @@ def test_what_cannot_be_in_the_swap_is_refused_and_nothing_is_done(db, shop, up,
 
 def test_a_block_that_nothing_notes_changes_nothing(db, shop):
     """Alembic's operations without its command: there is no version to change."""
-    with pytest.raises(Refusal, match="was not noted"), connected(db) as connection:
+    with pytest.raises(Refusal, match="did not record the migration"), connected(db) as connection:
         _add_unnoted(connection)
     assert ("orders", "note") not in state(db)[1]
 
@@ -198,7 +198,7 @@ def test_a_version_that_somebody_else_notes_meanwhile_ends_it(db, shop, tmp_path
         hold.release()
         output, _ = process.communicate(timeout=240)
     assert process.returncode
-    assert "was written by somebody else" in output
+    assert "was written by another session" in output
     assert state(db) == (["mine"], before)
 
 

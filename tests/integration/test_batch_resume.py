@@ -416,7 +416,7 @@ def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, engine,
     report, told = batch_here(engine, config)
     assert report.exit_code == 0, told.text
     numbers = table_numbers(four)
-    with pytest.raises(Refusal, match="since it was looked at"):
+    with pytest.raises(Refusal, match="given up, meanwhile"):
         run_batch(config, plan, reporter=RecordingReporter(), engine_factory=lambda _: engine)
     assert table_numbers(four) == numbers
     assert states(four) == []

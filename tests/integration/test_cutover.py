@@ -588,7 +588,7 @@ def test_lock_is_not_held_for_long(db, cutover):
     source.hooks["flush_under_table_lock"] = lambda session: session.query("SELECT SLEEP(60)")
     limits = blind(timeout=0, lock_hold=0.3)
 
-    with pytest.raises(CutoverFailure, match=r"the table lock was given up: it was held for 0.3 s"):
+    with pytest.raises(CutoverFailure, match=r"the table lock was released: it was held for 0.3 s"):
         cutover(source, limits=limits).run()
 
     assert untouched(db, swap)

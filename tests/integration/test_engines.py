@@ -111,7 +111,7 @@ def test_small_tables_are_compared_without_spark(db, java):
 @pytest.mark.parametrize(
     ("start", "why"),
     [
-        ("exit 3", "the JVM left with code 3"),
+        ("exit 3", "the JVM exited with code 3"),
         ("exec sleep 600", "the JVM did not answer"),
     ],
     ids=["java ends", "java hangs"],

@@ -296,7 +296,7 @@ def test_a_member_behind_a_black_hole_is_noticed_and_ended(
         together.post(1, "work")
         collect(together, 1)
 
-    with pytest.raises(WorkersLost, match="hears nothing of a task"):
+    with pytest.raises(WorkersLost, match="not in contact with the server"):
         run(db, remote, swallow, spark_engine, member=one_behind_it, options=direct)
 
 

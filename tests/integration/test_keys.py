@@ -248,7 +248,7 @@ def test_a_null_in_the_key_stops_the_run_and_the_next_one_carries_on(
     run = Migrating(engine, config_for(db, **given, defer_cutover=True))
     run.wait_until(lambda: "_t_snt" in tables(db), "sentinel")
     db.execute("UPDATE t SET id = NULL, v = -1 WHERE id = 10")
-    with pytest.raises(NullInKey, match=r"NULL in id, of the key by which its rows are told apart"):
+    with pytest.raises(NullInKey, match=r"NULL in id, of the key that identifies its rows"):
         run.end()
     assert tables(db) == ["_t_chkpnt", "_t_new", "_t_snt", "t"]
     db.execute("DROP TABLE _t_snt")

@@ -374,7 +374,7 @@ def test_without_the_instrument_old_transactions_are_waited_for(db, start):
     who = f"session {holder.id} of root"
     until(lambda: any(who in text for text in swapping.said), "the message")
     assert "metadata locks cannot be seen" in swapping.said[0]
-    unsure = "not killed, whether it uses the table cannot be seen"
+    unsure = "not killed, it is not visible whether it uses the table"
     until(lambda: unsure in swapping.shown[-1], "the reason")
     assert swapping.requests == 0
     holder.end()

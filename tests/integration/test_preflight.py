@@ -237,7 +237,7 @@ def test_every_mysql_from_8_0_is_taken(desk, version):
 REFUSED = [
     ("", {"table": "nonesuch"}, "there is no table"),
     ("", {"database": "nonesuch"}, "there is no schema nonesuch"),
-    ("", {"database": "mysql", "table": "user"}, "schema of the server itself"),
+    ("", {"database": "mysql", "table": "user"}, "is a system schema"),
     ("CREATE VIEW k AS SELECT * FROM t", {"table": "k"}, "is a view"),
     ("CREATE TABLE k (id INT PRIMARY KEY) ENGINE=MyISAM", {"table": "k"}, "engine MyISAM"),
     ("CREATE TABLE k (id INT PRIMARY KEY) ENGINE=MEMORY", {"table": "k"}, "engine MEMORY"),
@@ -517,7 +517,7 @@ def test_metadata_locks_that_cannot_be_seen_are_warned_of(db, desk):
     finally:
         db.execute(switch.format("YES"))
     assert "wait/lock/metadata/sql/mdl is disabled" in plain
-    assert "--kill-blockers kills nobody" in killing
+    assert "--kill-blockers kills no session" in killing
 
 
 @pytest.mark.gtid

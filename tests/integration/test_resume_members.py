@@ -84,7 +84,7 @@ def test_a_fresh_start_drops_what_the_old_record_left_beside_other_tables(db, en
     assert tables(db) == left
     run = start(engine, db, **ALONE, start_afresh=True)
     run.end()
-    assert f"dropped what the earlier migration left beside {db.name}.u" in run.told.text
+    assert f"dropped what the earlier migration of {db.name}.u" in run.told.text
     assert_nothing_left(db, "t", "u")
 
 

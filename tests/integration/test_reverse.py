@@ -93,9 +93,7 @@ def test_a_revert_loses_no_write(db, engine):
     assert rows_of(db)[:300] == [(n, n * 7, f"first{n}") for n in range(1, 301)]
     assert changed.tables() == {"t"}
     assert said.said("a revert loses the values of column extra")
-    assert said.said(
-        "s by a sample, more if the server is busier then; no throttler holds that back"
-    )
+    assert said.said("s by a sample, more if the server is busier then; it is not throttled")
     assert said.said("is converted back from bigint to int")
     assert said.said(" 0 chunks repaired")
     assert said.said("has its old definition again")
@@ -295,7 +293,7 @@ def test_a_revert_that_fails_may_be_tried_again(db, engine):
 def test_what_the_feed_could_not_see_is_repaired(db, engine):
     """Rows of the old table that differ are found before the swap back and made equal.
 
-    What only the old table has stays in the rows that are there. A row that is gone had such
+    What only the old table has stays in existing rows. A row that is gone had such
     values too, which are not known: so the revert names the row and waits until it is there.
     """
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL, gone INT DEFAULT 7)")

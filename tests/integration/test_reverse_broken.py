@@ -209,7 +209,7 @@ def test_a_second_revert_is_answered_as_the_first(table, engine, monkeypatch):
     for revert in reverts:
         said = revert.result()
         assert said.said("has its old definition again")
-        assert not said.said("going on in its place")
+        assert not said.said("taking over")
     assert following.result() is True
     assert "extra" not in changed.columns()
 
@@ -230,7 +230,7 @@ def test_a_signal_to_the_asked_process_does_not_end_the_revert(table, engine, mo
     said = changed.revert()
     with pytest.raises(Interrupted):
         following.result()
-    assert said.said("going on in its place")
+    assert said.said("taking over")
     assert changed.tables() == {"t"}
     assert "extra" not in changed.columns()
 

@@ -105,7 +105,7 @@ def test_a_revert_in_a_dead_processs_place_is_shown_paused_and_resumed(changed, 
     assert "not swapped back" in said
     for verb, why in (
         ("set", "no settings"),
-        ("cutover", "nothing postpones"),
+        ("cutover", "cannot be postponed"),
         ("postpone", "no sentinel"),
     ):
         reverting.refuses(verb, why)

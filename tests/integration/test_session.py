@@ -345,7 +345,7 @@ def test_a_server_that_takes_only_tls_is_reached(db):
     plain = dataclasses.replace(connection_options(db), ssl_mode="DISABLED")
     with pytest.raises(ServerFault) as fault:
         connect(plain, role="test")
-    assert "only connections under TLS" in connection_refusal(fault.value, plain).message
+    assert "requires TLS" in connection_refusal(fault.value, plain).message
 
 
 def test_a_socket_file_is_used_when_one_is_given(db):

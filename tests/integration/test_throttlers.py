@@ -139,7 +139,7 @@ def test_a_global_lock_does_not_wait_behind_a_statement_of_ours(db):
         until(lambda: throttler.look() and said, "the end of the statement")
         until(lambda: not running(db, ours.id), "its end")
         assert running(db, other_id)
-        assert all(f"the statement of session {ours.id}, of this run" in line for line in said)
+        assert all(f"waits for session {ours.id} of this run" in line for line in said)
         assert who in said[0]
     finally:
         db.execute(f"KILL {other_id}")

@@ -63,12 +63,12 @@ def test_one_value_serves_an_option_that_may_be_repeated(places, configured):
     ("text", "message"),
     [
         ("[migrate]\nnicer = 1\n", "there is no option --nicer"),
-        ("[migrations]\nnice = 1\n", "[migrations] is no command"),
-        ("nice = 1\n", "nice stands outside of a table"),
+        ("[migrations]\nnice = 1\n", "[migrations] is not a command"),
+        ("nice = 1\n", "nice is outside of any table"),
         ("[migrate\n", "cannot read the configuration"),
         ('[all]\npassword = "hush"\n', "may hold a password"),
         ('[all]\ndsn = "mysql://j:hush@h"\n', "may hold a password"),
-        ("[ctl]\ncleanup = true\n", "on the command line alone"),
+        ("[ctl]\ncleanup = true\n", "for the command line only"),
         ("[cleanup]\nnice = 1\n", "there is no option --nice"),
     ],
 )
@@ -119,5 +119,5 @@ def test_a_configuration_that_everybody_may_write_is_refused(places, tmp_path, n
     words = ["--config", str(file)] if named else []
     result = CliRunner().invoke(main, [*words, "migrate"])
     assert result.exit_code == 2
-    assert f"everybody may write the configuration {file}" in result.output
+    assert f"the configuration {file} is world-writable" in result.output
     assert f"chmod o-w {file}" in result.output

@@ -29,7 +29,7 @@ def refused(*arguments: str) -> list[str]:
         (["migrate", "--alterr", "x"], "no such option '--alterr'", "did you mean --alter"),
         (["migrate", "--table"], "option '--table' requires", "spirit-py migrate --help"),
         (["migrate", "--kill-blockers", "alle"], "'alle' is not one of", "did you mean all?"),
-        (["migrate", "--max-lag", "5x"], "'5x' is no duration", "spirit-py migrate --help"),
+        (["migrate", "--max-lag", "5x"], "'5x' is not a duration", "spirit-py migrate --help"),
         (["ctl", "paus"], "invalid value for 'VERB'", "did you mean pause? spirit-py ctl --help"),
         (["--config", "/no/such", "status"], "'/no/such' does not exist", "spirit-py --help"),
         ([*ALTER, "ADD", "x", "INT"], "unexpected extra arguments (x INT)", "spaces in quotes"),

@@ -34,13 +34,13 @@ _ALIKE: Final = (
 )
 _PARENT_INDEX: Final = "keep a unique index over the referenced columns, or drop the foreign key"
 REMEDIES: Final = {
-    1506: "drop the foreign key first: the server has none on partitioned tables",
+    1506: "drop the foreign key first: MySQL has none on partitioned tables",
     1822: _PARENT_INDEX,
     1830: "keep the column nullable, or drop the foreign key first",
-    3104: "keep the column a plain one, or drop the foreign key first",
+    3104: "do not make the column a generated one, or drop the foreign key first",
     3192: "leave the column out of stored generated columns, or replace the key by one without such"
     " an action first",
-    3733: "keep the column a stored one, or drop the foreign key first",
+    3733: "keep the generated column STORED, or drop the foreign key first",
     3780: _ALIKE,
     3823: "leave the CHECK out, or replace the key by one without such an action first",
     6125: f"{_PARENT_INDEX}; or SET GLOBAL restrict_fk_on_non_standard_key=OFF, here and on the"
@@ -85,8 +85,8 @@ def unseen_changes(
         yield Objection(
             f"{key} changes rows of {'.'.join(key.child)} ({actions}), and {why}",
             "migrate on MySQL 9.6 or later without that option; or replace the key by one without"
-            " these actions for the time of the migration, while the application changes these"
-            " rows itself",
+            " these actions during the migration, and let the application change"
+            " these rows itself",
         )
 
 
@@ -118,9 +118,9 @@ def name_too_long(
 def cascades_unseen(facts: ServerFacts) -> str:
     """Return why the binlog lacks the rows that foreign keys change; empty where it has them."""
     if version_numbers(facts.version) < LOGGED_SINCE:
-        return f"MySQL {facts.version} writes such changes into no binlog: InnoDB makes them itself"
+        return f"MySQL {facts.version} does not log such changes: InnoDB makes them itself"
     if facts.is_on(_NATIVE_KEYS):
-        return f"with {_NATIVE_KEYS}=ON the server writes such changes into no binlog"
+        return f"with {_NATIVE_KEYS}=ON the server does not log such changes"
     return ""
 
 
@@ -184,7 +184,7 @@ def _against(key: ForeignKey, after: ForeignKey, tables: KeyedTables) -> Iterato
         if statement is not None and statement.of_kind(ClauseKind.PARTITION_BY):
             yield (
                 1506,
-                f"{'.'.join(table)} gets partitions, with which the server has no such key",
+                f"{'.'.join(table)} becomes partitioned, and MySQL has no foreign keys there",
             )
     child, parent = tables.new.get(key.child), tables.new.get(key.parent)
     if child is not None:

@@ -164,8 +164,8 @@ def _spellings(
             found.append((name, spelled))
         elif name in needed:
             raise Refusal(
-                f"{name!r} cannot be written in {charset}, in which a trigger was created that is"
-                " about it",
+                f"{name!r} cannot be written in {charset}, the character set of a"
+                " trigger that names it",
                 hint="drop the trigger and create it again after SET NAMES utf8mb4",
                 error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
@@ -181,7 +181,7 @@ def _spelled(session: SqlSession, charset: str, name: str) -> str | None:
     return bytes(spelled).decode(BYTES) if back == name else None
 
 
-RECREATE = "drop the trigger, and create it for the changed table in the moment of your choice"
+RECREATE = "drop the trigger, and create it again after the migration"
 
 
 def trigger_moves(
@@ -246,9 +246,9 @@ def withdraw(session: Session, moves: Iterable[TriggerMove], swap: Swap) -> None
 def _refused(trigger: Trigger, fault: ServerFault) -> Exception:
     if disposition(fault) is not Disposition.FATAL:
         return fault
-    hint = "drop the trigger, or create it anew in a way that this server accepts"
+    hint = "drop the trigger, or create it again in a form that this server accepts"
     if fault.code == ACCESS_NEEDS_PRIVILEGE:
-        hint = f"grant the account what the server names, for the definer {trigger.user}"
+        hint = f"grant the account the named privilege, for the definer {trigger.user}"
     elif fault.code == _BINLOG_UNTRUSTED:
         hint = "SET GLOBAL log_bin_trust_function_creators = 1"
     return Refusal(
@@ -265,6 +265,6 @@ def _differing(trigger: Trigger, made: Trigger) -> Refusal:
     return Refusal(
         f"{trigger.label} of {trigger.schema}.{trigger.table} would not be the same when it is"
         f" created again: {', '.join(differ)} would differ",
-        hint="drop the trigger, or create it anew on this server",
+        hint="drop the trigger, or create it again on this server",
         error_code=ErrorCode.TRIGGER_NOT_KEPT,
     )

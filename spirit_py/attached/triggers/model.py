@@ -219,8 +219,8 @@ def _tokens(trigger: Trigger) -> tuple[Token, ...]:
         raise Refusal(
             f"{trigger.label} of {trigger.schema}.{trigger.table}: its body cannot be read:"
             f" {error.message}",
-            hint="the ALTER drops or renames columns, and the body may name one: create the"
-            " trigger anew in plain words",
+            hint="the ALTER drops or renames columns, and the body may name one: create"
+            " the trigger again in simpler SQL",
             error_code=ErrorCode.TRIGGER_NOT_KEPT,
         ) from error
 

@@ -88,8 +88,8 @@ def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
     body = copy.body.rstrip("; \t\r\n")
     if not (body.startswith(begin) and body.endswith(_GATE_END)):
         raise Refusal(
-            f"trigger {note.temporary} of {note.schema}.{note.table} is not as this program made"
-            f" it: {note.name} cannot be made again from it",
+            f"trigger {note.temporary} of {note.schema}.{note.table} was changed since this"
+            " program made it: {note.name} cannot be restored from it",
             hint=f"see who has changed it; create {note.name} by hand, then drop {note.temporary}",
             error_code=ErrorCode.TRIGGER_NOT_KEPT,
         )

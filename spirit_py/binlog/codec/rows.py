@@ -335,8 +335,8 @@ class RowCodec:
         for bit, name in self._null_bits.items():
             if nulls & bit:
                 raise NullInKey(
-                    f"a change of {self._name} has NULL in {name}, of the key by which its"
-                    " rows are told apart",
+                    f"a change of {self._name} has NULL in {name}, of the key"
+                    " that identifies its rows",
                     hint=NullInKey.REMEDY,
                 )
 

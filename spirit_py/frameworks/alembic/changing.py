@@ -200,7 +200,7 @@ def _given(engine: Engine, told: Mapping[str, Any]) -> Mapping[str, Any]:
         raise UsageFault(
             "the engine connects by a function of its own (creator, pool, or the event do_connect),"
             " which does not show how",
-            hint="say it among the settings of spirit_py: ssl_mode, and what else it adds to the"
+            hint="add it to the settings of spirit_py: ssl_mode, and what else it adds to the"
             " URL (ssl_ca, password)",
         )
     return cast("Mapping[str, Any]", engine.dialect.create_connect_args(engine.url)[1])

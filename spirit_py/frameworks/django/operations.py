@@ -204,7 +204,7 @@ def _require_apart(operations: Sequence[Operation]) -> None:
             model, name = again[0]
             raise Refusal(
                 f"two operations of the migration change {'.'.join(filter(None, (model, name)))},"
-                " and the second one would look for what the first one has not made yet",
+                " and the second one needs what the first one has not made yet",
                 hint="give the second one a migration of its own",
             )
         seen |= touched

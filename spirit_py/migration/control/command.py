@@ -193,15 +193,15 @@ class Asking:
         if not own.exists(self.session):
             raise Refusal(
                 f"the process that works on {self._name}{self._where()} has not created {own} yet:"
-                " it still looks at the table, or changes it in place without a copy",
-                hint="ask again in a moment; until then Ctrl-C or SIGTERM to the process stops it,"
-                " and its log has what it waits for",
+                " it still checks the table, or changes it in place without a copy",
+                hint="ask again in a moment; until then Ctrl-C or SIGTERM to the process"
+                " stops it, and its log says what it waits for",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         if not own.is_ours(self.session):
             raise Refusal(
                 f"{own} is not a checkpoint table of spirit-py",
-                hint="see who made it",
+                hint="see who created it",
                 error_code=ErrorCode.NAME_TAKEN,
             )
         try:
@@ -242,7 +242,7 @@ class Asking:
             if left <= 0:
                 raise MigrationFailure(
                     f"the process that works on {self._name} has not ended yet",
-                    hint="it stops when what it waits for lets it; see spirit-py status",
+                    hint="it stops once its present statement ends; see spirit-py status",
                     error_code=ErrorCode.NO_ANSWER,
                 )
             self._pause(True)

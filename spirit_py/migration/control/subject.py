@@ -31,7 +31,7 @@ CLEANUP: Final = "cleanup"
 """The argument of ``abort``: drop what was copied."""
 #: For how long the outcome of a statement that changes the tables is waited for.
 _OUTCOME_SECONDS: Final = 5.0
-NOT_KNOWN: Final = "what changes the tables was sent, and its outcome is not known yet"
+NOT_KNOWN: Final = "the change of the tables was sent, and its outcome is not known yet"
 _LOOK_SECONDS: Final = 0.02
 
 

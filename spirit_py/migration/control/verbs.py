@@ -94,8 +94,8 @@ class Verbs(Carrier):
             self._orders.pause(session, "")
             raise refused(why, "there is nothing left to pause")
         return Effect(
-            said="paused: what runs now ends, and nothing new begins; changes are applied and the"
-            " checkpoint is written as before"
+            said="paused: running work ends, and nothing new starts; changes are applied"
+            " and the checkpoint is written as before"
         )
 
     def _resume(self, session: Session, _asked: Asked) -> Effect:
@@ -130,7 +130,7 @@ class Verbs(Carrier):
         names = {name for field in LOAD_FIELDS for name, _ in changes.get(field, ())}
         if unknown := unknown_counters(session, names):
             raise refused(
-                f"{', '.join(unknown)} is no number of SHOW GLOBAL STATUS",
+                f"{', '.join(unknown)} is not a numeric variable of SHOW GLOBAL STATUS",
                 "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
             )
 

@@ -162,7 +162,7 @@ class IndexBuild:
             if fault.code != LOG_TOO_BIG or self._held:
                 raise
             self._held = True
-            why = "more was written meanwhile than the server's log of changes holds"
+            why = "more was written meanwhile than the server's online log can hold"
             run.tell(
                 IndexesRepeated(
                     indexes=list(self._deferred.names),

@@ -165,7 +165,7 @@ def _plan_of_earlier_run(
     deferred = replace(
         _none(mapping, progress.target_shape), bare_shape=progress.bare_shape, indexes=clauses
     )
-    return IndexPlan(deferred=deferred, left_out=bool(deferred), why="an earlier run began so")
+    return IndexPlan(deferred=deferred, left_out=bool(deferred), why="as the earlier run chose")
 
 
 def _plan(

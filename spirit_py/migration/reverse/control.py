@@ -43,9 +43,9 @@ _REFUSED: Final = {
         "a revert has no settings that change while it runs",
         "abort it, and run it again with other options",
     ),
-    CUTOVER: ("nothing postpones the swap back", "spirit-py ctl resume ends a pause"),
+    CUTOVER: ("the swap back cannot be postponed", "spirit-py ctl resume ends a pause"),
     POSTPONE: (
-        "a revert waits for no sentinel",
+        "a revert does not wait for a sentinel",
         "spirit-py ctl pause holds the swap back until spirit-py ctl resume; abort ends the revert",
     ),
     REVERT: (

@@ -227,7 +227,7 @@ class Keeper:
             if asked is not None and not asked.ended and self._answer(asked):
                 return True
             if self._is_over(left):
-                job.tell(ReverseEnded(tables=names, reason="its time is over"))
+                job.tell(ReverseEnded(tables=names, reason="its time has passed"))
                 return False
             job.show(
                 f"spirit-py revert; reverse replication ends in {human_seconds(max(0.0, left))}"
@@ -241,7 +241,7 @@ class Keeper:
             for pair in self._pairs:
                 pair.tables.take_over()
         except SpiritError as error:
-            _LOG.info("a rebuilt table could not be noted: %s", error)
+            _LOG.info("a rebuilt table could not be recorded: %s", error)
             return ""
         return position
 
@@ -296,7 +296,7 @@ class Keeper:
             # What the parts report after a stop request only follows from it.
             cause = self._job.stop.reason or self._stop.reason or error
         if isinstance(cause, Interrupted):
-            why = "the process that runs reverse replication was told to end"
+            why = "the process that runs reverse replication was asked to end"
             self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
         broken = cause is self._stop.reason and _is_final(cause)

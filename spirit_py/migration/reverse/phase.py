@@ -53,8 +53,8 @@ def begin_reverse(
         lost = "the answer to the RENAME was lost"
         why = lost if swapped.answer_lost else "what follows the RENAME was interrupted"
         raise ReverseReplicationLost(
-            f"reverse replication cannot begin: {why}, and with it the place in the binlog"
-            " right after the swap",
+            f"reverse replication cannot begin: {why}, so the binlog position right"
+            " after the swap is unknown",
             hint=f"the change is done and stays; {old} is as it was at the swap: see whether it is"
             " needed; the same command drops it, as spirit-py cleanup --drop-old does",
         )

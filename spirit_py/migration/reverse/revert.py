@@ -164,7 +164,7 @@ class Revert(Job):
             read_grants(session).require(
                 ("SELECT",),
                 self.config.database,
-                "what is left there could be hidden from it",
+                "tables that are left there could be hidden from it",
                 names,
             )
             raise Refusal(

@@ -130,7 +130,7 @@ class SwapBack:
                 said=f"comparing every row of {self._kept.record.names} before the swap back:"
                 f" {human_count(sum(size.estimated_rows for size in sizes))} rows,"
                 f" {human_bytes(sum(size.total_bytes for size in sizes))}, as the server estimates;"
-                f" {self._time()}; no throttler holds that back",
+                f" {self._time()}; it is not throttled",
             )
         )
 
@@ -241,7 +241,7 @@ class KeptRecord:
         """Write the position once more, if that can be done."""
         self._try(
             lambda _: self.write(position=position),
-            "the position of reverse replication stays an older one",
+            "the position of reverse replication is not renewed",
             self._job.warn,
         )
 
@@ -249,7 +249,7 @@ class KeptRecord:
         """Note that reverse replication has ended for good, if that can be done."""
         self._try(
             lambda _: self.write(state=ENDED, reason=reason),
-            "the end of reverse replication could not be noted",
+            "the end of reverse replication could not be recorded",
             self._job.warn,
         )
 
@@ -281,7 +281,7 @@ class KeptRecord:
 
         self._try(
             note,
-            "what proves the tables that were swapped out is not noted",
+            "the proof of the tables that were swapped out is not recorded",
             self._job.warn,
             tries=_LAST_TRIES,
         )

@@ -278,7 +278,7 @@ def _forget_unsent(session: SqlSession, table: Name) -> None:
             f"a swap of {'.'.join(table)} was stopped half-way, and the checkpoint tables of those"
             " that are swapped together do not agree",
             hint="see who has changed them; drop the foreign keys and triggers whose names begin"
-            " with _spirit_py_, where those that they stand for are there",
+            " with _spirit_py_, where the original ones exist",
             error_code=ErrorCode.CHECKPOINT_UNREADABLE,
         )
     CheckpointTable(*table).forget(session, AttachmentsNote)

@@ -126,7 +126,7 @@ def drop_old_table(
             free_partitions(session, schema, table, proof, before_each=before_each)
             if drop_if(session, schema, table, proof) or not read_table(session, schema, table):
                 return ""
-        return "nothing proves that it is the table that was swapped out: see who made it"
+        return "nothing proves that it is the table that was swapped out: see who created it"
 
     try:
         again = retrying(stop, attempts=attempts, patience=patience, passing=takes_no_writes)
@@ -245,7 +245,7 @@ def _drop(run: Run, tables: Sequence[Name]) -> list[str]:
             if left:
                 run.stop.check()
     except Interrupted as stopped:
-        stopped.hint = "the change is done; the same command drops the old table, or cleanup"
+        stopped.hint = "the change is done; the same command drops the old table, as cleanup does"
         raise
     except SpiritError as error:
         raise _old_table_left(error) from error

@@ -111,7 +111,7 @@ class SameTables:
             moved = bool(noted) and noted.server != server
             if name == self.source and (afresh or moved):
                 noted = identity(session, *name)
-                self.must_compare = "" if afresh else "the run goes on on another server"
+                self.must_compare = "" if afresh else "the run continues on another server"
             self._note(session, name, noted)
 
     @property
@@ -214,8 +214,7 @@ def require_same(session: SqlSession, tables: Iterable[SameTables]) -> None:
     changed |= {pair.source for pair in pairs if not pair.has_its_shape(session)}
     if changed:
         raise NotProven(
-            f"{_named(sorted(changed))} is not the table, or not in the definition, of when it was"
-            " compared",
+            f"{_named(sorted(changed))} was replaced or altered since it was compared",
             hint="run the same command again",
         )
 
@@ -226,8 +225,8 @@ def _named(tables: Iterable[Name]) -> str:
 
 def _another(tables: Iterable[Name]) -> SchemaChanged:
     return SchemaChanged(
-        f"{_named(sorted(tables))} is another table, or has another partition, than when the change"
-        " feed began, or was altered since, and the binlog does not say why",
+        f"{_named(sorted(tables))} was replaced, exchanged a partition or was altered"
+        " since the change feed began, and the binlog does not say why",
         hint="see who dropped, restored, truncated, altered or rebuilt it under sql_log_bin=0 (the"
         " restore of a dump, OPTIMIZE NO_WRITE_TO_BINLOG), and whether its rows are the right ones;"
         " then start the migration again: it starts from the beginning",

@@ -253,4 +253,4 @@ def _note_not_swapped(run: Run, pairs: Iterable[Pair]) -> None:
                 if read_proofs(session, *pair.source_name).swap_begun:
                     renew_proofs(session, *pair.source_name, swap_begun=False)
     except ServerFault as fault:
-        _log.info("the end of the swap could not be noted: %s", fault.message)
+        _log.info("the end of the swap could not be recorded: %s", fault.message)

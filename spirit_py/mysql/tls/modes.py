@@ -101,10 +101,7 @@ _FAULTS: Final = (
     (
         (WITHOUT_TLS.lower(),),
         "the server offers no TLS",
-        (
-            "enable TLS on the server; or, where the network may be trusted with the data, pass"
-            " --ssl-mode DISABLED"
-        ),
+        ("enable TLS on the server; or, on a trusted network, pass --ssl-mode DISABLED"),
     ),
     (
         ("alert unknown ca", "alert bad certificate", "alert certificate", "alert decrypt error"),
@@ -153,7 +150,7 @@ _FAULTS: Final = (
     ),
     (
         ("protocol version", "unsupported protocol", "no protocols", "handshake failure", "cipher"),
-        "no TLS version or cipher that both sides have: {text}",
+        "no common TLS version or cipher: {text}",
         "allow TLSv1.2 or TLSv1.3 on the server (tls_version)",
     ),
 )

@@ -53,8 +53,8 @@ def _zeros(context: PreflightContext) -> Findings:
         with contextlib.suppress(ServerFault):
             if first_row(context, zero, (pair.old.name,), seconds=_SECONDS):
                 yield warn(
-                    f"column {pair.old.name} becomes AUTO_INCREMENT, and a row keeps its 0: a"
-                    f" native ALTER without {_KEEPS} would number that row afresh",
+                    f"column {pair.old.name} becomes AUTO_INCREMENT, and a row keeps its"
+                    f" 0: a native ALTER without {_KEEPS} would give that row a new number",
                 )
 
 
@@ -65,7 +65,7 @@ def clock_defaults(context: PreflightContext) -> Findings:
             f"the default of new column {column.name}, ({column.default}), reads the time or the"
             " session, and other columns: each row gets it as of the moment at which the row is"
             " written, in the session that writes it",
-            "a native ALTER takes one moment and one session for all rows; where that matters add"
+            "a native ALTER evaluates it once for all rows; where that matters add"
             " the column without it, fill it as you mean it, and set the default afterwards",
         )
 
@@ -136,5 +136,5 @@ def _zeros_in_rows(context: PreflightContext, modes: str) -> Findings:
                     f"column {name} holds dates with zeros, which sql_mode forbids ({modes}):"
                     f" {row[-1]} in the row with {row_name(key, row[:-1])}; they are kept, where"
                     " a native ALTER with ALGORITHM=COPY would refuse them",
-                    "--allow-zero-dates says that this is meant",
+                    "--allow-zero-dates confirms that this is meant",
                 )

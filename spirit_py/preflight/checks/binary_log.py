@@ -21,8 +21,7 @@ _BYTES_A_SECOND: Final = 5 << 20
 _SPARE: Final = 2
 _LEAST_SECONDS: Final = 3600
 _LOST: Final = (
-    "a reader that is connected keeps what it reads, but a stopped or paused run cannot carry on"
-    " once the binary log from its position is purged"
+    "a stopped or paused run cannot resume once the binary log from its position is purged"
 )
 
 
@@ -46,7 +45,7 @@ def binlog_retention(context: PreflightContext) -> Findings:
     if not seconds and service is not Service.AZURE:
         return
     if seconds < needed:
-        kept_for = f"for {seconds} s" if seconds else "no longer than it is read"
+        kept_for = f"for {seconds} s" if seconds else "only until it is read"
         yield warn(
             f"the server keeps its binary log {kept_for}, and the migration may take {needed} s"
             f" with a pause: {_LOST}",
@@ -76,6 +75,6 @@ def replica(context: PreflightContext) -> Findings:
         )
         return
     yield warn(
-        "the server is a replica of another: the change stays on this side of the replication",
+        "the server is a replica: the change is not made on its source",
         "migrate on the primary, unless this is what you want",
     )

@@ -11,7 +11,7 @@ def blockers(context: PreflightContext) -> Findings:
     """Warn of what the swap will not be able to do."""
     kills = context.config.kill_blockers != "never"
     if why := why_locks_are_unseen(context.session):
-        lost = " and --kill-blockers kills nobody" if kills else ""
+        lost = " and --kill-blockers kills no session" if kills else ""
         yield warn(
             f"metadata locks cannot be seen: {why}: before a lock on the table is requested, old"
             f" transactions on any table are waited for,{lost or ' not only those on this one'}",
@@ -21,8 +21,8 @@ def blockers(context: PreflightContext) -> Findings:
     elif kills and not _may_kill(context):
         grants = context.grants
         yield warn(
-            f"account {grants.account} lacks CONNECTION_ADMIN: sessions of other accounts that are"
-            " in front of a table lock cannot be killed, as --kill-blockers asks for",
+            f"account {grants.account} lacks CONNECTION_ADMIN: blockers of other"
+            " accounts cannot be killed, as --kill-blockers asks for",
             grants.grant(["CONNECTION_ADMIN"]),
         )
 

@@ -15,8 +15,8 @@ def check_constraints(context: PreflightContext) -> Findings:
     for name, copy in names_of_checks(context.session, context.source).items():
         if not copy.startswith(f"{new}_chk_"):
             yield warn(
-                f"CHECK constraint {name} will be called {copy}: its name is taken while the old"
-                " table is there",
+                f"CHECK constraint {name} will be called {copy}: its name is taken while"
+                " the old table exists",
             )
         elif max(len(new), len(old)) + len(name) - len(context.table) > MAX_IDENTIFIER:
             yield refuse(

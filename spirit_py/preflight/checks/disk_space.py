@@ -31,7 +31,7 @@ def disk_space(context: PreflightContext) -> Findings:
     if room is None:
         if table >= _SMALL:
             yield warn(
-                "the free disk space of the server is unknown from here; the migration needs"
+                "the server's free disk space cannot be seen from here; the migration needs"
                 f" about {needed}"
             )
     elif room < table + binlog:

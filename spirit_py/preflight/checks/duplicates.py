@@ -40,7 +40,7 @@ def duplicates(context: PreflightContext) -> Findings:
             yield refuse(
                 f"the new unique key {index.name} meets duplicates in {mapping.source.name}:"
                 f" {count} in several rows",
-                "change or delete these rows, or make the key wider",
+                "change or delete these rows, or add columns to the key",
                 [str(duplicate) for duplicate in found],
             )
 
@@ -52,12 +52,12 @@ def _check_room(context: PreflightContext) -> Findings:
             f"the search for duplicates of a new unique key takes about {human_bytes(needed)} in a"
             f" temporary tablespace, and the server has {human_bytes(free)} free",
             "free disk space; or first add an index that begins with a column of the new key and"
-            " has many values: the search then goes by its ranges and takes no room",
+            " has many values: the search then goes by its ranges and needs no such space",
             code=ErrorCode.NO_DISK_SPACE,
         )
     elif free is None and needed >= _LARGE:
         yield warn(
-            "the free disk space of the server is unknown from here; the search for duplicates of a"
+            "the server's free disk space cannot be seen from here; the search for duplicates of a"
             f" new unique key takes about {human_bytes(needed)} in a temporary tablespace",
             code=ErrorCode.NO_DISK_SPACE,
         )

@@ -41,20 +41,20 @@ def leftovers(context: PreflightContext) -> Findings:
             )
         elif name == names.requests:
             yield refuse(
-                f"table {name} exists, and is not one of requests to this program",
-                f"see who made it; drop or rename {name}",
+                f"table {name} exists, and is not a request table of this program",
+                f"see who created it; drop or rename {name}",
             )
         elif ours and name == names.new:
             if not is_one_of(context.session, context.schema, name, proofs.new):
                 yield refuse(
                     f"table {name} exists, and is not the one that an earlier run of this program"
                     " made",
-                    f"see who made it; drop or rename {name}",
+                    f"see who created it; drop or rename {name}",
                 )
         elif not ours:
             yield refuse(
-                f"table {name} exists, and there is no checkpoint that says it is of this program",
-                f"see who made it; drop or rename {name}",
+                f"table {name} exists, and no checkpoint shows that this program made it",
+                f"see who created it; drop or rename {name}",
             )
 
 

@@ -29,7 +29,7 @@ def lost_members(context: PreflightContext) -> Findings:
                     context,
                     pair.old.name,
                     _holds(pair.old, gone),
-                    doubt=f"column {pair.old.name} still uses a member that goes away",
+                    doubt=f"column {pair.old.name} still uses a member that the ALTER removes",
                     cause=f"column {pair.old.name} loses members that are in use",
                     remedy="keep the members, or change these rows first",
                 )
@@ -51,8 +51,8 @@ def new_not_null(context: PreflightContext) -> Findings:
         if implicit and is_timestamp(pair.new):
             yield refuse(
                 f"column {pair.new.name} becomes TIMESTAMP NOT NULL while"
-                " explicit_defaults_for_timestamp is OFF: the server would put the present time"
-                " in place of NULL",
+                " explicit_defaults_for_timestamp is OFF: the server would replace"
+                " NULL by the current time",
                 "SET PERSIST explicit_defaults_for_timestamp = ON",
             )
         else:

@@ -22,7 +22,7 @@ def load_limits(context: PreflightContext) -> Findings:
         for name, _ in some:
             if name in unknown:
                 yield refuse(
-                    f"{option} names {name}, which is no number of SHOW GLOBAL STATUS",
+                    f"{option} names {name}, which is not a numeric variable of SHOW GLOBAL STATUS",
                     "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
                 )
 

@@ -27,8 +27,8 @@ _FILTERS: Final = """
 SELECT CHANNEL_NAME, FILTER_NAME, FILTER_RULE
 FROM performance_schema.replication_applier_filters"""
 _REMEDY: Final = (
-    "see that the table is written through no other server until the swap has reached all of"
-    " them, then add --writes-only-here; or end what is named here"
+    "make sure that no session writes the table through another server until the swap has reached"
+    " all of them, then add --writes-only-here; or stop what is named here"
 )
 
 
@@ -58,7 +58,7 @@ def causes(seen: Surroundings, schema: str, table: str) -> Iterator[str]:
     for name, filters in seen.channels:
         if may_write(filters, schema, table):
             shown = f"replication channel {name!r}" if name else "the default replication channel"
-            yield f"{shown} runs into this server and may write the table"
+            yield f"{shown} replicates to this server and may write the table"
 
 
 def may_write(filters: Iterable[tuple[str, str]], schema: str, table: str) -> bool:

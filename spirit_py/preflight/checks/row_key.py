@@ -1,4 +1,4 @@
-"""The key by which rows are told apart."""
+"""The key that identifies rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nullable_key(context: PreflightContext) -> Findings:
     open_ = [p.old.name for p in pairs if p.new.nullable and p.old.name.lower() not in checked]
     if open_:
         yield warn(
-            f"nothing rules out NULL in {', '.join(open_)} of the key {mapping.key.name}, by which"
-            " rows are told apart: the first row with NULL there stops the run",
+            f"nothing rules out NULL in {', '.join(open_)} of the key {mapping.key.name}, that"
+            " identifies rows: the first row with NULL there stops the run",
             f"ADD CHECK ({open_[0]} IS NOT NULL) before, or make it NOT NULL in this ALTER",
         )

@@ -94,7 +94,7 @@ def log_writer(context: PreflightContext) -> Findings:
     if service is Service.NONE:
         remedy = f"SET GLOBAL {_SETTING} = ON, at least while the table is copied"
     yield warn(
-        f"{_SETTING} is OFF: beside the copy, commits of all clients may stop for 100 ms several"
+        f"{_SETTING} is OFF: during the copy, commits of all clients may stall for 100 ms several"
         " times a second",
         remedy,
     )
@@ -132,5 +132,5 @@ def json_doubles(context: PreflightContext) -> Findings:
         yield warn(
             f"this server ({context.facts.version}) rounds numbers in JSON text in their last"
             f" digit; the documents of {source.name} are carried exactly all the same",
-            "nothing for the migration; text that the application stores as JSON is rounded",
+            "nothing to do for the migration; text that the application stores as JSON is rounded",
         )

@@ -22,7 +22,7 @@ def snapshot_guard(context: PreflightContext) -> Findings:
         return
     text = f"the snapshot guard is not possible for {context.schema}.{context.table}: {why}"
     if mode == "on":
-        yield refuse(text, "leave --snapshot-guard on out, and let no dump run during the swap")
+        yield refuse(text, "leave out --snapshot-guard on, and let no dump run during the swap")
     else:
         yield warn(
             f"{text}; a transaction that began before the swap and reads the table first after it"

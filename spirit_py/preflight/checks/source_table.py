@@ -19,7 +19,7 @@ def source_table(context: PreflightContext) -> Findings:
     schema, table = context.statement.schema, context.statement.table
     if schema.lower() in _SYSTEM:
         yield refuse(
-            f"{schema} is a schema of the server itself",
+            f"{schema} is a system schema",
             "name a table of your own",
             code=_UNSUITABLE,
         )
@@ -56,7 +56,7 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
     if found:
         return refuse(
             f"{schema}.{table} is a {str(found[0][0]).lower()}, not a base table",
-            "name the table behind it",
+            "name its base table",
             code=_UNSUITABLE,
         )
     known = context.session.query(
@@ -71,5 +71,5 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
         )
     return refuse(
         f"there is no table {schema}.{table}",
-        "check --table; names may be case-sensitive, and an account sees only what it may use",
+        "check --table; names may be case-sensitive, and other tables are hidden from an account",
     )

@@ -28,7 +28,7 @@ def triggers(context: PreflightContext) -> Findings:
         return
     for trigger in read_triggers(context.session, context.schema, context.table):
         for mention in mentions(trigger, changed):
-            yield refuse(str(mention), f"leave the column's name alone, or {RECREATE}")
+            yield refuse(str(mention), f"keep the column's name, or {RECREATE}")
 
 
 _COLLATION = """

@@ -65,7 +65,7 @@ def plots(history: History) -> list[Plot]:
             least_top=1.0,
             filled=True,
         ),
-        Plot("tasks", "Tasks that may work at a time", alone("tasks"), _plain, least_top=1.0),
+        Plot("tasks", "Tasks that may work at once", alone("tasks"), _plain, least_top=1.0),
     ]
     return [
         replace(plot, shades=() if plot.filled else shades, moments=moments)

@@ -60,13 +60,13 @@ PHASE: Final = _gauge(
     "phase", "1 for the phase in which the migration is, 0 for the others on its way.", "phase"
 )
 WAITING: Final = _gauge(
-    "waiting", "1 while the work waits for something, which the log and ctl status name."
+    "waiting", "1 while the work waits; the log and ctl status name the reason."
 )
 PROGRESSED: Final = _gauge(
     "last_progress_timestamp_seconds", "When rows, changes or the phase last moved on, Unix time."
 )
 THROTTLED: Final = _counter(
-    "throttled_seconds", "Seconds for which work has waited, by what it waited for.", "reason"
+    "throttled_seconds", "Seconds that the work has waited, by reason.", "reason"
 )
 CUTOVER_TRIES: Final = _counter(
     "cutover_tries", "Tries of the swap that have ended, the one that swapped included."

@@ -121,8 +121,8 @@ def test_a_batch_is_that_of_the_command_line(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "which tables"),
-        ({"statements": []}, "which tables"),
+        ({}, "no tables are given"),
+        ({"statements": []}, "no tables are given"),
         ({"tables": "s.t"}, "--alter"),
         ({"statements": ["x"], "alter": "FORCE"}, "--alter goes with"),
         ({"statements": "/no/such/file"}, "statements"),
@@ -177,7 +177,7 @@ def test_a_default_of_the_command_line_is_that_of_the_configuration(line, config
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"max_lag": -1}, "max_lag: '-1' is no duration"),
+        ({"max_lag": -1}, "max_lag: '-1' is not a duration"),
         ({"max_lag": math.nan}, "max_lag"),
         ({"nice": math.inf}, "nice: inf"),
         ({"threads": 0}, "threads: 0"),

@@ -70,7 +70,7 @@ def test_a_commit_that_stalls_on_keeps_what_an_earlier_run_left(monkeypatch: Any
     """R17: an error that proves nothing, so that nothing starts afresh."""
     monkeypatch.setattr(resumption, "_COMMITS_WITHIN", -1.0)
     server = Server(f"{SERVER}:1-59", "", f"{SERVER}:60#75")
-    with pytest.raises(FeedFailure, match=f"stall in their commit: {SERVER}:60") as caught:
+    with pytest.raises(FeedFailure, match=f"are stalled in their commit: {SERVER}:60") as caught:
         resumed(server, f"{SERVER}:1-60", whole=False)
     assert caught.value.error_code == "commits-stalled"
     assert not isinstance(caught.value, PositionNotFound)
@@ -137,7 +137,7 @@ def test_another_server_without_proof_is_refused(executed: str, purged: str, why
 def test_another_server_without_gtids_is_refused() -> None:
     """A file and an offset say nothing there."""
     session: Any = Server("", "")
-    with pytest.raises(PositionNotFound, match="has no GTIDs"):
+    with pytest.raises(PositionNotFound, match="without GTIDs"):
         frontier_of(session, f"file;{FIRST};binlog.000009;4", address="db1", whole=False)
 
 

@@ -165,7 +165,7 @@ def test_an_event_is_tried_a_bounded_number_of_times() -> None:
     broken.failures = 1000
     made.put(Codec(upsert(1)))
     made.put(broken)
-    with pytest.raises(HandOverFailed, match="no memory"):
+    with pytest.raises(HandOverFailed, match="not enough memory"):
         made.run()
     assert broken.calls == HAND_OVER_TRIES
     assert made.pauses == sorted(made.pauses)

@@ -34,7 +34,7 @@ def test_the_event_is_on_its_standard_input_and_in_its_environment(tmp_path):
     [
         ("exec <&-; exit 3", "failed", "ended with exit code 3"),
         ("exec >&- 2>&-; exit 4", "failed", "ended with exit code 4"),
-        ("kill -9 $$", "failed", "was ended by signal 9"),
+        ("kill -9 $$", "failed", "was killed by signal 9"),
         ("/nowhere/a-hook", "missing", "its command was not found (exit code 127)"),
         ("true", "", ""),
     ],
@@ -52,7 +52,7 @@ def test_a_call_that_is_given_up_is_not_said_to_have_had_its_time():
     done = call("sleep 600", EVENT, seconds=600, given_up=given_up)
     assert done.trouble == "too long"
     assert "600 s" not in done.why
-    assert "the run had waited" in done.why
+    assert "the run stopped waiting" in done.why
 
 
 def test_megabytes_of_output_are_read_and_cut_off():

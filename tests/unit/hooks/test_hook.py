@@ -187,7 +187,7 @@ def test_a_question_that_nobody_waits_for_is_not_asked(make, tmp_path):
         ("echo not now; exit 1", "not now"),
         ("exit 7", "ended with exit code 7"),
         ("/nowhere/hook 2>/dev/null", "its command was not found (exit code 127)"),
-        ("sleep 600", "took longer than 0.5 s and was ended"),
+        ("sleep 600", "took longer than 0.5 s and was killed"),
     ],
 )
 def test_only_an_exit_code_of_0_agrees(make, command, answer):

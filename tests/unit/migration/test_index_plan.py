@@ -52,7 +52,7 @@ MB = 1 << 20
     ("indexes", "data", "pool", "outcome", "why"),
     [
         (15, 100, 64, (False, False), "are small"),
-        (40, 5000, 64, (True, False), "large beside the memory"),
+        (40, 5000, 64, (True, False), "large for the buffer pool"),
         (40, 400, 1024, (True, False), "a few seconds"),
         (40, 400, 65536, (True, False), "a few seconds"),
         (40, 5000, 1024, (False, True), "stay in memory"),

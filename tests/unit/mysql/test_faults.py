@@ -96,7 +96,7 @@ def test_a_fault_survives_pickling():
         (1045, "does not accept user joe with this password", "--password"),
         (1044, "text of the server", "grant user joe"),
         (1049, "text of the server", "--database"),
-        (3159, "only connections under TLS", "--ssl-mode REQUIRED"),
+        (3159, "requires TLS", "--ssl-mode REQUIRED"),
         (2026, "TLS failed: text of the server", "ssl-ca"),
         (1040, "text of the server", "max_connections"),
         (1129, "has blocked this host", "host_cache"),

@@ -83,7 +83,7 @@ def test_a_file_that_everybody_may_write_is_passed_over(home, caplog):
     path.chmod(0o666)
 
     assert read_defaults(DefaultsOptions()) == {}
-    assert "everybody may write it" in caplog.text
+    assert "world-writable" in caplog.text
 
 
 @pytest.mark.parametrize("option", ["file", "extra"])
@@ -93,7 +93,7 @@ def test_a_named_file_that_everybody_may_write_is_refused(home, option):
     path.write_text("[client]\nhost=elsewhere\n")
     path.chmod(0o666)
 
-    with pytest.raises(UsageFault, match=f"everybody may write the option file {path}") as fault:
+    with pytest.raises(UsageFault, match=f"the option file {path} is world-writable") as fault:
         read_defaults(DefaultsOptions(**{option: path}))
     assert fault.value.hint == f"chmod o-w {path}"
 
@@ -108,7 +108,7 @@ def test_an_included_file_that_everybody_may_write_is_passed_over(home, line, ca
     assert read_defaults(DefaultsOptions()) == {"user": "other"}
     other.chmod(0o666)
     assert read_defaults(DefaultsOptions()) == {"user": "one"}
-    assert "everybody may write it" in caplog.text
+    assert "world-writable" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_login_file_that_others_may_read_is_refused(home):
     path.chmod(0o644)
 
     assert read_defaults(DefaultsOptions()) == {}
-    with pytest.raises(UsageFault, match="may be used by others"):
+    with pytest.raises(UsageFault, match="accessible to other users"):
         read_defaults(DefaultsOptions(login_path="db1"))
 
 

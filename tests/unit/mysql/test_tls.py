@@ -88,7 +88,7 @@ def test_only_a_server_without_tls_is_met_without_it(attempt, code, text, expect
         ("IP address mismatch, certificate is not valid for '1.1.1.1'.", "is not for db1"),
         ("Fingerprint verification of server certificate failed", "on each connection"),
         ("Fingerprint validation of peer certificate failed", "on each connection"),
-        ("TLS: unsupported protocol", "no TLS version or cipher"),
+        ("TLS: unsupported protocol", "no common TLS version or cipher"),
         ("something else", "TLS failed: something else"),
     ],
 )

@@ -226,10 +226,10 @@ def test_a_start_that_failed_is_reported_before_the_driver_compares(engines, mon
     both, warnings = engines(spark)
 
     def show(_):
-        spark.failure = MigrationFailure("the JVM left")
+        spark.failure = MigrationFailure("the JVM exited")
 
     assert both.for_comparison(LARGE, show) is both.driver
-    assert warnings == ["the JVM left; this process does its work alone"]
+    assert warnings == ["the JVM exited; this process does its work alone"]
     both.rest()
     assert len(warnings) == 1
 
@@ -242,9 +242,9 @@ def test_a_failure_that_nobody_has_seen_yet_is_reported_at_the_rest(engines, mon
     spark = Spark(ready=ready)
     both, warnings = engines(spark)
     both.begin(LARGE)
-    spark.ready, spark.failure = False, MigrationFailure("the JVM left")
+    spark.ready, spark.failure = False, MigrationFailure("the JVM exited")
     both.rest()
-    assert warnings == ["the JVM left; this process does its work alone"]
+    assert warnings == ["the JVM exited; this process does its work alone"]
 
 
 def test_a_failure_is_reported_once_whoever_sees_it(engines, monkeypatch):
@@ -256,7 +256,7 @@ def test_a_failure_is_reported_once_whoever_sees_it(engines, monkeypatch):
         both.begin(LARGE)
         bringing = both._bringing
         assert bringing is not None
-        spark.failure = MigrationFailure("the JVM left")
+        spark.failure = MigrationFailure("the JVM exited")
         assert both.for_comparison(LARGE, print) is both.driver
         both.stop()
         assert bringing.wait(60)
@@ -267,7 +267,7 @@ def test_each_spark_that_fails_is_reported(engines):
     """One that is started anew after a rest may fail again."""
     spark = Spark()
     both, warnings = engines(spark)
-    spark.failure = MigrationFailure("the JVM left")
+    spark.failure = MigrationFailure("the JVM exited")
     for _ in range(2):
         assert both.for_comparison(LARGE, print) is both.driver
         both.rest()

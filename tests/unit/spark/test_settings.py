@@ -68,7 +68,7 @@ def test_speculation_cannot_be_switched_on():
 )
 def test_a_master_that_spark_does_not_know_is_refused(master):
     """Spark itself would find out only after its start."""
-    with pytest.raises(UsageFault, match="no master"):
+    with pytest.raises(UsageFault, match="not a Spark master"):
         settings(SparkConfig(spark_master=master), SCRATCH)
 
 
@@ -87,7 +87,7 @@ def test_the_masters_of_spark_are_taken(master):
 
 def test_what_is_no_spark_setting_is_refused():
     """Spark would ignore it in silence."""
-    with pytest.raises(UsageFault, match=r"--spark-conf executor\.memory is no setting"):
+    with pytest.raises(UsageFault, match=r"--spark-conf executor\.memory is not a Spark setting"):
         settings(SparkConfig(spark_conf=(("executor.memory", "1g"),)), SCRATCH)
 
 
