@@ -189,7 +189,7 @@ def test_a_terminal_that_takes_nothing_delays_nobody():
         settled(terminal)
         terminal.send("\x13")
         terminal.send("\x11")
-        terminal.wait_for("all was reported")
+        terminal.wait_for("all was reported", seconds=120)
 
 
 def test_an_event_is_broken_between_its_words():
