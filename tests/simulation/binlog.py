@@ -116,7 +116,9 @@ def events_of(transaction: Transaction, file: LogFile) -> list[bytes]:
     schema = transaction.schema
     xid = f"X'{transaction.xid.encode().hex()}',X'',1"
     if transaction.decided:
-        found.append((wire.QUERY, _query(f"XA {transaction.decided} {xid}", "", 0)))
+        found.append(
+            (wire.QUERY, _query(f"XA {transaction.decided} {xid}", "", transaction.session))
+        )
     elif transaction.xid:
         found.append((wire.QUERY, _query(f"XA START {xid}", "", transaction.session)))
         found += _statements(transaction)

@@ -766,9 +766,24 @@ def _move(session: Session, found: re.Match[str], _: Sequence[Any]) -> int:
     return number
 
 
-@statement(r"client prepare (\w+)")
+@statement(r"XA START '(\w+)'")
+def _start_xa(session: Session, *_: Any) -> None:
+    session.open = True
+
+
+@statement(r"XA END '(\w+)'")
+def _end_xa(session: Session, *_: Any) -> None:
+    return None
+
+
+@statement(r"(?:client prepare (\w+)|XA PREPARE '(\w+)')")
 def _prepare_xa(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
-    session.server.prepare(session, found[1])
+    session.server.prepare(session, found[1] or found[2])
+
+
+@statement(r"XA (COMMIT|ROLLBACK) '(\w+)'")
+def _decide(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
+    session.server.decide(session, found[2], found[1])
 
 
 @statement(r"client decide (\w+) (COMMIT|ROLLBACK)")
