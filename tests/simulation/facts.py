@@ -57,8 +57,6 @@ class Fact:
         says: it, in one sentence.
         script: shows it.
         own: the script needs a server that no other test uses: it crashes, stalls or is reset.
-        unknown: the model server does not know the script's statements; it is played on the real
-            one only.
         differs: what the model does otherwise.
         before: what the manual says of 8.0 and 8.4 where they differ, and where it says so.
         marker: of pytest, for what older servers do not have.
@@ -67,7 +65,6 @@ class Fact:
     says: str
     script: str
     own: bool = False
-    unknown: bool = False
     differs: str = ""
     before: str = ""
     marker: str = ""
@@ -901,7 +898,7 @@ def table() -> str:
     lines = ["| about | fact | the model | 8.0 and 8.4 |", "|---|---|---|---|"]
     for group, facts in GROUPS.items():
         for fact in facts:
-            model = "unknown" if fact.unknown else fact.differs or "alike"
+            model = fact.differs or "alike"
             lines.append(f"| {group} | {fact.says} | {model} | {fact.before} |")
     return "\n".join(lines)
 
