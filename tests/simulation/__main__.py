@@ -53,8 +53,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
+    parser.add_argument(
+        "--exhaustive",
+        type=int,
+        metavar="STRIDE",
+        help="walk the small worlds, at every so many places, in place of drawn ones",
+    )
     given = parser.parse_args()
-    if given.procs == 1:
+    if given.procs == 1 or given.exhaustive:
         played = _play_here(given)
     else:
         played = _play_in_processes(given, given.procs or os.cpu_count() or 1)
@@ -77,7 +83,34 @@ def _play_here(given: argparse.Namespace) -> Played:
     # What is imported stays. A world's garbage is collected between two worlds.
     gc.freeze()
     gc.disable()
-    return _play(given)
+    return _walk(given) if given.exhaustive else _play(given)
+
+
+def _walk(given: argparse.Namespace) -> Played:
+    """Play small worlds in their order; every one, or those of a share of the places."""
+    from tests.simulation.exhaustive import played as play_script
+    from tests.simulation.exhaustive import walked
+
+    began, until = time.process_time(), time.monotonic() + given.seconds
+    played = Played()
+    for script in walked(given.exhaustive):
+        if time.monotonic() > until:
+            print(f"cut short before {script}")
+            break
+        if played.worlds % _GARBAGE == 0:
+            gc.collect()
+        outcome = play_script(script)
+        played.worlds += 1
+        played.steps += outcome.steps
+        if outcome.wrong:
+            played.failed += 1
+            print(f"{script}: {outcome.wrong}")
+            for number, line in enumerate(play_script(script, telling=True).story, 1):
+                print(f"{number:4d} {line}")
+            if not given.all:
+                break
+    played.spent = time.process_time() - began
+    return played
 
 
 def _play_in_processes(given: argparse.Namespace, number: int) -> Played:

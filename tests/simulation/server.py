@@ -230,6 +230,9 @@ class Server:
         self.session_by_statements = False
         #: Seconds for which the next commits stall between binlog and visibility.
         self.stall: Callable[[], float] = lambda: 0.0
+        #: Called before each statement of the program, and with the task of a commit that stalls.
+        self.counted: Callable[[], None] | None = None
+        self.stalling: Callable[[Task], None] | None = None
         #: Seconds for which a packet of the binlog is under way.
         self.latency: Callable[[], float] = lambda: 0.0
         #: What became visible, in this order, with the number of its transaction, or 0.
@@ -813,11 +816,13 @@ class Server:
             self._make_visible(transaction)
             return
         session.committing = transaction
-        self.scheduler.spawn(
+        finishing = self.scheduler.spawn(
             f"the commit of {transaction.number}",
             partial(self._finish, session, transaction, seconds),
             process="server",
         )
+        if seconds and self.stalling is not None:
+            self.stalling(finishing)
         self.wait_until(session, "a commit", lambda: session.committing is None, None)
 
     def _finish(self, session: Session, transaction: Transaction, seconds: float) -> None:

@@ -67,6 +67,8 @@ def execute(session: Session, sql: str, parameters: Sequence[Any]) -> tuple[Rows
     server = session.server
     scheduler = server.scheduler
     scheduler.step()
+    if session.role and server.counted is not None:
+        server.counted()
     session.require_life()
     task = session.waits = scheduler.current
     if task is not None:

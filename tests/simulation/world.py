@@ -23,7 +23,7 @@ from tests.simulation.trouble import MAY_END, TROUBLES, Scene
 from tests.simulation.whole import WholeRun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.simulation.server import Row, Table
 
@@ -134,13 +134,14 @@ def play(
     *,
     given: Mapping[int, int] | None = None,
     telling: bool = False,
+    making: Callable[[Scheduler, Plan, random.Random], World] | None = None,
 ) -> Outcome:
-    """Run a world to its end, and judge it."""
+    """Run a world to its end, and judge it; ``making`` makes one of another class."""
     choices = Choices(seed, given)
     scheduler = Scheduler(choices, telling=telling)
     program.repeatable(seed or 0)
     with simulated(scheduler):
-        world = World(scheduler, plan, random.Random(seed or 0))
+        world = (making or World)(scheduler, plan, random.Random(seed or 0))
         try:
             outcome = world.run()
         except (Hang, Unknown) as error:
