@@ -786,17 +786,20 @@ class Server:
     def replace_rows(self, session: Session, name: Name, rows: dict[Any, Row], sql: str) -> None:
         """Put another table of the same definition in a table's place: TRUNCATE, a restore."""
         self.lock_table(session, name, EXCLUSIVE)
-        old = self.table(name)
-        new = self.create(name, old.columns, unique=old.unique)
-        # The table may have been swapped since the rows were dumped.
-        width = len(old.columns)
-        rows = {key: (*row, *([None] * (width - len(row)))) for key, row in rows.items()}
-        new.comment, new.rows = old.comment, rows
-        # Who waits for the old one sees that it is gone.
-        self.history.append((0, Replaced(name, rows)))
-        self.ddl(session, sql)
-        old.granted.clear()
-        self.changed()
+
+        def effect() -> None:
+            old = self.table(name)
+            new = self.create(name, old.columns, unique=old.unique)
+            # The table may have been swapped since the rows were dumped.
+            width = len(old.columns)
+            wide = {key: (*row, *([None] * (width - len(row)))) for key, row in rows.items()}
+            new.comment, new.rows = old.comment, wide
+            # Who waits for the old one sees that it is gone.
+            self.history.append((0, Replaced(name, wide)))
+            old.granted.clear()
+            self.changed()
+
+        self.ddl(session, sql, effect)
 
     def _commit(self, session: Session, transaction: Transaction) -> None:
         """Log a transaction, and wait until it is visible.
