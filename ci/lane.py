@@ -42,6 +42,8 @@ DRAWN = (
     "after_checksum",
     "atomic_migration",
     "atomic_revision",
+    "attached_keys",
+    "batch",
     "batch_resume",
     "cases",
     "checksum",
@@ -70,7 +72,9 @@ DRAWN = (
     "resume_hidden",
     "revisions",
     "shown_figures",
+    "snapshot_guard",
     "spark",
+    "throttling",
     "watch",
 )
 

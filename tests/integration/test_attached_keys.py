@@ -137,6 +137,7 @@ def test_the_swap_leaves_every_key_as_a_native_alter_does(db, shape):
         assert CheckpointTable(db.name, swapping.names[0]).read(session, AttachmentsNote) is None
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_packet_that_stopped_anywhere_is_undone_or_completed(db, shape):
     """After each of its statements; before the RENAME nothing has changed, after it all is done."""

@@ -161,6 +161,7 @@ def test_a_key_that_only_the_new_table_can_hold_is_in_the_last_chunk(db):
     assert found(pair.check(target_seconds=0.001, tasks=1)) == {"(_utf8mb4 X'7a', 1)": "extra"}
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("name", KEYS)
 def test_chunks_of_every_kind_of_key_cover_the_new_table(db, name):
     """Chunks of any key cover the new table as well: an extra row beyond the ends is found."""
@@ -792,6 +793,7 @@ def followed(pair: Pair) -> Iterator[tuple[Any, SqlApplier]]:
         applier.close()
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
 @pytest.mark.parametrize("server", ["db", "db_file"])
 def test_no_false_difference_is_found_under_load(request, server, alter):

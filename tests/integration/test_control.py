@@ -1,4 +1,4 @@
-"""``spirit-py ctl`` on a running migration, each verb from a process of its own."""
+"""``spirit-py ctl`` on a running migration, verbs from this process and from others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spirit_py.migration.control.command import control
 from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.phases import Phase
-from tests.kits.command import command_line, environment
+from tests.kits.command import command_line, environment, run_here
 from tests.kits.command import run as run_command
 from tests.kits.connection import account, connection_options
 from tests.kits.cutover import lock_request
@@ -54,8 +54,17 @@ def migration(db, folder, *more, hooks=HOOKS):
 
 
 def done(db, *words):
+    """Run one verb, in this process, to its good end; return what it says."""
+    return ended_well(run_here(db, "ctl", *words))
+
+
+def done_beside(db, *words):
     """Run one verb in a process of its own, to its good end; return what it says."""
-    ended = run_command(db, "ctl", *words)
+    return ended_well(run_command(db, "ctl", *words))
+
+
+def ended_well(ended):
+    """Return what a verb has said that has done it."""
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
     return ended.stdout
 
@@ -356,7 +365,7 @@ def test_operators_at_once_are_all_answered(table, tmp_path):
         hold = in_copy(command, listener)
         ratios = [f"0.{number}" for number in range(1, 7)]
         with ThreadPoolExecutor(len(ratios)) as pool:
-            said = list(pool.map(lambda ratio: done(table, "throttle", ratio), ratios))
+            said = list(pool.map(lambda ratio: done_beside(table, "throttle", ratio), ratios))
         assert said == [f"nice is {ratio}\n" for ratio in ratios]
         assert sorted(re.findall(r"ctl set nice=(0\.\d)", command.said)) == ratios
         assert table.query("SELECT COUNT(*) FROM _t_ctl") == [(0,)]

@@ -297,6 +297,7 @@ def number_of(db, table: str):
     return db.query(sql, (f"{db.name}/{table}",))
 
 
+@pytest.mark.draws(1)
 def test_too_few_row_versions_are_left(db, monkeypatch):
     """The column could come and not go: said in auto, the end before the lock with on."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)
@@ -341,6 +342,7 @@ def test_a_column_that_cannot_be_dropped_is_not_swapped_in(db, monkeypatch):
     dump.connection.rollback()
 
 
+@pytest.mark.draws(1)
 def test_a_column_that_is_left_is_never_dropped_by_a_rebuild(db):
     """Without a row version for it the swap does not happen: the table keeps its number."""
     dump, _, cutover = swap(db, "off")
@@ -442,6 +444,7 @@ def test_the_swap_back_is_guarded_too(db, engine):
         assert rows_seen(dump) == 3
 
 
+@pytest.mark.draws(1)
 def test_a_revert_without_row_versions_changes_nothing(db, engine, monkeypatch):
     """With on the revert fails before anything is changed; with auto it is made."""
     monkeypatch.setattr(guard, "OLD_SECONDS", 0)

@@ -336,7 +336,7 @@ time.sleep(600)
     until(lambda: not Path(said["scratch"]).exists(), "its files to be deleted")
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(1)
 def test_a_jvm_that_is_killed_leaves_no_trace_on_the_terminal(script):
     """What ended the run is said by the run; Spark's own traces are for --verbose."""
     running = script("""
@@ -355,7 +355,7 @@ engine.stop()
     assert (code, written) == (0, "")
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(1)
 def test_a_jvm_that_hangs_is_killed_and_its_call_ends(script):
     """PySpark waits for an answer without a limit; the run goes on without Spark."""
     running = script("""
@@ -382,7 +382,7 @@ engine.stop()
     assert running.end()[0] == 0
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(1)
 def test_a_jvm_that_hangs_while_its_context_starts_is_killed(script):
     """It has answered where its gateway listens, and nothing since."""
     running = script("""
@@ -406,7 +406,7 @@ engine.stop()
     assert running.end()[0] == 0
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(1)
 def test_signals_of_the_terminal_do_not_reach_spark(script):
     """Ctrl-C and a closed terminal signal the whole group; Spark goes on until it is stopped."""
     running = script("""
@@ -547,7 +547,7 @@ engine.stop()
     assert running.end()[0] == 0
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(1)
 def test_a_master_that_does_not_exist_is_one_line(script):
     """A wrong --spark-master: cause, remedy, and no process left."""
     running = script("""
