@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +15,25 @@ if TYPE_CHECKING:
 
 class Fact:
     """Something that happened, and that only the run itself needs to know."""
+
+
+class Moment(Fact, Enum):
+    """What happens without more to tell."""
+
+    RECORD_STAYS = auto()
+    """A record that can be resumed from is in the checkpoint table."""
+    TABLES_CHANGED = auto()
+    """The tables are changed; told again by a run that carries on after that."""
+    REVERTED = auto()
+    """A revert was made."""
+    ALTER_SENT = auto()
+    """A change in place is sent, or about to be."""
+    SWAP_POSTPONED = auto()
+    """An operator has postponed the swap; its sentinel is there."""
+    TEARDOWN_BEGUN = auto()
+    """The run ends: what it keeps or drops is decided next."""
+    STAYS_RESUMABLE = auto()
+    """The run ends, and the same command carries on."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +90,6 @@ class TableCopiedBefore(Fact):
 
 
 @dataclass(frozen=True)
-class RecordStays(Fact):
-    """A record that can be resumed from is in the checkpoint table."""
-
-
-@dataclass(frozen=True)
 class Rehearsed(Fact):
     """What a migration costs was measured, while the new tables were there."""
 
@@ -90,20 +105,10 @@ class Swapped(Fact):
 
 
 @dataclass(frozen=True)
-class TablesChanged(Fact):
-    """The tables are changed; told again by a run that carries on after that."""
-
-
-@dataclass(frozen=True)
 class OldTablesLeft(Fact):
     """Old tables that stay, in the operator's hands."""
 
     tables: list[str]
-
-
-@dataclass(frozen=True)
-class Reverted(Fact):
-    """A revert was made."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +119,6 @@ class BinlogReaches(Fact):
 
 
 @dataclass(frozen=True)
-class AlterSent(Fact):
-    """A change in place is sent, or about to be."""
-
-
-@dataclass(frozen=True)
 class AlterAnswered(Fact):
     """The outcome of a change in place is known."""
 
@@ -126,25 +126,10 @@ class AlterAnswered(Fact):
 
 
 @dataclass(frozen=True)
-class SwapPostponed(Fact):
-    """An operator has postponed the swap; its sentinel is there."""
-
-
-@dataclass(frozen=True)
 class SwapWanted(Fact):
     """Whether an operator wants the swap not to wait for a sentinel of ours."""
 
     wanted: bool
-
-
-@dataclass(frozen=True)
-class TeardownBegun(Fact):
-    """The run ends: what it keeps or drops is decided next."""
-
-
-@dataclass(frozen=True)
-class StaysResumable(Fact):
-    """The run ends, and the same command carries on."""
 
 
 @dataclass(frozen=True)

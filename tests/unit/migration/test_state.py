@@ -23,17 +23,14 @@ from spirit_py.events.run import (
 from spirit_py.migration import state as module
 from spirit_py.migration.facts import (
     AlterAnswered,
-    AlterSent,
     Broken,
     Concluded,
     Counted,
     IndexesTried,
     IndexesUnderWay,
+    Moment,
     OldTablesLeft,
-    Reverted,
-    StaysResumable,
     Swapped,
-    TablesChanged,
     WaitsFor,
 )
 from spirit_py.migration.figures import Journal
@@ -85,7 +82,7 @@ WHOLE = (
     CLEAN,
     entered(Phase.CUTOVER),
     Swapped(RESULT),
-    TablesChanged(),
+    Moment.TABLES_CHANGED,
     *map(entered, (Phase.CLEANUP, Phase.DONE)),
     Concluded("done"),
 )
@@ -132,7 +129,7 @@ def test_what_was_read_of_a_state_never_changes():
             [IndexesBuilt(table="s.t", indexes=["k"], listed="k", seconds=1.0, tries=1)],
             {"indexes_deferred": ["s.t.k"]},
         ),
-        ([StaysResumable()], {"resumable": True}),
+        ([Moment.STAYS_RESUMABLE], {"resumable": True}),
         (
             [Broken(MigrationFailure("no", hint="again"))],
             {"outcome": "failed", "error": "no", "hint": "again", "exit_code": 1},
@@ -164,11 +161,11 @@ def test_a_run_that_carries_on_copies_and_one_that_begins_afresh_decides():
 
 def test_a_change_in_place_is_under_way_until_its_answer():
     """Operators are told that it is too late, or that it was not made."""
-    sent = after(AlterSent())
+    sent = after(Moment.ALTER_SENT)
     assert (sent.altering, sent.altered) == (True, False)
     assert validate(sent) == []
-    assert after(AlterSent(), AlterAnswered(made=True)).altered
-    not_made = after(AlterSent(), AlterAnswered(made=False))
+    assert after(Moment.ALTER_SENT, AlterAnswered(made=True)).altered
+    not_made = after(Moment.ALTER_SENT, AlterAnswered(made=False))
     assert (not_made.altering, not_made.altered) == (False, False)
 
 
@@ -234,7 +231,7 @@ def test_phases_out_of_their_order_are_found():
         assert any(broken in one for one in validate(replace(whole, phases=log)))
     early = replace(after(READ), report=replace(FIRST.report, reverted=True))
     assert validate(early) == ["it was reverted before it was swapped"]
-    assert after(Reverted(), first=whole).report.reverted
+    assert after(Moment.REVERTED, first=whole).report.reverted
 
 
 def test_states_are_made_in_one_place():
