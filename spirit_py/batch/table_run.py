@@ -16,7 +16,7 @@ from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
 from spirit_py.events.copy import ChecksumDone, CopyDone
 from spirit_py.events.run import AlgorithmChosen, PlanMade, StatementRead, Warned
 from spirit_py.events.swap import SwapDone
-from spirit_py.migration.facts import Moment
+from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
 from spirit_py.mysql.faults import server_away
@@ -193,7 +193,7 @@ class TableRun:
         self.run.follow(self._happened)
 
     def _happened(self, happened: object) -> None:
-        if happened is Moment.TABLES_CHANGED:
+        if happened is PlainFact.TABLES_CHANGED:
             self._changed()
 
     @property

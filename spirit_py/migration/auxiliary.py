@@ -14,7 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritError
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
-from spirit_py.migration.facts import Moment
+from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.swap.attachments import try_triggers
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes
@@ -67,7 +67,7 @@ def take_over(
     """Take over the new tables of an earlier run, whose checks were made then."""
     tables = [(context.schema, context.table) for context in contexts]
     run.stack.push(partial(leave, run, tables, taken_over=True))
-    run.note(Moment.RECORD_STAYS)
+    run.note(PlainFact.RECORD_STAYS)
     return tuple(_earlier_mapping(session, context) for context in contexts)
 
 
@@ -131,13 +131,13 @@ def leave(
     A failure here is reported, and hides no earlier error. After a refusal, tables that were
     ``taken_over`` stay; MigrationFailure replaces a refusal whose tables could not be dropped.
     """
-    run.note(Moment.TEARDOWN_BEGUN)
+    run.note(PlainFact.TEARDOWN_BEGUN)
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
         return
     if _to_be_resumed(run, error):
         kept = [str(CheckpointTable(*table)) for table in tables]
         run.tell(CheckpointKept(checkpoints=kept))
-        run.note(Moment.STAYS_RESUMABLE)
+        run.note(PlainFact.STAYS_RESUMABLE)
         return
     run.await_readers()
     patiently = error is None

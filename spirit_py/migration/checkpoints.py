@@ -12,7 +12,7 @@ from spirit_py.checkpoint.writer import CheckpointWriter
 from spirit_py.errors import HistoryLost, SpiritError
 from spirit_py.events.copy import CheckpointWritten
 from spirit_py.events.run import PhaseEntered
-from spirit_py.migration.facts import Moment
+from spirit_py.migration.facts import PlainFact
 from spirit_py.mysql.connect import connect
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Checkpoints:
         self._writer.close()
         # Before anything that may fail: without this record, the earlier one is still valid (R17).
         if self._writer.age is not None:
-            self._run.note(Moment.RECORD_STAYS)
+            self._run.note(PlainFact.RECORD_STAYS)
         if isinstance(self._run.stop.reason, HistoryLost):
             # What this run knows may be ahead of what the server has; the record there is not.
             return
@@ -117,7 +117,7 @@ class Checkpoints:
         try:
             self._settle(quick)
             self._writer_to(quick).write_now()
-            self._run.note(Moment.RECORD_STAYS)
+            self._run.note(PlainFact.RECORD_STAYS)
         except SpiritError as error:
             _log.info("the last checkpoint could not be written: %s", error)
 

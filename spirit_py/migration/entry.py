@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__
 from spirit_py.errors import Interrupted, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.migration.facts import Moment
+from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.migration import run_migration
 from spirit_py.migration.run import Run
 from spirit_py.mysql.connect import client_version
@@ -86,7 +86,7 @@ def _left_at_once(run: Run) -> SpiritError:
     if cutover is None or not cutover.renaming:
         resumable = run.state.resumable
         if resumable:
-            run.note(Moment.STAYS_RESUMABLE)
+            run.note(PlainFact.STAYS_RESUMABLE)
         how = ": it carries on from the last checkpoint" if resumable else ""
         return Interrupted(
             signal.SIGINT, hint=f"the source table is whole; run the same command again{how}"

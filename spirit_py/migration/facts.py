@@ -17,7 +17,7 @@ class Fact:
     """Something that happened, and that only the run itself needs to know."""
 
 
-class Moment(Fact, Enum):
+class PlainFact(Fact, Enum):
     """What happens without more to tell."""
 
     RECORD_STAYS = auto()

@@ -23,7 +23,7 @@ from spirit_py.migration.checkpoints import Checkpoints
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
 from spirit_py.migration.doubts import relieved
-from spirit_py.migration.facts import Concluded, IndexBuildPlanned, Moment, Rehearsed
+from spirit_py.migration.facts import Concluded, IndexBuildPlanned, PlainFact, Rehearsed
 from spirit_py.migration.indexes.build import build_indexes
 from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
@@ -126,7 +126,7 @@ def _begin(
 
     if change_in_place(run, session, contexts, marked, listen):
         if not run.config.dry_run:
-            run.note(Moment.TABLES_CHANGED)
+            run.note(PlainFact.TABLES_CHANGED)
         return None
     _begin_engines(run, contexts)
     run.enter(Phase.CREATE)
@@ -224,7 +224,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     end_throttling(run)
     names = [pair.source_name for pair in pairs]
     note_swap(run, names)
-    run.note(Moment.TABLES_CHANGED)
+    run.note(PlainFact.TABLES_CHANGED)
     reverted = False
     if new.reverse:
         run.go_on_to(Phase.KEEP)
@@ -322,7 +322,7 @@ def _swap(
 def _finish(run: Run, record: CheckpointRecord) -> None:
     tables = [table.name for table in record.tables]
     note_swap(run, tables)
-    run.note(Moment.TABLES_CHANGED)
+    run.note(PlainFact.TABLES_CHANGED)
     with run.session("keep") as session:
         reverted = carry_on_reverse(run, session, tables[0])
     if not reverted:

@@ -14,7 +14,7 @@ from spirit_py.events.run import AlgorithmChosen
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.turns import Front, LockTurns
-from spirit_py.migration.facts import AlterAnswered, Moment
+from spirit_py.migration.facts import AlterAnswered, PlainFact
 from spirit_py.migration.throttling import throttled
 from spirit_py.mysql.retry import patiently
 from spirit_py.mysql.tables.definition import read_table
@@ -155,7 +155,7 @@ def _reach(listen: Callable[[], None]) -> None:
 def _sending(run: Run) -> Iterator[Sending]:
     """Show operators that the ALTER is under way; in this order no pause request is lost."""
     postponed = run.state.postponements
-    run.note(Moment.ALTER_SENT)
+    run.note(PlainFact.ALTER_SENT)
     held = run.giving_up or run.pace.reason(Work.SWAP)
     sending = Sending(allowed=not held and run.state.postponements == postponed)
     try:

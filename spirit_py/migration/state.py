@@ -38,8 +38,8 @@ from spirit_py.migration.facts import (
     IndexesTried,
     IndexesUnderWay,
     LockHeldUp,
-    Moment,
     OldTablesLeft,
+    PlainFact,
     Rehearsed,
     Swapped,
     SwapWanted,
@@ -177,7 +177,7 @@ def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
     }
 
 
-ENTERS: Final[Mapping[type | Moment, Enters]] = {
+ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
     StatementRead: lambda read, report: {
         "schema": read.names[0][0],
         "table": read.names[0][1],
@@ -201,11 +201,11 @@ ENTERS: Final[Mapping[type | Moment, Enters]] = {
     },
     Swapped: _swapped,
     OldTablesLeft: lambda left, _: {"old_table": ", ".join(left.tables)},
-    Moment.REVERTED: lambda _, __: {"reverted": True},
+    PlainFact.REVERTED: lambda _, __: {"reverted": True},
     Warned: _warned,
     BinlogExpires: _warned,
     Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
-    Moment.STAYS_RESUMABLE: lambda _, __: {"resumable": True},
+    PlainFact.STAYS_RESUMABLE: lambda _, __: {"resumable": True},
     Counted: lambda counted, _: counted.figures,
     Concluded: lambda concluded, _: {"outcome": concluded.outcome},
     Broken: lambda broken, _: failure_of(broken.error),
@@ -232,7 +232,7 @@ def _aged(_swapped: Swapped, state: State, now: float) -> dict[str, Any]:
     return {"report": replace(state.report, checksum_age_seconds=age)}
 
 
-KEEPS: Final[Mapping[type | Moment, Keeps]] = {
+KEEPS: Final[Mapping[type | PlainFact, Keeps]] = {
     StatementRead: lambda read, _, __: {"estimates": dict(read.estimates)},
     PlanMade: lambda made, state, _: {
         "planned": with_index_build(state.planned, built=made.builds_indexes)
@@ -255,14 +255,14 @@ KEEPS: Final[Mapping[type | Moment, Keeps]] = {
     IndexesUnderWay: lambda under_way, _, __: {"built": under_way.built},
     ChecksumDone: lambda done, state, now: {"clean_at": {**state.clean_at, done.table: now}},
     CheckpointWritten: lambda _, __, now: {"checkpoint_at": now, "resumable": True},
-    Moment.RECORD_STAYS: lambda _, __, ___: {"resumable": True},
-    Moment.ALTER_SENT: lambda _, __, ___: {"altering": True},
+    PlainFact.RECORD_STAYS: lambda _, __, ___: {"resumable": True},
+    PlainFact.ALTER_SENT: lambda _, __, ___: {"altering": True},
     AlterAnswered: lambda answered, _, __: {"altering": False, "altered": answered.made},
-    Moment.SWAP_POSTPONED: lambda _, state, __: {"postponements": state.postponements + 1},
+    PlainFact.SWAP_POSTPONED: lambda _, state, __: {"postponements": state.postponements + 1},
     SwapWanted: lambda wanted, _, __: {"undeferred": wanted.wanted},
     Swapped: _aged,
-    Moment.TABLES_CHANGED: lambda _, __, ___: {"changed": True},
-    Moment.TEARDOWN_BEGUN: lambda _, __, ___: {"leaving": True},
+    PlainFact.TABLES_CHANGED: lambda _, __, ___: {"changed": True},
+    PlainFact.TEARDOWN_BEGUN: lambda _, __, ___: {"leaving": True},
     Counted: _counted,
 }
 """What the state keeps when something happens: its fields, with their new values."""
@@ -270,7 +270,7 @@ KEEPS: Final[Mapping[type | Moment, Keeps]] = {
 
 def apply(state: State, happened: Event | Fact, now: float) -> State:
     """Return the state after something happened; IllegalTransition where a phase may not follow."""
-    kind = happened if isinstance(happened, Moment) else type(happened)
+    kind = happened if isinstance(happened, PlainFact) else type(happened)
     if enters := ENTERS.get(kind):
         changes = enters(happened, state.report)
         state = replace(state, report=replace(state.report, **changes))

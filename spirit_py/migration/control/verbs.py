@@ -26,7 +26,7 @@ from spirit_py.migration.control.subject import (
     refused,
     require_running,
 )
-from spirit_py.migration.facts import Moment, SwapWanted
+from spirit_py.migration.facts import PlainFact, SwapWanted
 from spirit_py.mysql.facts import unknown_counters
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.mysql.tables.new_table import create_sentinel, drop_sentinel, is_own_sentinel
@@ -178,7 +178,7 @@ class Verbs(Carrier):
             create_sentinel(session, *first)
         self._run.veto.overrule(wanted=False)
         # In this order: a swap that does not see the count yet has not been seen to begin here.
-        self._run.note(Moment.SWAP_POSTPONED)
+        self._run.note(PlainFact.SWAP_POSTPONED)
         if why := self._too_late():
             raise refused(why, "see spirit-py status")
         name = quote_table(*(there[0] if there else first))

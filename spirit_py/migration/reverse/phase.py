@@ -10,7 +10,7 @@ from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import Where, any_old_table, find_reverse, where_is
 from spirit_py.checkpoint.record import ENDED, FOLLOWING
 from spirit_py.events.swap import ReverseEnded
-from spirit_py.migration.facts import Moment
+from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
 from spirit_py.mysql.faults import takes_no_writes
@@ -81,7 +81,7 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
     run.keep_with(keeper)
     reverted = keeper.run()
     if reverted:
-        run.note(Moment.REVERTED)
+        run.note(PlainFact.REVERTED)
     run.show("")
     return reverted
 
@@ -98,7 +98,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
     if where_is(session, record) is Where.BACK:
         run.go_on_to(Phase.KEEP)
         Keeper(run, record).finish(skip_drop=False)
-        run.note(Moment.REVERTED)
+        run.note(PlainFact.REVERTED)
         return True
     if record.state == ENDED:
         if any_old_table(session, record):

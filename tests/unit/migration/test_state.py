@@ -28,8 +28,8 @@ from spirit_py.migration.facts import (
     Counted,
     IndexesTried,
     IndexesUnderWay,
-    Moment,
     OldTablesLeft,
+    PlainFact,
     Swapped,
     WaitsFor,
 )
@@ -82,7 +82,7 @@ WHOLE = (
     CLEAN,
     entered(Phase.CUTOVER),
     Swapped(RESULT),
-    Moment.TABLES_CHANGED,
+    PlainFact.TABLES_CHANGED,
     *map(entered, (Phase.CLEANUP, Phase.DONE)),
     Concluded("done"),
 )
@@ -129,7 +129,7 @@ def test_what_was_read_of_a_state_never_changes():
             [IndexesBuilt(table="s.t", indexes=["k"], listed="k", seconds=1.0, tries=1)],
             {"indexes_deferred": ["s.t.k"]},
         ),
-        ([Moment.STAYS_RESUMABLE], {"resumable": True}),
+        ([PlainFact.STAYS_RESUMABLE], {"resumable": True}),
         (
             [Broken(MigrationFailure("no", hint="again"))],
             {"outcome": "failed", "error": "no", "hint": "again", "exit_code": 1},
@@ -161,11 +161,11 @@ def test_a_run_that_carries_on_copies_and_one_that_begins_afresh_decides():
 
 def test_a_change_in_place_is_under_way_until_its_answer():
     """Operators are told that it is too late, or that it was not made."""
-    sent = after(Moment.ALTER_SENT)
+    sent = after(PlainFact.ALTER_SENT)
     assert (sent.altering, sent.altered) == (True, False)
     assert validate(sent) == []
-    assert after(Moment.ALTER_SENT, AlterAnswered(made=True)).altered
-    not_made = after(Moment.ALTER_SENT, AlterAnswered(made=False))
+    assert after(PlainFact.ALTER_SENT, AlterAnswered(made=True)).altered
+    not_made = after(PlainFact.ALTER_SENT, AlterAnswered(made=False))
     assert (not_made.altering, not_made.altered) == (False, False)
 
 
@@ -231,7 +231,7 @@ def test_phases_out_of_their_order_are_found():
         assert any(broken in one for one in validate(replace(whole, phases=log)))
     early = replace(after(READ), report=replace(FIRST.report, reverted=True))
     assert validate(early) == ["it was reverted before it was swapped"]
-    assert after(Moment.REVERTED, first=whole).report.reverted
+    assert after(PlainFact.REVERTED, first=whole).report.reverted
 
 
 def test_states_are_made_in_one_place():
