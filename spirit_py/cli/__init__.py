@@ -32,6 +32,8 @@ SUMMARIES: Final = {
 _ELSEWHERE: Final = {
     **dict.fromkeys(("cleanup", "ctl", "revert", "status"), "unfinished"),
     "completion": "explain",
+    "plan": "migrate",
+    "watch": "checksum",
 }
 
 

@@ -10,8 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.api.commands import cleanup, migration_config_of, run_of
-from spirit_py.api.values import flag_value
+from spirit_py.api.commands import cleanup, flag_value, migration_config_of, run_of
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.options.commands import CleanupArguments
 from spirit_py.sql import quote_identifier

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
     from spirit_py.contracts import Applier, SqlSession
     from spirit_py.feed.feed import ChangeFeed
-    from spirit_py.migration.indexes.deferred import DeferredIndexes
-    from spirit_py.migration.indexes.plan import IndexPlan
+    from spirit_py.migration.indexes.plan import DeferredIndexes, IndexPlan
     from spirit_py.migration.run import Run
     from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping

@@ -20,7 +20,7 @@ from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.named import named_lock_holder
-from spirit_py.migration.indexes.deferred import build_lock, named_indexes
+from spirit_py.migration.indexes.plan import build_lock, named_indexes
 from spirit_py.migration.migration_status import REVERTED, UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first

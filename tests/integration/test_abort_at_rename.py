@@ -13,7 +13,7 @@ from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.locks import table as table_lock
 from spirit_py.migration.control import subject, verbs
 from spirit_py.migration.control.command import control
-from spirit_py.migration.reverse import control as reverting
+from spirit_py.migration.reverse import revert as reverting
 from spirit_py.migration.reverse.revert import Revert
 from spirit_py.threads import StopSwitch
 from tests.kits.background import BackgroundCall

@@ -13,8 +13,7 @@ from spirit_py.events.swap import CutoverHeldBack
 from spirit_py.migration.control import command, listener
 from spirit_py.migration.control.command import Asking
 from spirit_py.migration.listing import migrations
-from spirit_py.migration.reverse.control import RevertPace
-from spirit_py.migration.reverse.revert import Revert
+from spirit_py.migration.reverse.revert import Revert, RevertPace
 from spirit_py.migration.reverse.swap_back import SwapBack
 from spirit_py.migration.swap.swap import PairSwap
 from spirit_py.mysql.connect import connect

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py import cli
+from spirit_py.cli import checksum as watch_command
 from spirit_py.cli import outcome
-from spirit_py.cli import watch as watch_command
 from spirit_py.config import DEFAULT_MAX_LAG, DEFAULT_MIN_FREE, SessionModes, host_and_port
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.events.run import WatchEmpty

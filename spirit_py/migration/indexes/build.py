@@ -25,7 +25,7 @@ from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import take_from_lost_session
 from spirit_py.locks.turns import Front, LockTurns, named
 from spirit_py.migration.facts import IndexesTried, IndexesUnderWay
-from spirit_py.migration.indexes.deferred import build_lock
+from spirit_py.migration.indexes.plan import build_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.locks.blockers import Blocker
     from spirit_py.migration.copied_pair import CopiedPair
-    from spirit_py.migration.indexes.deferred import DeferredIndexes
+    from spirit_py.migration.indexes.plan import DeferredIndexes
     from spirit_py.migration.run import Run
     from spirit_py.mysql.session import Session
 

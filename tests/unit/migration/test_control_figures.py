@@ -10,7 +10,7 @@ import pytest
 
 from spirit_py.checkpoint.codec import from_text, to_text
 from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
-from spirit_py.migration.control.figures import PositionReach, live_figures
+from spirit_py.migration.control.listener import PositionReach, live_figures
 from spirit_py.migration.migration_status import MigrationShown, live_lines
 from spirit_py.phases import Phase
 from tests.kits.reporter import lines_to

@@ -16,8 +16,8 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.event import untold
 from spirit_py.migration.control.subject import ABORT, PAUSE
-from spirit_py.migration.reverse.control import RevertPace, RevertVerbs
 from spirit_py.migration.reverse.keeper import Keeper
+from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
 from spirit_py.threads import StopSwitch
 
 READ_ONLY = 1290
