@@ -101,6 +101,10 @@ class CopyFailure(MigrationFailure, code=ErrorCode.COPY_FAILED):
     """A chunk could not be copied."""
 
 
+class SparkFailure(MigrationFailure, code=ErrorCode.SPARK_FAILED):
+    """Spark, or the driver's own tasks in its place, did not do what was asked."""
+
+
 class WorkersLost(MigrationFailure, code=ErrorCode.WORKERS_LOST):
     """Tasks that worked together (a gang) were lost; they may be started again."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal
+from spirit_py.errors import Refusal, UsageFault
 from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, TableMapping
@@ -98,19 +98,14 @@ def _partners(
     for old, new in renames:
         for table, name in ((source, old), (target, new)):
             if not table.has_column(name):
-                raise Refusal(
+                raise UsageFault(
                     f"--map {old}={new}: {table.schema}.{table.name} has no column {name}",
                     hint="the source's column stands before the =, the target's after it",
-                    error_code=ErrorCode.WRONG_OPTIONS,
                 )
         partners[old.lower()] = new.lower()
     taken = list(partners.values())
     if len(set(taken)) < len(taken) or len(partners) < len(renames):
-        raise Refusal(
-            "--map names a column twice",
-            hint="give each column at most one partner",
-            error_code=ErrorCode.WRONG_OPTIONS,
-        )
+        raise UsageFault("--map names a column twice", hint="give each column at most one partner")
     # A column whose namesake is another column's partner has no partner itself.
     by_name = {
         column.name.lower(): column.name.lower()
@@ -124,10 +119,8 @@ def _partners(
 def _ignored(source: TableSchema, target: TableSchema, names: Sequence[str]) -> set[str]:
     for name in names:
         if not source.has_column(name) and not target.has_column(name):
-            raise Refusal(
-                f"--ignore-column {name}: neither table has such a column",
-                hint="check the name",
-                error_code=ErrorCode.WRONG_OPTIONS,
+            raise UsageFault(
+                f"--ignore-column {name}: neither table has such a column", hint="check the name"
             )
     return {name.lower() for name in names}
 

@@ -16,8 +16,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import Refusal, ServerFault, UsageFault
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, Disposition, disposition
 from spirit_py.sql import quote_identifier, string_literal
 
@@ -197,11 +196,7 @@ def _refused(name: str, value: str, fault: ServerFault) -> Refusal:
         hint = "GRANT SESSION_VARIABLES_ADMIN ON *.* to the account"
     else:
         hint = "name modes that this version of the server knows"
-    return Refusal(
-        f"{name} cannot be {value!r}: {fault.text} (error {fault.code})",
-        hint=hint,
-        error_code=ErrorCode.WRONG_OPTIONS,
-    )
+    return UsageFault(f"{name} cannot be {value!r}: {fault.text} (error {fault.code})", hint=hint)
 
 
 ROW_TOO_LONG: Final = 1118

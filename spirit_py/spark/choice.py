@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.errors import MigrationFailure, Refusal, SparkFailure
 from spirit_py.spark.member import guarded
 from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.threads import Background
@@ -55,9 +55,7 @@ class DriverEngine:
         job: _Job[_R] = _Job(function, size, description)
         with self._lock:
             if self._stopped:
-                raise MigrationFailure(
-                    "the driver's tasks were stopped", error_code=ErrorCode.SPARK_FAILED
-                )
+                raise SparkFailure("the driver's tasks were stopped")
             self._jobs[group] = job
         try:
             return job.run()
@@ -106,9 +104,7 @@ class _Job(Generic[_R]):
         self._ended.wait()
         with self._lock:
             if len(self._outcomes) < len(self._tasks):
-                raise MigrationFailure(
-                    f"{self._description}: {self._trouble}", error_code=ErrorCode.SPARK_FAILED
-                )
+                raise SparkFailure(f"{self._description}: {self._trouble}")
             return list(self._outcomes)
 
     def cancel(self) -> None:

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import SparkFailure
 from spirit_py.spark.java import require_java
 from spirit_py.spark.member import Outcome, guarded
 from spirit_py.spark.runtime import SparkRuntime
@@ -62,7 +61,7 @@ class SparkEngine:
         if self.failure is not None:
             raise self.failure
         if self._stopped:
-            raise MigrationFailure("Spark was stopped", error_code=ErrorCode.SPARK_FAILED)
+            raise SparkFailure("Spark was stopped")
         return self._spark.context
 
     @property
@@ -84,9 +83,7 @@ class SparkEngine:
         try:
             capacity = self._spark.capacity()
         except Exception as error:
-            raise MigrationFailure(
-                f"Spark does not answer: {_first_line(error)}", error_code=ErrorCode.SPARK_FAILED
-            ) from error
+            raise SparkFailure(f"Spark does not answer: {_first_line(error)}") from error
         return max(1, min(self._config.threads, capacity))
 
     def run_gang(
@@ -103,10 +100,9 @@ class SparkEngine:
             dataset = context.parallelize(range(size), size)
             return list(dataset.barrier().mapPartitions(attempt).collect())
         except Exception as error:
-            raise MigrationFailure(
+            raise SparkFailure(
                 f"Spark could not run a job: {_first_line(error)}",
                 hint="see Spark's log (--verbose), then run the same command again",
-                error_code=ErrorCode.SPARK_FAILED,
             ) from error
 
     def cancel(self, group: str) -> None:
@@ -134,11 +130,10 @@ class SparkEngine:
             self._spark.start()
             _log.debug("Spark started in %.1f s", time.monotonic() - began)
         except BaseException as error:
-            self._failure = MigrationFailure(
+            self._failure = SparkFailure(
                 f"Spark did not start at master {master(self._config)}: {_first_line(error)}",
                 hint="check --spark-master and --spark-conf; --verbose keeps Spark's log",
                 details=self._spark.last_log_lines(),
-                error_code=ErrorCode.SPARK_FAILED,
             )
             _log.debug("Spark did not start", exc_info=error)
         finally:

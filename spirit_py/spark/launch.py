@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import spirit_py
-from spirit_py.codes import ErrorCode
 from spirit_py.config import is_secret_of_spark
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import SparkFailure
 from spirit_py.spark.java import without_secrets
 from spirit_py.spark.settings import embedded, shows_ui, single_machine
 
@@ -168,15 +167,9 @@ class JavaProcess:
         """Wait until the JVM has written where its gateway listens; return port and secret."""
         info = self._info
         if not _wait(lambda: info.is_file() or self._popen.poll() is not None, _START_SECONDS):
-            raise MigrationFailure(
-                f"the JVM did not answer within {_START_SECONDS:.0f} s",
-                error_code=ErrorCode.SPARK_FAILED,
-            )
+            raise SparkFailure(f"the JVM did not answer within {_START_SECONDS:.0f} s")
         if not info.is_file():
-            raise MigrationFailure(
-                f"the JVM exited with code {self._popen.returncode}",
-                error_code=ErrorCode.SPARK_FAILED,
-            )
+            raise SparkFailure(f"the JVM exited with code {self._popen.returncode}")
         content = info.read_bytes()
         info.unlink()
         port, length = struct.unpack_from("!ii", content)

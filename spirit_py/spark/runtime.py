@@ -19,8 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure
+from spirit_py.errors import MigrationFailure, SparkFailure
 from spirit_py.spark.java import archive_of, leave_making
 from spirit_py.spark.launch import ARCHIVED_OPTIONS, END_SECONDS, JavaProcess, launch, private
 from spirit_py.spark.settings import (
@@ -138,9 +137,8 @@ class SparkRuntime:
             if now > enough_by:
                 return
             if now > deadline and not capacity:
-                raise MigrationFailure(
-                    f"no Spark executor registered within {_EXECUTORS_SECONDS:.0f} s",
-                    error_code=ErrorCode.SPARK_FAILED,
+                raise SparkFailure(
+                    f"no Spark executor registered within {_EXECUTORS_SECONDS:.0f} s"
                 )
             pause.wait(0.1)
 
@@ -168,10 +166,7 @@ class SparkRuntime:
             yield
         except Exception as error:
             if late.is_set():
-                raise MigrationFailure(
-                    f"Spark's JVM did not answer within {limit:.0f} s",
-                    error_code=ErrorCode.SPARK_FAILED,
-                ) from error
+                raise SparkFailure(f"Spark's JVM did not answer within {limit:.0f} s") from error
             raise
         finally:
             watching.stop()
@@ -180,10 +175,8 @@ class SparkRuntime:
         """Return an error if the JVM has ended by itself."""
         if self._process is None or self._process.running:
             return None
-        return MigrationFailure(
-            "Spark's JVM has ended",
-            hint="look for what ended it; --verbose keeps Spark's log",
-            error_code=ErrorCode.SPARK_FAILED,
+        return SparkFailure(
+            "Spark's JVM has ended", hint="look for what ended it; --verbose keeps Spark's log"
         )
 
     def abandon(self) -> None:
@@ -211,10 +204,7 @@ class SparkRuntime:
         code = self._stop_in_order(_DUMP_SECONDS)
         self._clean_up()
         if code != 0:
-            raise MigrationFailure(
-                f"the JVM did not dump its classes, and exited with code {code}",
-                error_code=ErrorCode.SPARK_FAILED,
-            )
+            raise SparkFailure(f"the JVM did not dump its classes, and exited with code {code}")
 
     def _stop_in_order(self, seconds: float) -> int | None:
         self._stop_context()
@@ -293,11 +283,7 @@ def _note_lost_feedback(_request: object, address: object) -> None:
 def _bundled_spark() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or not found.submodule_search_locations:
-        raise MigrationFailure(
-            "PySpark is not installed",
-            hint="install spirit-py anew",
-            error_code=ErrorCode.SPARK_FAILED,
-        )
+        raise SparkFailure("PySpark is not installed", hint="install spirit-py anew")
     return Path(found.submodule_search_locations[0])
 
 
