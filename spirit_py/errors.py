@@ -109,6 +109,10 @@ class WorkersLost(MigrationFailure, code=ErrorCode.WORKERS_LOST):
     """Tasks that worked together (a gang) were lost; they may be started again."""
 
 
+class NotComparable(Refusal, code=ErrorCode.NOT_COMPARABLE):
+    """Two tables, or a kind of column, that no checksum can compare."""
+
+
 class CriticalLoad(MigrationFailure, code=ErrorCode.CRITICAL_LOAD):
     """The server's load is above a limit at which the operator wants the run to end."""
 
@@ -242,20 +246,20 @@ class Interrupted(SpiritError, code=ErrorCode.INTERRUPTED):
         self.exit_code = 128 + signal_number
 
 
-class Stopped(Interrupted, code=ErrorCode.INTERRUPTED):
-    """Stopped by the program that runs this one as a library, as by SIGTERM."""
+class EndedOnRequest(Interrupted, code=ErrorCode.INTERRUPTED):
+    """EndedOnRequest on request, as by SIGTERM."""
 
     def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(signal.SIGTERM, hint=hint)
         SpiritError.__init__(self, message, hint=hint, details=details)
 
 
-class Aborted(Interrupted, code=ErrorCode.ABORTED):
-    """Ended by ``spirit-py ctl abort``, as by SIGTERM."""
+class Stopped(EndedOnRequest, code=ErrorCode.INTERRUPTED):
+    """Stopped by the program that runs this one as a library."""
 
-    def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
-        super().__init__(signal.SIGTERM, hint=hint)
-        SpiritError.__init__(self, message, hint=hint, details=details)
+
+class Aborted(EndedOnRequest, code=ErrorCode.ABORTED):
+    """EndedOnRequest by ``spirit-py ctl abort``."""
 
 
 class AbortedForGood(Aborted, code=ErrorCode.ABORTED_FOR_GOOD, resumable=False):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import PacketTooSmall
-from spirit_py.sql import identifier_list, quote_identifier, quote_table
+from spirit_py.sql import identifier_list, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class Bounds:
 
 def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> Iterator[str]:
     """Return REPLACE statements that write rows of the mapping's pairs, in order."""
-    target = quote_table(mapping.target.schema, mapping.target.name)
+    target = mapping.target.quoted
     head = f"{upsert_verb(mapping)} INTO {target} ({identifier_list(mapping.insert_names)}) VALUES "
     if mapping.fills:
         constants = ", ".join(mapping.fill_values)
@@ -57,11 +57,10 @@ def upsert_tail(mapping: TableMapping) -> str:
     """
     if not mapping.kept:
         return ""
-    target = quote_table(mapping.target.schema, mapping.target.name)
     written = (quote_identifier(name) for name in mapping.insert_names)
     kept = (quote_identifier(column.name) for column in mapping.kept)
     terms = [f"{name} = VALUES({name})" for name in written]
-    terms += [f"{name} = {target}.{name}" for name in kept]
+    terms += [f"{name} = {mapping.target.quoted}.{name}" for name in kept]
     return f" ON DUPLICATE KEY UPDATE {', '.join(terms)}"
 
 
@@ -78,13 +77,12 @@ def delete_keys(mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> I
     A hint names the index: the optimizer may read the whole table otherwise, and does with FORCE
     INDEX in a multi-table DELETE (measured on 9.7). Servers before 8.0.20 pass over the hint.
     """
-    target = quote_table(mapping.target.schema, mapping.target.name)
     names = identifier_list(mapping.new_key_columns)
     hint = ""
     if mapping.lookup.lingers:
         named = (mapping.target.name, mapping.lookup.index.name)
         hint = f"/*+ INDEX({' '.join(map(quote_identifier, named))}) */ "
-    head = f"DELETE {hint}FROM {target} WHERE ({names}) IN ("
+    head = f"DELETE {hint}FROM {mapping.target.quoted} WHERE ({names}) IN ("
     return _filled(head, ")", keys, bounds, mapping)
 
 
@@ -146,7 +144,7 @@ def _size(text: str) -> int:
 def too_large(mapping: TableMapping, size: int, bounds: Bounds) -> PacketTooSmall:
     """Build the error for a row that cannot be written, even in pieces."""
     return PacketTooSmall(
-        f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value of {size}"
+        f"a changed row of {mapping.source.full_name} has a value of {size}"
         f" bytes, more than the server's max_allowed_packet of {bounds.packet}",
         hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, 2 * size)} (at most 1 GiB), then run"
         " the same command again: it carries on",

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 def source_table(mapping: TableMapping) -> str:
     """Return the quoted source table."""
-    return quote_table(mapping.source.schema, mapping.source.name)
+    return mapping.source.quoted
 
 
 def target_table(mapping: TableMapping) -> str:
     """Return the quoted new table."""
-    return quote_table(mapping.target.schema, mapping.target.name)
+    return mapping.target.quoted
 
 
 def old_names(mapping: TableMapping) -> str:

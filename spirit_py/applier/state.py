@@ -213,7 +213,7 @@ def _error(mapping: TableMapping, keys: Sequence[str], texts: Sequence[str]) -> 
     else:
         details = [*texts[:_EXAMPLES], *(f"key {key}" for key in keys)]
     return DuplicateForUnique(
-        f"{count} rows of {mapping.source.schema}.{mapping.source.name} are duplicates for a new"
+        f"{count} rows of {mapping.source.full_name} are duplicates for a new"
         f" unique key of {mapping.target.name}",
         hint="remove the duplicates, then run the same command again: it carries on",
         details=tuple(details[: 2 * _EXAMPLES]),

@@ -201,7 +201,7 @@ def judge_warnings(
     for level, code, text in telling(session, mapping.recomputed):
         if code in PACKET_TOO_SMALL:
             raise PacketTooSmall(
-                f"a changed row of {mapping.source.schema}.{mapping.source.name} has a value that"
+                f"a changed row of {mapping.source.full_name} has a value that"
                 f" is too large: {text} ({level.lower()} {code})",
                 hint=RAISE_PACKET,
             )
@@ -224,8 +224,7 @@ def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLo
         details = (f"row: {rows[row - 1][:_EXCERPT]}",)
     about = f"column {column} of " if column else ""
     return ValueLost(
-        f"a changed row does not fit into {about}{mapping.target.schema}.{mapping.target.name}:"
-        f" {text}",
+        f"a changed row does not fit into {about}{mapping.target.full_name}: {text}",
         hint="change the row in the source, then run the same command again: it carries on; or"
         " choose a column type that holds it, which starts from the beginning",
         details=details,

@@ -57,17 +57,7 @@ Row: TypeAlias = (
     | OldTableRecord
     | AttachmentsNote
 )
-_Kind = TypeVar(
-    "_Kind",
-    CheckpointRecord,
-    Pointer,
-    ReverseRecord,
-    Proofs,
-    LiveFigures,
-    StandingOrders,
-    OldTableRecord,
-    AttachmentsNote,
-)
+_Kind = TypeVar("_Kind", bound=Row)
 _IDS: Final[dict[type[Row], int]] = {
     CheckpointRecord: 1,
     Pointer: 1,
@@ -184,7 +174,7 @@ class CheckpointTable(RecordTable):
         microseconds = "TIMESTAMPDIFF(MICROSECOND, written_at, CURRENT_TIMESTAMP(6))"
         return int(self._value(session, microseconds, kind) or 0) / 1e6
 
-    def _value(self, session: SqlSession, expression: str, kind: type[Row]) -> Any:
+    def _value(self, session: SqlSession, expression: str, kind: type[Any]) -> Any:
         """Return a value, or None; the hint keeps a view from being read (R26; measured)."""
         try:
             rows = session.query(

@@ -19,11 +19,10 @@ from spirit_py.checksum.result import (
 )
 from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
-from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     DuplicateForUnique,
     FeedFailure,
-    Refusal,
+    NotComparable,
     StillDifferent,
     StoredOtherwise,
     ValueLost,
@@ -72,10 +71,9 @@ class Checker:
         self.result = ChecksumResult()
         self._current: TablePass | None = None
         if self.what.target is not None and not ComparisonPlan(mapping=mapping).aligned:
-            raise Refusal(
+            raise NotComparable(
                 f"the key of {mapping.source.name} is ordered differently on the other server",
                 hint="compare tables whose key columns have the same collation",
-                error_code=ErrorCode.NOT_COMPARABLE,
             )
 
     @property

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from spirit_py.checksum.render import (
-    INTEGERS,
     alike,
     field,
     is_lob,
@@ -22,6 +21,7 @@ from spirit_py.checksum.render import (
 from spirit_py.chunk.chunk import Chunk, chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
 from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import value_type
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def count(plan: ComparisonPlan, side: Side, span: Chunk) -> str:
     table, _ = plan.table(side)
     where = plan.where(side, span)
     if where == "TRUE" and not table.computed_index_parts:
-        return f"SELECT COUNT(*) FROM {quote_table(table.schema, table.name)}"
+        return f"SELECT COUNT(*) FROM {table.quoted}"
     return _select(plan, ["COUNT(*)"], f"{forced_table(plan, side)} WHERE {where}")
 
 
@@ -260,7 +260,7 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None =
         for old, new in zip(mapping.key_columns, plan.new_key, strict=True)
         for condition in _leads_to(old, new)
     )
-    source = f"{quote_table(mapping.source.schema, mapping.source.name)} AS `o`"
+    source = f"{mapping.source.quoted} AS `o`"
     where = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
     if among is not None:
         where += f" AND ({_names(plan.new_key)}) IN ({', '.join(among.keys)})"
@@ -295,8 +295,7 @@ def _qualified_keys(columns: Sequence[Column]) -> list[str]:
 def forced_table(plan: ComparisonPlan, side: Side) -> str:
     """Render a table, named ``r``, read by the key's index."""
     table, index = plan.table(side)
-    name = quote_table(table.schema, table.name)
-    return f"{name} AS {_ROW} FORCE INDEX ({quote_identifier(index.name)})"
+    return f"{table.quoted} AS {_ROW} FORCE INDEX ({quote_identifier(index.name)})"
 
 
 def _select(plan: ComparisonPlan, selected: Sequence[str], rest: str) -> str:

@@ -185,7 +185,7 @@ def _refuse_unknown_values(mapping: TableMapping, differences: Sequence[RowDiffe
     missing = [difference for difference in differences if difference.kind == "missing"]
     if not mapping.kept or not missing:
         return
-    target = f"{mapping.target.schema}.{mapping.target.name}"
+    target = mapping.target.full_name
     columns = ", ".join(column.name for column in mapping.kept)
     raise ChecksumFailure(
         f"{len(missing)} rows are missing in {target}, and it is not known what they had in its"

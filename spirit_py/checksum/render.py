@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from spirit_py.table.keys import BYTE_TYPES, INTEGERS, TEXT_TYPES
 from spirit_py.table.schema import SPATIAL
 
 if TYPE_CHECKING:
@@ -17,14 +18,11 @@ if TYPE_CHECKING:
 Place: TypeAlias = Literal["alone", "row", "end"]
 
 _COLON: Final = "_binary':' COLLATE `binary`"
-INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _FLOATS: Final = frozenset({"float", "double"})
 _NUMBERED: Final = frozenset({"enum", "set", "bit", "year"})
 _FRACTIONAL: Final = frozenset({"time", "datetime", "timestamp"})
 _SHORT_TEXT: Final = frozenset({"char", "varchar", "tinytext"})
-TEXTS: Final = _SHORT_TEXT | {"text", "mediumtext", "longtext"}
 _SHORT_BYTES: Final = frozenset({"binary", "varbinary", "tinyblob"})
-_BYTES: Final = _SHORT_BYTES | {"blob", "mediumblob", "longblob"}
 
 #: Character sets in which every code is in Unicode, and those of all Unicode.
 _IN_UNICODE: Final = frozenset(
@@ -47,10 +45,10 @@ def alike(old: Column, new: Column) -> bool:
         return other in INTEGERS
     if kind in _FLOATS:
         return other in {kind, "double"} and "(" not in new.column_type
-    if kind in TEXTS:
-        return other in TEXTS and (other != "char" or kind == "char")
-    if kind in _BYTES:
-        return other in _BYTES and other != "binary"
+    if kind in TEXT_TYPES:
+        return other in TEXT_TYPES and (other != "char" or kind == "char")
+    if kind in BYTE_TYPES:
+        return other in BYTE_TYPES and other != "binary"
     if kind != other:
         return kind in SPATIAL and other == "geometry" and new.srid in {None, old.srid}
     if kind == "decimal":
@@ -85,7 +83,7 @@ def field(
         text = f"CONCAT({text})"
     else:
         text = _value(column, name, stored_as)
-    if column.data_type in TEXTS:
+    if column.data_type in TEXT_TYPES:
         text = unless_lost(column, name, stored_as, text)
     return f"IFNULL({text}, 'N')" if column.nullable else text
 
@@ -121,7 +119,7 @@ def _question_marks(text: str, column: Column) -> str:
 def is_lob(column: Column) -> bool:
     """Return whether a column's values may be too large to be put into the row text."""
     kind = column.data_type
-    return kind in TEXTS - _SHORT_TEXT or kind in _BYTES - _SHORT_BYTES
+    return kind in TEXT_TYPES - _SHORT_TEXT or kind in BYTE_TYPES - _SHORT_BYTES
 
 
 def is_short(column: Column) -> bool:
@@ -155,7 +153,7 @@ def _value(column: Column, name: str, stored_as: Column) -> str:
         return name
     if kind in _FRACTIONAL:
         return _fractional(column, name, stored_as)
-    if kind in TEXTS or kind in _BYTES:
+    if kind in TEXT_TYPES or kind in BYTE_TYPES:
         return f"SHA2({_converted(column, name, stored_as)}, 256)"
     if kind == "json":
         return f"CONCAT(SHA2({name}, 256), {node_types(name, 'SHA2({}, 256)')})"

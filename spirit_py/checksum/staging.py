@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checksum import staging_sql
-from spirit_py.checksum.render import INTEGERS
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored, evaluating
 from spirit_py.mysql.lost_values import MOST_WARNINGS, VALUE_ERRORS, read_complaint
+from spirit_py.table.keys import INTEGERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

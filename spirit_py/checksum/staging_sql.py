@@ -17,8 +17,8 @@ from spirit_py.checksum.query import (
     stage_column,
     stage_table,
 )
-from spirit_py.checksum.render import INTEGERS, TEXTS
 from spirit_py.sql import quote_identifier
+from spirit_py.table.keys import INTEGERS, TEXT_TYPES
 from spirit_py.table.values import row_introducer
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def row_literals(columns: Sequence[Column], row: Sequence[Any]) -> list[str]:
     """Render a row of :func:`select_lossless` for columns of the very same types."""
     return [
         f"{row_introducer(column.charset)}X'{_text(value)}'"
-        if column.charset is not None and column.data_type in TEXTS and value is not None
+        if column.charset is not None and column.data_type in TEXT_TYPES and value is not None
         else _literal(column, value)
         for column, value in zip(columns, row, strict=True)
     ]

@@ -305,7 +305,7 @@ class Comparison:
     @property
     def name(self) -> str:
         """The source's name, for messages."""
-        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+        return self.mapping.source.full_name
 
     @property
     def join(self) -> JoinChecksum:

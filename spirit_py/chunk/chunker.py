@@ -21,7 +21,7 @@ from spirit_py.chunk.chunk import (
     walk_directions,
 )
 from spirit_py.chunk.sizing import divided
-from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
@@ -144,7 +144,7 @@ def forced_source(mapping: TableMapping) -> str:
     """Render the source table, read by the chunk key."""
     source = mapping.source
     index = quote_identifier(mapping.key.name)
-    return f"{quote_table(source.schema, source.name)} FORCE INDEX ({index})"
+    return f"{source.quoted} FORCE INDEX ({index})"
 
 
 def index_hint(mapping: TableMapping) -> str:

@@ -9,7 +9,7 @@ from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import NotComparable, Refusal, ServerFault
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
@@ -35,11 +35,6 @@ class Side:
     facts: ServerFacts
     grants: Grants
     table: TableSchema
-
-    @property
-    def name(self) -> str:
-        """The table's full name."""
-        return f"{self.table.schema}.{self.table.name}"
 
 
 def open_side(what: str, session: SqlSession, schema: str, table: str) -> Side:
@@ -98,15 +93,11 @@ def _sources(side: Side) -> set[str]:
 def require_comparable(source: Side, target: Side, matching: Matching, *, lock: bool) -> None:
     """Refuse what cannot be compared; all reasons together."""
     same_server = source.facts.uuid == target.facts.uuid
-    if same_server and (source.table.schema, source.table.name) == (
-        target.table.schema,
-        target.table.name,
-    ):
-        raise Refusal(
-            f"{source.name} would be compared with itself",
+    if same_server and source.table.quoted == target.table.quoted:
+        raise NotComparable(
+            f"{source.table.full_name} would be compared with itself",
             hint="name the other table with --target-table or --target-database, or the other"
             " server with --target-host",
-            error_code=ErrorCode.NOT_COMPARABLE,
         )
     staged = ComparisonPlan(mapping=matching.mapping).staged
     findings = [*_lacking(source, "CREATE TEMPORARY TABLES")] if staged else []
@@ -131,7 +122,7 @@ def require_repairable(
     if two_servers and follower(source, target) == "target":
         findings.append(
             refuse(
-                f"{target.name} is on a replica of the source's server: rows that are"
+                f"{target.table.full_name} is on a replica of the source's server: rows that are"
                 " repaired there make it diverge from its source",
                 "correct the replica through replication, or rebuild it",
             )
@@ -163,7 +154,7 @@ def _side_effects(target: Side) -> Iterator[Finding]:
     table = target.table
     for trigger in list_triggers(target.session, table.schema, table.name):
         yield refuse(
-            f"{trigger.label} on {target.name} would fire for every repaired row",
+            f"{trigger.label} on {target.table.full_name} would fire for every repaired row",
             "drop the trigger during the repair, or repair by hand",
         )
     if target.grants.has_global("PROCESS"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, UsageFault
+from spirit_py.errors import NotComparable, Refusal, UsageFault
 from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, TableMapping
@@ -35,7 +34,7 @@ class Matching:
             yield f"not compared, as --ignore-column asks: {', '.join(self.ignored)}"
         for table, names in ((source, self.only_source), (target, self.only_target)):
             if names:
-                yield f"not compared: only {table.schema}.{table.name} has {', '.join(names)}"
+                yield f"not compared: only {table.full_name} has {', '.join(names)}"
         if self.only_source and self.only_target:
             yield (
                 "a column with another name in the target is compared with"
@@ -99,7 +98,7 @@ def _partners(
         for table, name in ((source, old), (target, new)):
             if not table.has_column(name):
                 raise UsageFault(
-                    f"--map {old}={new}: {table.schema}.{table.name} has no column {name}",
+                    f"--map {old}={new}: {table.full_name} has no column {name}",
                     hint="the source's column stands before the =, the target's after it",
                 )
         partners[old.lower()] = new.lower()
@@ -136,11 +135,10 @@ def _computed_alike(old: Column, new: Column) -> bool:
 def _pair(old: Column, new: Column) -> ColumnPair:
     how = conversion(old, new)
     if how is Conversion.REFUSED:
-        raise Refusal(
+        raise NotComparable(
             f"column {old.name} is {old.column_type} in the source and {new.column_type} in the"
             " target: values of these types cannot be compared",
             hint=f"leave it out with --ignore-column {old.name}",
-            error_code=ErrorCode.NOT_COMPARABLE,
         )
     converted = how is not Conversion.NONE
     return ColumnPair(old=old, new=new, converted=converted, by_text=how is Conversion.BY_TEXT)
@@ -150,11 +148,9 @@ def _mapping(
     source: TableSchema, target: TableSchema, pairs: tuple[ColumnPair, ...], time_zone: str
 ) -> TableMapping:
     if not pairs:
-        raise Refusal(
-            f"{source.schema}.{source.name} and {target.schema}.{target.name} have no column in"
-            " common",
+        raise NotComparable(
+            f"{source.full_name} and {target.full_name} have no column in common",
             hint="pair columns with --map old=new",
-            error_code=ErrorCode.NOT_COMPARABLE,
         )
     try:
         key, names = choose_key(source, target, pairs)
@@ -165,11 +161,10 @@ def _mapping(
         raise _no_key(source, target)
     zoned = any(is_timestamp(pair.old) != is_timestamp(pair.new) for pair in pairs)
     if zoned and any(is_timestamp(source.column(name)) for name in key.columns):
-        raise Refusal(
+        raise NotComparable(
             f"a TIMESTAMP is compared with another type while key {key.name} of {source.name}"
             " holds a TIMESTAMP: rows could not be identified where the clock is set back",
             hint="leave the column out with --ignore-column",
-            error_code=ErrorCode.NOT_COMPARABLE,
         )
     return TableMapping(
         source=source,
@@ -187,12 +182,11 @@ def _no_key(source: TableSchema, target: TableSchema) -> Refusal:
     for side, table in (("source", source), ("target", target)):
         usable = [i for i in table.not_null_unique_indexes() if i.visible]
         keys = "; ".join(f"{i.name} ({', '.join(i.columns)})" for i in usable)
-        name = f"{side} {table.schema}.{table.name}"
+        name = f"{side} {table.full_name}"
         lines.append(f"{name}: {keys or 'no primary key, no unique key over NOT NULL columns'}")
-    return Refusal(
+    return NotComparable(
         "no key that is compared identifies the rows of both tables, so that they cannot be paired",
         hint="both need a primary key, or a unique key over NOT NULL columns, of the same columns"
         " (--map pairs columns of different names)",
         details=tuple(lines),
-        error_code=ErrorCode.NOT_COMPARABLE,
     )

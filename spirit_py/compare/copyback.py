@@ -19,7 +19,7 @@ from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
-from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
+from spirit_py.sql import identifier_list, quote_identifier, string_literal
 from spirit_py.table import json_document as documents
 from spirit_py.table.json_document import Node
 from spirit_py.table.mapping import ColumnPair
@@ -160,7 +160,7 @@ class TwoServerCopier:
         types = [node_types(quote_identifier(columns[place].name)) for place in documents]
         key = mapping.key_columns
         selected = ", ".join([*key_select_expressions(key), *select_lossless(columns), *types])
-        table = quote_table(mapping.source.schema, mapping.source.name)
+        table = mapping.source.quoted
         with connect(self._source, role="checksum-repair") as session:
             answer = session.query(
                 f"SELECT {selected} FROM {table} FORCE INDEX ({quote_identifier(mapping.key.name)})"

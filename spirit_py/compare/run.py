@@ -203,10 +203,10 @@ class CompareRun:
     ) -> None:
         self.report.note_matching(matching)
         mapping, report = matching.mapping, self.report
-        target = f"{mapping.target.schema}.{mapping.target.name}"
+        target = mapping.target.full_name
         self._tell(
             ChecksumBegun(
-                said=f"{mapping.source.schema}.{mapping.source.name} on"
+                said=f"{mapping.source.full_name} on"
                 f" {report.source['address']} with {target} on {report.target['address']}:"
                 f" {len(mapping.pairs)} columns, by key {report.key}",
                 target=target,
@@ -280,8 +280,7 @@ class CompareRun:
                 found = read_table(session, table.schema, table.name)
             if found is None or shape_of(found) != shape_of(table):
                 raise SchemaChanged(
-                    f"the definition of {table.schema}.{table.name} changed while its rows were"
-                    " compared",
+                    f"the definition of {table.full_name} changed while its rows were compared",
                     hint="run the same command again",
                 )
 

@@ -14,7 +14,7 @@ from spirit_py.chunk.chunk import chunk_predicate, walk_directions
 from spirit_py.chunk.watermark import OpenEnd
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession, patiently
-from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import comparable
 from spirit_py.table.values import key_from_row, key_select_expressions
 
@@ -87,7 +87,7 @@ def last_key_sql(mapping: TableMapping, within: KeyRange) -> str:
     where = chunk_predicate(old, within, directions, mapping.new_key_columns)
     return (
         f"SELECT {', '.join(key_select_expressions(new))}"
-        f" FROM {quote_table(mapping.target.schema, mapping.target.name)}"
+        f" FROM {mapping.target.quoted}"
         f" FORCE INDEX ({quote_identifier(index)}) WHERE {where} ORDER BY {order} LIMIT 1"
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.chunk.chunk import Chunk, chunk_predicate, order_by, walk_directions
 from spirit_py.chunk.chunker import forced_source, index_hint
-from spirit_py.sql import identifier_list, quote_identifier, quote_table
+from spirit_py.sql import identifier_list, quote_identifier
 from spirit_py.table.names import lock_name
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
 
     It runs in ``mapping.time_zone``, if that is set; no key has a TIMESTAMP then.
     """
-    target = quote_table(mapping.target.schema, mapping.target.name)
     selected = ", ".join(mapping.select_expressions)
     return (
-        f"REPLACE INTO {target} ({identifier_list(mapping.insert_names)})"
+        f"REPLACE INTO {mapping.target.quoted} ({identifier_list(mapping.insert_names)})"
         f" SELECT {index_hint(mapping)}{selected} FROM {_range(mapping, chunk)}"
     )
 

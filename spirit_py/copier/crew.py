@@ -108,7 +108,7 @@ class Crew:
     stop: StopSwitch
 
     def __post_init__(self) -> None:
-        self._table = f"{self.join.mapping.source.schema}.{self.join.mapping.source.name}"
+        self._table = self.join.mapping.source.full_name
         self._current: _Team | None = None
         #: A gang that ends its last orders.
         self._retiring: _Team | None = None

@@ -30,7 +30,7 @@ _POLL_SECONDS: Final = 0.05
 
 def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> None:
     """End this run's sessions that may still copy; raise `CopyFailure` if one stays."""
-    table = f"{mapping.source.schema}.{mapping.source.name}"
+    table = mapping.source.full_name
     slots = copying_slots(mapping, connection.origin)
     with connect(connection, role="fence") as session:
         ended = _end(

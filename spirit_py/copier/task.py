@@ -250,7 +250,7 @@ class ChunkWriter:
 
     def _label(self, chunk: Chunk) -> str:
         source = self._spec.mapping.source
-        return f"chunk {chunk.number} of {source.schema}.{source.name}"
+        return f"chunk {chunk.number} of {source.full_name}"
 
 
 def _records(info: str, affected: int) -> int:

@@ -225,7 +225,7 @@ def _require_sight(session: SqlSession, source: TableSchema) -> None:
     grants = read_grants(session)
     if missing := grants.missing(("SELECT",), source.schema, [source.name]):
         raise MigrationFailure(
-            f"account {grants.account} may no longer read {source.schema}.{source.name}",
+            f"account {grants.account} may no longer read {source.full_name}",
             hint=f"{grants.grant(missing, source.schema)} then run the same command again",
             error_code=ErrorCode.MISSING_PRIVILEGES,
         )
@@ -238,7 +238,7 @@ def require_unchanged(session: SqlSession, source: TableSchema) -> None:
         _require_sight(session, source)
     if found is None or shape_of(found) != shape_of(source):
         raise SchemaChanged(
-            f"another session changed the definition of {source.schema}.{source.name} while the"
+            f"another session changed the definition of {source.full_name} while the"
             " migration was prepared",
             hint="see what was changed, then start the migration again",
         )

@@ -250,7 +250,7 @@ def _bound(mapping: TableMapping, literals: tuple[str, ...]) -> KeyBound | None:
 
 def _damaged(mapping: TableMapping, why: str) -> Refusal:
     return Refusal(
-        f"the checkpoint of {mapping.source.schema}.{mapping.source.name} is damaged: {why}",
+        f"the checkpoint of {mapping.source.full_name} is damaged: {why}",
         hint="drop what is left with spirit-py cleanup, then start the migration again",
         error_code=ErrorCode.CHECKPOINT_UNREADABLE,
     )

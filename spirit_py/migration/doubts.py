@@ -175,7 +175,7 @@ class Doubts:
     @property
     def name(self) -> str:
         """The source's name, for messages."""
-        return f"{self.mapping.source.schema}.{self.mapping.source.name}"
+        return self.mapping.source.full_name
 
 
 def relieved(tables: Iterable[Doubts]) -> Background:

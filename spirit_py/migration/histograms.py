@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR
-from spirit_py.sql import quote_identifier, quote_table
+from spirit_py.sql import quote_identifier
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
@@ -74,10 +74,7 @@ def _lasting(found: str) -> dict[str, Any]:
 def _set(
     session: SqlSession, table: TableSchema, name: str, found: str, *, rebuild: bool
 ) -> list[str]:
-    analyze = (
-        f"ANALYZE TABLE {quote_table(table.schema, table.name)} UPDATE HISTOGRAM ON"
-        f" {quote_identifier(name)}"
-    )
+    analyze = f"ANALYZE TABLE {table.quoted} UPDATE HISTOGRAM ON {quote_identifier(name)}"
     try:
         said = session.query(f"{analyze.replace('%', '%%')} USING DATA %s", (found,))
     except ServerFault as fault:

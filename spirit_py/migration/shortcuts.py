@@ -141,7 +141,7 @@ def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None])
             "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
         )
         if found is not None:
-            raise _Deferred(f"table {found.schema}.{found.name} defers the change")
+            raise _Deferred(f"table {found.full_name} defers the change")
     return waited
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.errors import NullInKey, ServerFault
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.hashes import Hashes, free_names, ranges, room_for
-from spirit_py.sql import identifier_list, quote_identifier, quote_table, string_literal
+from spirit_py.sql import identifier_list, quote_identifier, string_literal
 from spirit_py.table.conversions import cast_to, value_in_new_column
 from spirit_py.table.new_columns import value_of_fresh_column
 from spirit_py.table.unique_keys import walkable
@@ -151,8 +151,7 @@ def _by_index(
     column = mapping.source.column(walk.columns[0])
     # NULL equals no value; without this it would be the first range's bound.
     first = f"{quote_identifier(column.name)} IS NOT NULL"
-    table = quote_table(mapping.source.schema, mapping.source.name)
-    within = ranges(session, table, walk, [column], rows=RANGE_ROWS, lower=first)
+    within = ranges(session, mapping.source.quoted, walk, [column], rows=RANGE_ROWS, lower=first)
     for number, where in enumerate(within, start=1):
         yield where
         seen(number * RANGE_ROWS)
@@ -211,8 +210,7 @@ def _rows(mapping: TableMapping, of: str, more: Sequence[str] = ()) -> str:
         for column in mapping.target.columns
         if not column.generated
     ]
-    table = quote_table(mapping.source.schema, mapping.source.name)
-    rows = f"(SELECT {', '.join([*columns, *more])} FROM {table}{of}) AS {_ROWS}"
+    rows = f"(SELECT {', '.join([*columns, *more])} FROM {mapping.source.quoted}{of}) AS {_ROWS}"
     for column in mapping.target.columns:
         if column.generated:
             value = cast_to(f"({column.generation_expression})", None, column)
@@ -259,11 +257,10 @@ def refuse_null_keys(session: SqlSession, mapping: TableMapping) -> None:
         if not column.nullable:
             continue
         hint = f"/*+ MAX_EXECUTION_TIME({_SECONDS * 1000}) */"
-        table = quote_table(mapping.source.schema, mapping.source.name)
         index = quote_identifier(mapping.key.name)
         try:
             found = session.query(
-                f"SELECT {hint} {identifier_list(mapping.key.columns)} FROM {table}"
+                f"SELECT {hint} {identifier_list(mapping.key.columns)} FROM {mapping.source.quoted}"
                 f" FORCE INDEX ({index}) WHERE {quote_identifier(column.name)} IS NULL LIMIT 1"
             )
         except ServerFault as fault:
@@ -272,7 +269,7 @@ def refuse_null_keys(session: SqlSession, mapping: TableMapping) -> None:
             continue
         if found:
             raise NullInKey(
-                f"a row of {mapping.source.schema}.{mapping.source.name} has NULL in"
+                f"a row of {mapping.source.full_name} has NULL in"
                 f" {column.name}, of the key {mapping.key.name} that identifies its rows",
                 hint=NullInKey.REMEDY,
                 details=(f"the row: {row_name(mapping.key.columns, found[0])}",),

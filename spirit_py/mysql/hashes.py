@@ -91,7 +91,7 @@ class Hashes:
 
     @property
     def _source(self) -> str:
-        return quote_table(self._mapping.source.schema, self._mapping.source.name)
+        return self._mapping.source.quoted
 
     @property
     def _old(self) -> tuple[str, ...]:

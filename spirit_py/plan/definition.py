@@ -138,7 +138,7 @@ def _has_unshown(source: TableSchema) -> bool:
 
 
 def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, clauses: str) -> str:
-    table = quote_table(source.schema, source.name)
+    table = source.quoted
     with _lenient(native):
         try:
             native.execute(f"{TEMPORARY}{table} {form.body}")

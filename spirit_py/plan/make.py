@@ -42,7 +42,6 @@ from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.spark.choice import engine_of
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import local_slots, unprotected
-from spirit_py.sql import quote_table
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import unwatched
@@ -209,8 +208,7 @@ class _Maker:
     def _drop(self, tried: Tried) -> None:
         if tried.target is not None:
             with contextlib.suppress(ServerFault):
-                name = quote_table(tried.target.schema, tried.target.name)
-                self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+                self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
 
     def _going_on(self) -> Method | None:
         if not isinstance(self._decision, Resume):

@@ -249,7 +249,7 @@ class _Sampler:
         code, text = complaint
         source = mapping.source
         lost = LostValue(
-            f"a value of {source.schema}.{source.name} does not fit: {text} (error {code})",
+            f"a value of {source.full_name} does not fit: {text} (error {code})",
             text,
             chunk=chunk.number,
             part=0,

@@ -23,7 +23,6 @@ from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.mysql.tables.identity import identity
 from spirit_py.mysql.tables.new_table import probe_algorithm, server_refusal
 from spirit_py.preflight.clauses import why_not_metadata_only
-from spirit_py.sql import quote_table
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class Shortcut:
 
     def _sent(self, algorithm: Algorithm, wait: int) -> str | None:
         """Send the ALTER; return as :meth:`_run`, or None where it is to be sent again."""
-        table = quote_table(self.source.schema, self.source.name)
+        table = self.source.quoted
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
         try:
@@ -262,7 +261,7 @@ class Shortcut:
             return True
         raise SchemaChanged(
             f"another session {'changed' if same else 'replaced or dropped'} the table"
-            f" {self.source.schema}.{self.source.name} before the ALTER was sent",
+            f" {self.source.full_name} before the ALTER was sent",
             hint="see what was changed, then start the migration again",
         )
 
@@ -314,7 +313,7 @@ class Shortcut:
         return ("", False) if found is None else (shape_of(found), same)
 
     def _other_table(self, what: str, *, same: bool) -> OutcomeUnknown:
-        name = f"{self.source.schema}.{self.source.name}"
+        name = self.source.full_name
         now = "it has another definition than the ALTER makes of the one that was read"
         if same and not self.made:
             now = "its definition is another one, and what the ALTER makes of it is not known"

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.sql import quote_identifier
+from spirit_py.table.keys import BYTE_TYPES, TEXT_TYPES
 
 if TYPE_CHECKING:
     from spirit_py.table.schema import Column
 
 _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_VARIABLE_BYTES = _BYTES - {"binary"}
+_VARIABLE_BYTES = BYTE_TYPES - {"binary"}
 _NUMBERS = frozenset({"decimal", "float", "double", "year"})
 _MEMBERS = frozenset({"enum", "set"})
 _FRACTIONAL = frozenset({"time", "datetime", "timestamp"})
@@ -43,19 +42,19 @@ def conversion(old: Column, new: Column) -> Conversion:
         return Conversion.REFUSED
     if target == "year" and source in {"date", "datetime", "timestamp"}:
         return Conversion.REFUSED
-    if source == "json" and target not in _TEXTS:
+    if source == "json" and target not in TEXT_TYPES:
         return Conversion.BY_TEXT
     numeric = source in _NUMBERS or source in _INTEGERS
     if numeric and target in {"date", "datetime", "timestamp", "json", *_MEMBERS}:
         return Conversion.BY_TEXT
-    if source in {"float", "double", "year"} and target in _TEXTS | _BYTES:
+    if source in {"float", "double", "year"} and target in TEXT_TYPES | BYTE_TYPES:
         return Conversion.BY_TEXT
     return Conversion.BY_SERVER
 
 
 def is_text(column: Column) -> bool:
     """Whether a column holds text that has a character set (ENUM and SET aside)."""
-    return column.data_type in _TEXTS
+    return column.data_type in TEXT_TYPES
 
 
 def is_timestamp(column: Column) -> bool:
@@ -69,12 +68,12 @@ def literal_safe(old: Column, new: Column) -> bool:
         return True
     if old.data_type in _INTEGERS:
         return new.data_type in _INTEGERS
-    if old.data_type in _TEXTS:
+    if old.data_type in TEXT_TYPES:
         # A CHAR drops trailing blanks and tabs without a note.
         kept = new.data_type != "char" or _text_fits(old, new)
-        return new.data_type in _TEXTS and old.charset == new.charset and kept
-    if old.data_type in _BYTES:
-        return new.data_type in _BYTES
+        return new.data_type in TEXT_TYPES and old.charset == new.charset and kept
+    if old.data_type in BYTE_TYPES:
+        return new.data_type in BYTE_TYPES
     if old.data_type != new.data_type:
         return False
     if old.data_type == "decimal":
@@ -96,7 +95,7 @@ def narrowed(old: Column, new: Column) -> bool:
         return False
     if old.data_type in _INTEGERS:
         return not _integer_fits(old, new)
-    if old.data_type in _TEXTS:
+    if old.data_type in TEXT_TYPES:
         return not _text_fits(old, new)
     if old.data_type == "decimal":
         return not _decimal_fits(old, new)
@@ -112,10 +111,10 @@ def equality_kept(old: Column, new: Column) -> bool:
     """Return whether equal new values were equal in the old column, so that ranges are the same."""
     if not literal_safe(old, new) or old.collation != new.collation:
         return False
-    if old.data_type in _TEXTS:
+    if old.data_type in TEXT_TYPES:
         pads = new.data_type == "char" and old.data_type != "char"
         return not pads or old.pad_space is True
-    if old.data_type in _BYTES:
+    if old.data_type in BYTE_TYPES:
         kept = old.data_type == "binary" and old.length == new.length
         return new.data_type != "binary" or kept
     return True
@@ -168,7 +167,7 @@ def cast_to(sql: str, old: Column | None, new: Column) -> str:
 
 def as_text(sql: str, old: Column | None, new: Column) -> str:
     """Convert an expression to the text that a column of this collation holds."""
-    plain = old is None or (old.charset is None and old.data_type not in _BYTES)
+    plain = old is None or (old.charset is None and old.data_type not in BYTE_TYPES)
     text = f"CAST({sql} AS CHAR)" if plain else sql
     converted = f"CONVERT({text} USING {new.charset}) COLLATE {new.collation}"
     return f"TRIM(TRAILING ' ' FROM {converted})" if new.data_type == "char" else converted

@@ -22,6 +22,8 @@ INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 TEMPORALS = frozenset({"date", "time", "datetime", "timestamp"})
 _EXACT = INTEGERS | TEMPORALS | {"decimal", "year", "bit", "enum", "set", "binary", "varbinary"}
 TEXTS = frozenset({"char", "varchar"})
+TEXT_TYPES = TEXTS | {"tinytext", "text", "mediumtext", "longtext"}
+BYTE_TYPES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _EXACT_COLLATIONS = frozenset({"utf8mb4_0900_bin"})
 
 KeyLiterals: TypeAlias = tuple[str, ...]

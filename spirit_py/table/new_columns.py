@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.sql import string_literal
+from spirit_py.table.keys import BYTE_TYPES, INTEGERS, TEXT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,19 +19,9 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import Column
 
-_ZERO = dict.fromkeys(
-    ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"), "0"
-)
-_EMPTY = dict.fromkeys(
-    (
-        *("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "set"),
-        *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
-    ),
-    "''",
-)
 _IMPLICIT = (
-    _ZERO
-    | _EMPTY
+    dict.fromkeys((*INTEGERS, "decimal", "float", "double", "year"), "0")
+    | dict.fromkeys((*TEXT_TYPES, *BYTE_TYPES, "set"), "''")
     | {
         "bit": "b'0'",
         "enum": "1",

@@ -10,6 +10,7 @@ docs/decisions.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -105,12 +106,7 @@ def _searchable(index: Index) -> bool:
 
 
 def _covered(index: Index, wanted: frozenset[str]) -> tuple[str, ...]:
-    found: list[str] = []
-    for name in index.leading:
-        if name not in wanted:
-            break
-        found.append(name)
-    return tuple(found)
+    return tuple(takewhile(wanted.__contains__, index.leading))
 
 
 def _all_columns(index: Index) -> bool:

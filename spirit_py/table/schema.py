@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Final, Literal
 
+from spirit_py.sql import quote_table
+
 Generated = Literal["", "VIRTUAL", "STORED"]
 SPATIAL: Final = frozenset({
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
@@ -137,6 +139,16 @@ class TableSchema:
     auto_increment: int | None = None
     partitioned: bool = False
     create_sql: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """Schema and name, as messages show them."""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        """Schema and name, as SQL writes them."""
+        return quote_table(self.schema, self.name)
 
     @property
     def total_bytes(self) -> int:

@@ -10,7 +10,7 @@ from spirit_py.errors import Refusal
 from spirit_py.sql import quote_identifier
 from spirit_py.table.computed import Alike
 from spirit_py.table.conversions import equality_kept, is_text, key_usable, values_stay_apart
-from spirit_py.table.keys import comparable
+from spirit_py.table.keys import INTEGERS, TEMPORALS, comparable
 from spirit_py.table.row_key import finder, holds_once, replaces, shared
 
 if TYPE_CHECKING:
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import ColumnPair
     from spirit_py.table.schema import Index, IndexPart, TableSchema
 
-_WALKED: Final = frozenset(
-    {
-        *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal"),
-        *("date", "time", "datetime", "binary", "varbinary"),
-    }
-)
+_WALKED: Final = INTEGERS | TEMPORALS - {"timestamp"} | {"decimal", "binary", "varbinary"}
 
 
 def tightened_indexes(

@@ -139,7 +139,7 @@ class Adaptive:
             self.share = min(FIRST_SHARE, float(self.most))
             self.part_bytes = FIRST_PART
             if self.commit_seconds_before is None:
-                self._measure(now)
+                self._measuring = now
 
     def press(self, name: str, pressure: float) -> None:
         """Note the throttler that is nearest to its limit: 1.0 is at it."""
@@ -182,9 +182,6 @@ class Adaptive:
             return f"a commit takes {1000 * now:.1f} ms instead of {1000 * base:.1f}", False
         return "", False
 
-    def _measure(self, now: float) -> None:
-        self._measuring = now
-
     def _end_measure(self, now: float) -> None:
         began = self._measuring or now
         settled = began + _SETTLE_SECONDS if self.begun or self.settles else began
@@ -204,4 +201,4 @@ class Adaptive:
         self._least_since = (self._least_since or now) if least else None
         stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
         if stuck or now - self._measured_at > _MEASURE_EVERY:
-            self._measure(now)
+            self._measuring = now

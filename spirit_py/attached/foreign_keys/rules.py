@@ -132,7 +132,7 @@ def dropped_in_vain(
     for clause in statement.of_kind(ClauseKind.DROP_FOREIGN_KEY):
         if clause.name.lower() not in names:
             yield Objection(
-                f"table {source.schema}.{source.name} has no foreign key {clause.name}",
+                f"table {source.full_name} has no foreign key {clause.name}",
                 f"see SHOW CREATE TABLE {source.name}",
             )
     for clause in statement.of_kind(ClauseKind.DROP_CONSTRAINT):

@@ -24,7 +24,7 @@ from spirit_py.binlog.codec.fields import expected_type, old_temporal
 from spirit_py.binlog.codec.tablemap import packed_integer
 from spirit_py.errors import HiddenChange, NullInKey, SchemaChanged, UnreadableChange
 from spirit_py.table import values
-from spirit_py.table.keys import comparable
+from spirit_py.table.keys import INTEGERS, comparable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.table.schema import Column, TableSchema
     from spirit_py.table.values import RenderedRow
 
-_SIGNED = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"}
-)
+_SIGNED = INTEGERS | {"decimal", "float", "double"}
 
 
 def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
@@ -47,7 +45,7 @@ def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
         SchemaChanged: naming the first column that differs.
         UnreadableChange: for a column in a format from before MySQL 5.6.4.
     """
-    name = f"{schema.schema}.{schema.name}"
+    name = schema.full_name
     hint = "another session altered the table; start the migration again"
     if len(table_map.columns) != len(schema.columns):
         raise SchemaChanged(
@@ -143,7 +141,7 @@ class RowImage(NamedTuple):
         try:
             return codec.renderers[data[: codec.bitmap_bytes]](data)
         except UnreadableChange as error:
-            where = f"row {self.key_sql} of {codec.schema.schema}.{codec.schema.name}"
+            where = f"row {self.key_sql} of {codec.schema.full_name}"
             raise UnreadableChange(f"{where}, {error}", hint=error.hint) from error
 
     def values(self) -> dict[str, Any]:
@@ -342,7 +340,7 @@ class RowCodec:
 
     @property
     def _name(self) -> str:
-        return f"{self.schema.schema}.{self.schema.name}"
+        return self.schema.full_name
 
     def _unreadable(self, what: str) -> UnreadableChange:
         """Build the error for an event that hides its rows."""

@@ -185,7 +185,7 @@ def plan_indexes(
 ) -> IndexPlan:
     """Decide for one table, and report it; the new table is whole and has no rows yet."""
     plan = _plan(run, session, context, mapping)
-    what = f"indexes of {mapping.source.schema}.{mapping.source.name}"
+    what = f"indexes of {mapping.source.full_name}"
     if plan.at_once:
         text = f"{what} that are built after the copy: {plan.deferred}"
     elif plan.may_fall:
@@ -196,7 +196,7 @@ def plan_indexes(
     if plan.deferred or run.config.defer_indexes == "on":
         run.tell(
             IndexesPlanned(
-                table=f"{mapping.source.schema}.{mapping.source.name}",
+                table=mapping.source.full_name,
                 indexes=list(plan.deferred.names),
                 plan=plan.kind,
                 reason=plan.why,

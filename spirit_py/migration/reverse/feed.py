@@ -50,7 +50,7 @@ def plan_reverse(
         old=names.old,
         undone=names.undone,
         changes=reverse,
-        losses=tuple(losses_of(mapping, f"{source.schema}.{source.name}")),
+        losses=tuple(losses_of(mapping, source.full_name)),
     )
 
 

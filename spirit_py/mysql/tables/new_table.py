@@ -146,8 +146,7 @@ def _create_copy(session: SqlSession, source: TableSchema, new: str) -> dict[str
     if "DATA DIRECTORY=" in source.create_sql:
         sql = rewrite_create(source.create_sql, source.schema, source.name, new, checks)
     else:
-        table = quote_table(source.schema, source.name)
-        sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {table}"
+        sql = f"CREATE TABLE {quote_table(source.schema, new)} LIKE {source.quoted}"
     with as_stored(session):
         _judged(session, sql, "a copy of the table's definition")
         try:
@@ -280,9 +279,8 @@ def set_auto_increment(session: SqlSession, mapping: TableMapping, counter: str)
 
 
 def _set_counter(session: SqlSession, mapping: TableMapping, counter: str) -> None:
-    table = quote_table(mapping.target.schema, mapping.target.name)
     with as_stored(session):
-        session.execute(f"ALTER TABLE {table} AUTO_INCREMENT = {counter}")
+        session.execute(f"ALTER TABLE {mapping.target.quoted} AUTO_INCREMENT = {counter}")
 
 
 def align_auto_increment(session: SqlSession, mapping: TableMapping) -> int | None:
