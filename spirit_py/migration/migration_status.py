@@ -121,7 +121,7 @@ class MigrationShown:
         if self.orphaned:
             return [
                 f"{', '.join(self.tables)}: left over ({self.checkpoint}): {self.orphaned}",
-                f"  now        {self._working}",
+                f"  process    {self._working}",
                 "  run again  it would start afresh; spirit-py cleanup drops what is left",
             ]
         if self.state == RUNNING and self.live is not None:
@@ -135,7 +135,7 @@ class MigrationShown:
             ]
         if self.worked_on_by is not None and self.live is None and not self.phase:
             begins = f"{', '.join(self.tables)}: a migration begins"
-            return [begins, f"  now        {self._beginning}"]
+            return [begins, f"  process    {self._beginning}"]
         done = ", all rows" if self.copied else ""
         age, worked = human_seconds(self.age), human_seconds(self.seconds)
         reaches = self.binlog or "the binlog still reaches its position"
@@ -165,7 +165,7 @@ class MigrationShown:
             *([f"  old table  {self.old_table}"] if self.old_table else []),
             *(["  deferred   the cutover waits for its sentinel"] if self.deferred else []),
             *([f"  paused     {self.paused}, and so is the next run"] if self.paused else []),
-            f"  now        {self._working}",
+            f"  process    {self._working}",
             *([f"  resumable  {until}"] if self.resumable_for is not None else []),
             again,
             *([f"  command    {self.command}"] if self.command else []),

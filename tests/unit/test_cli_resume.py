@@ -70,7 +70,7 @@ def test_status_shows_everything_a_line_each(asked):
         "  worked     2h01m in 2 runs since 2026-11-20T11:00:00+00:00",
         "  position   gtid;u;",
         "  binlog     the binlog still reaches its position",
-        "  now        a process works on it now (server session 77); it has written no figures yet",
+        "  process    a process works on it now (server session 77); it has written no figures yet",
         "  run again  it would carry on: stopped in the copy phase",
     ]
 
