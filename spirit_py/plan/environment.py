@@ -89,7 +89,8 @@ def _pace(config: MigrationConfig) -> Iterator[str]:
     how = "at full speed (--aggressive)"
     if not config.aggressive:
         how = "fewer where commits of others become twice as slow"
-    yield f"{config.threads} tasks, {how}; chunks of {human_seconds(config.target_chunk_time)}"
+    tasks = counted(config.threads, "task")
+    yield f"{tasks}, {how}; chunks of {human_seconds(config.target_chunk_time)}"
     if config.nice:
         yield f"a rest of {config.nice:g} s for each second of work (--nice)"
     for name, value in config.max_load:
