@@ -101,6 +101,17 @@ def _public_methods(node):
     return [one for one in node.body if isinstance(one, functions) and one.name[0] != "_"]
 
 
+def test_no_text_shows_the_place_of_a_value():
+    """A part of a text that names an attribute in braces is an f-string, as the part before it."""
+    parts = (
+        (path, node.value)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    assert [found for found in parts if re.search(r"(?<!\$)\{[a-z_]+\.[a-z_.]+\}", found[1])] == []
+
+
 def test_the_name_of_a_class_is_its_alone():
     """No two classes of the package have one name; private ones are their module's affair."""
     places = defaultdict(list)

@@ -314,7 +314,7 @@ class Revision:
         if step.made:
             raise _refusal(
                 f"an earlier run of this migration has made {statement!r}, and another"
-                " session has since changed {step.table}",
+                f" session has since changed {step.table}",
                 hint=f"see what the table lacks; to note the migration as done: {self._finish}; to"
                 f" begin it anew: DROP TABLE {self._table.name}",
             )

@@ -145,8 +145,8 @@ class _Listing:
             if not access_denied(fault):
                 raise
             raise Refusal(
-                f"account {self.grants.account} may not read {schema}.{name} "
-                "and its auxiliary tables: {fault.text}",
+                f"account {self.grants.account} may not read {schema}.{name}"
+                f" and its auxiliary tables: {fault.text}",
                 hint=self._grant_to_look(schema),
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             ) from fault

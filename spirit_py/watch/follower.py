@@ -171,7 +171,7 @@ class Follower:
         if uncertain and self.scope.may_be_touched(event.sql, event.schema):
             raise SchemaChanged(
                 "a session may have changed the definition of what is followed, in a statement"
-                " that cannot be parsed for certain: {event.excerpt} ({event.where})",
+                f" that cannot be parsed for certain: {event.excerpt} ({event.where})",
                 hint=ONWARD,
             )
         for one in found:

@@ -89,7 +89,7 @@ def _ungated(note: TriggerNote, copy: Trigger) -> Trigger:
     if not (body.startswith(begin) and body.endswith(_GATE_END)):
         raise Refusal(
             f"trigger {note.temporary} of {note.schema}.{note.table} was changed since this"
-            " program made it: {note.name} cannot be restored from it",
+            f" program made it: {note.name} cannot be restored from it",
             hint=f"see who has changed it; create {note.name} by hand, then drop {note.temporary}",
             error_code=ErrorCode.TRIGGER_NOT_KEPT,
         )
