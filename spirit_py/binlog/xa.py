@@ -17,8 +17,8 @@ from typing import IO, TYPE_CHECKING, Final
 
 from spirit_py.binlog.events import Doubt, RowsChanged
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import FeedFailure, HandOverFailed, PreparedBefore, ServerFault
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.errors import FeedFailure, HandOverFailed, PreparedBefore
+from spirit_py.mysql.faults import excused, fatal
 from spirit_py.mysql.processlist import (
     FRESH_SECONDS,
     open_transactions,
@@ -179,11 +179,8 @@ class Undecided:
 
 def recoverable(session: SqlSession) -> list[tuple[int, int, int, str]] | None:
     """Return the rows of XA RECOVER; None where the account may not see them."""
-    try:
-        rows = session.query("XA RECOVER CONVERT XID")
-    except ServerFault as fault:
-        if disposition(fault) is not Disposition.FATAL:
-            raise
+    rows = excused(lambda: session.query("XA RECOVER CONVERT XID"), None, fatal)
+    if rows is None:
         return None
     return [(int(row[0]), int(row[1]), int(row[2]), str(row[3])) for row in rows]
 

@@ -17,9 +17,9 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, 
 from spirit_py.checkpoint.live import Answer, Request
 from spirit_py.checkpoint.table import RecordTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.errors import MigrationFailure
 from spirit_py.locks.named import named_lock_holder
-from spirit_py.mysql.faults import ABSENT_TABLE
+from spirit_py.mysql.faults import ABSENT_TABLE, excused
 from spirit_py.mysql.processlist import user_of
 from spirit_py.sql import string_literal
 from spirit_py.table.names import AuxiliaryNames
@@ -88,12 +88,7 @@ class RequestQueue(RecordTable):
 
     def withdraw(self, session: SqlSession, number: int) -> bool:
         """Delete a request, or its answer; return False for one that was claimed."""
-        try:
-            return bool(session.execute(f"DELETE FROM {self.quoted} WHERE id = {number}"))
-        except ServerFault as fault:
-            if fault.code in ABSENT_TABLE:
-                return False
-            raise
+        return excused(lambda: self.claim(session, number), False, ABSENT_TABLE)
 
     def waiting(self, session: SqlSession) -> list[Asked | Malformed]:
         """Return the requests in the order of arrival; delete answers that were not read."""
@@ -130,15 +125,11 @@ class RequestQueue(RecordTable):
         self.replace(session, number, answer)
 
     def _rows(self, session: SqlSession, where: str) -> list[tuple[int, str]]:
-        try:
-            found = session.query(
-                f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self.quoted}"
-                f" FORCE INDEX (PRIMARY) WHERE {where} ORDER BY id LIMIT {_MOST}"
-            )
-        except ServerFault as fault:
-            if fault.code in ABSENT_TABLE:
-                return []
-            raise
+        sql = (
+            f"SELECT id, IF(LENGTH(record) > {_LONGEST}, '', record) FROM {self.quoted}"
+            f" FORCE INDEX (PRIMARY) WHERE {where} ORDER BY id LIMIT {_MOST}"
+        )
+        found = excused(lambda: session.query(sql), (), ABSENT_TABLE)
         return [(int(number), str(text)) for number, text in found]
 
 

@@ -36,8 +36,7 @@ from spirit_py.checkpoint.record import (
     Proofs,
     ReverseRecord,
 )
-from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_KEY
+from spirit_py.mysql.faults import ABSENT_TABLE, NO_SUCH_KEY, excused
 from spirit_py.mysql.tables.identity import has_mark, kind_and_comment, marked
 from spirit_py.sql import comment_literal, quote_table, string_literal
 from spirit_py.table.names import AuxiliaryNames
@@ -176,15 +175,10 @@ class CheckpointTable(RecordTable):
 
     def _value(self, session: SqlSession, expression: str, kind: type[Any]) -> Any:
         """Return a value, or None; the hint keeps a view from being read (R26; measured)."""
-        try:
-            rows = session.query(
-                f"SELECT {expression} FROM {self.quoted} FORCE INDEX (PRIMARY)"
-                f" WHERE id = {_IDS[kind]}"
-            )
-        except ServerFault as fault:
-            if fault.code in {*ABSENT_TABLE, NO_SUCH_KEY}:
-                return None
-            raise
+        sql = (
+            f"SELECT {expression} FROM {self.quoted} FORCE INDEX (PRIMARY) WHERE id = {_IDS[kind]}"
+        )
+        rows = excused(lambda: session.query(sql), (), {*ABSENT_TABLE, NO_SUCH_KEY})
         return rows[0][0] if rows else None
 
     def read_record(self, session: SqlSession) -> CheckpointRecord | Pointer | None:

@@ -7,11 +7,11 @@ running statements that name a table are used. No instrument is enabled here.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from spirit_py.errors import ServerFault
 from spirit_py.locks.blockers import Blocker
-from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied, excused
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import open_transactions, process_list
 from spirit_py.sql import string_literal
@@ -104,11 +104,8 @@ def why_locks_are_unseen(session: SqlSession) -> str:
     """Return why the server does not show its metadata locks; empty when it does."""
     if not int(session.query("SELECT @@GLOBAL.performance_schema")[0][0]):
         return "performance_schema is OFF"
-    try:
-        enabled = session.query(_MDL_INSTRUMENT)
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
+    enabled = excused(lambda: session.query(_MDL_INSTRUMENT), None, access_denied)
+    if enabled is None:
         return "this account may not read performance_schema"
     if not enabled or enabled[0][0] != "YES":
         return "the instrument wait/lock/metadata/sql/mdl is disabled"
@@ -167,13 +164,10 @@ def _described(session: SqlSession, rows: Sequence[tuple[Any, ...]]) -> list[Blo
 def _rows_modified(session: SqlSession, ids: list[int]) -> dict[int, int] | None:
     if not ids:
         return {}
-    try:
-        rows = open_transactions(session, _MODIFIED.format(", ".join(map(str, ids))), tries=1)
-        return None if rows is None else dict(rows)
-    except ServerFault as fault:
-        if fault.code == ACCESS_NEEDS_PRIVILEGE:
-            return None
-        raise
+    sql = _MODIFIED.format(", ".join(map(str, ids)))
+    asked = partial(open_transactions, session, sql, tries=1)
+    rows = excused(asked, None, {ACCESS_NEEDS_PRIVILEGE})
+    return None if rows is None else dict(rows)
 
 
 def _blocker(
@@ -237,10 +231,5 @@ def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
 
 def _open_transactions(session: SqlSession) -> dict[int, tuple[int, int, int]]:
     """Return id, rows changed and age of every open transaction by session; empty if unseen."""
-    try:
-        rows = open_transactions(session, _OPEN) or []
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return {}
+    rows = excused(lambda: open_transactions(session, _OPEN), None, access_denied) or []
     return {int(row[0]): (int(row[1]), int(row[2]), int(row[3] or 0)) for row in rows}

@@ -14,7 +14,7 @@ from spirit_py.mysql.evaluation import (
     date_mode,
     kept_for_others,
 )
-from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, server_fault
+from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, connection_refusal, excused, server_fault
 from spirit_py.mysql.lost_values import MOST_WARNINGS
 from spirit_py.mysql.own_sessions import claim, refuse_when_taken_over, shown_run
 from spirit_py.mysql.session import Session, probe
@@ -221,11 +221,8 @@ def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
 
 def _keep_warnings(session: Session) -> None:
     """Raise ``max_error_count`` if the account may; a list that is cut short is detected (R10)."""
-    try:
-        session.execute(f"SET SESSION max_error_count={MOST_WARNINGS}")
-    except ServerFault as fault:
-        if fault.code != ACCESS_NEEDS_PRIVILEGE:
-            raise
+    sql = f"SET SESSION max_error_count={MOST_WARNINGS}"
+    excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
 
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import Refusal, ServerFault
+from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect_first
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import excused, fatal
 from spirit_py.sql import string_literal
 
 if TYPE_CHECKING:
@@ -167,11 +167,6 @@ def kept_seconds(session: SqlSession) -> float:
 
 def amazon_retention(session: SqlSession) -> tuple[bool, int]:
     """Return whether the retention of RDS or Aurora is known, and its hours; 0 for none (NULL)."""
-    try:
-        rows = session.query("CALL mysql.rds_show_configuration")
-    except ServerFault as fault:
-        if disposition(fault) is not Disposition.FATAL:
-            raise
-        return False, 0
+    rows = excused(lambda: session.query("CALL mysql.rds_show_configuration"), (), fatal)
     found = [row[1] for row in rows if str(row[0]) == _RETENTION]
     return bool(found), int(found[0]) if found and found[0] is not None else 0

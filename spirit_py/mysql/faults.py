@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.tls.modes import TLS_FAULT, TLS_REQUIRED, explain_tls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from spirit_py.config import ConnectionOptions
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 TOO_MANY_CONNECTIONS: Final = 1040
 ACCESS_DENIED: Final = 1045
@@ -161,6 +166,23 @@ def takes_no_writes(error: BaseException) -> bool:
 def access_denied(error: BaseException) -> bool:
     """Return whether the server refused because of the account's privileges."""
     return isinstance(error, ServerFault) and error.code in _NOT_ALLOWED
+
+
+def fatal(error: BaseException) -> bool:
+    """Return whether the same statement would fail again."""
+    return disposition(error) is Disposition.FATAL
+
+
+def excused(
+    work: Callable[[], T], otherwise: U, when: Callable[[ServerFault], bool] | Collection[int]
+) -> T | U:
+    """Return what ``work`` does; ``otherwise`` after a fault of such a kind, or such a code."""
+    try:
+        return work()
+    except ServerFault as fault:
+        if not (when(fault) if callable(when) else fault.code in when):
+            raise
+        return otherwise
 
 
 def login_refused(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.errors import ServerFault
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import access_denied, excused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,12 +36,7 @@ _OPTIMIZES: Final = re.compile(
 
 def performance_schema_shows_sessions(session: SqlSession) -> bool:
     """Return whether performance_schema is on, readable, and large enough for all sessions."""
-    try:
-        if not session.query(_OWN):
-            return False
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
+    if not excused(lambda: session.query(_OWN), (), access_denied):
         return False
     return not any(int(lost) for _, lost in session.query(_LOST))
 

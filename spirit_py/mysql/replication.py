@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py.errors import HistoryLost, ServerFault
-from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied
+from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, excused
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
 
@@ -109,14 +109,8 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
 
 def _peers(session: SqlSession) -> dict[str, str]:
     """Return where replicas connect from, by ``server_uuid``; none that two claim to be."""
-    try:
-        rows = session.query(_PEERS)
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return {}
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for uuid, host in rows:
+    for uuid, host in excused(lambda: session.query(_PEERS), (), access_denied):
         found[uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)].add(host)
     return {uuid: str(host) for uuid, (host, *others) in found.items() if host and not others}
 

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
-from spirit_py.mysql.faults import ABSENT_TABLE, access_denied, login_counted, login_refused
+from spirit_py.mysql.faults import (
+    ABSENT_TABLE,
+    access_denied,
+    excused,
+    login_counted,
+    login_refused,
+)
 from spirit_py.mysql.replication import applier_lag, binlog_status, channels, executed_place
 from spirit_py.mysql.retry import RenewedSession, pause_after_refusals
 from spirit_py.threads import Background
@@ -98,12 +104,11 @@ class MarkedSource:
 
 def heartbeat_read(session: Session, query: str) -> str | None:
     """Return the time of the newest heartbeat that a server has; None without any."""
-    try:
-        found = session.value(query)
-    except ServerFault as fault:
-        if fault.code in ABSENT_TABLE or access_denied(fault):
-            return None
-        raise
+    found = excused(
+        lambda: session.value(query),
+        None,
+        lambda fault: fault.code in ABSENT_TABLE or access_denied(fault),
+    )
     return None if found is None else str(found)
 
 
@@ -257,11 +262,8 @@ class ReplicaWatch:
     def _health(self, session: Session) -> str:
         if self.way in {None, Way.TIMES}:
             self.way = self._choose(session)
-        try:
-            found = channels(session)
-        except ServerFault as fault:
-            if not access_denied(fault):
-                raise
+        found = excused(lambda: channels(session), None, access_denied)
+        if found is None:
             return ""
         if not found:
             return NO_REPLICA

@@ -23,7 +23,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import CriticalLoad, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.run import Warned
 from spirit_py.mysql.facts import read_status
-from spirit_py.mysql.faults import Disposition, access_denied, disposition
+from spirit_py.mysql.faults import Disposition, access_denied, disposition, excused
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import sessions_of_run, token_of
 from spirit_py.mysql.replication import binlog_files
@@ -195,12 +195,7 @@ def global_lock_throttler(connection: ConnectionOptions, tell: Tell) -> Looking:
 
 def _waiting(session: SqlSession) -> Sequence[tuple[Any, ...]]:
     """Return who waits for a global lock; no rows where the account may not see that."""
-    try:
-        return session.query(_WAITING)
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return ()
+    return excused(lambda: session.query(_WAITING), (), access_denied)
 
 
 def _end_ours(session: SqlSession, token: str, who: str, tell: Tell) -> None:

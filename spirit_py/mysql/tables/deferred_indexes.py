@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored
-from spirit_py.mysql.faults import Disposition, disposition
+from spirit_py.mysql.faults import Disposition, disposition, excused, fatal
 from spirit_py.mysql.tables.definition import read_shape
 from spirit_py.mysql.tables.identity import drop_unreferenced
 from spirit_py.sql import quote_identifier, quote_table
@@ -109,12 +109,7 @@ def set_build_threads(session: SqlSession, most: int) -> None:
 
 def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
     """Return a build's stage; None while ``events_stages_current`` is off (the default)."""
-    try:
-        found = session.query(_STAGE, (builder,))
-    except ServerFault as fault:
-        if disposition(fault) is not Disposition.FATAL:
-            raise
-        return None
+    found = excused(lambda: session.query(_STAGE, (builder,)), (), fatal)
     if not found:
         return None
     event, done, estimated = found[0]
@@ -126,10 +121,5 @@ def build_stage(session: SqlSession, builder: int) -> BuildStage | None:
 def index_sizes(session: SqlSession, table: Name) -> dict[str, int]:
     """Return the bytes of each index by name; empty where the statistics cannot be read."""
     escaped = table[1].replace("|", "||").replace("%", "|%").replace("_", "|_")
-    try:
-        rows = session.query(_SIZES, (*table, f"{escaped}#p#%"))
-    except ServerFault as fault:
-        if disposition(fault) is not Disposition.FATAL:
-            raise
-        return {}
+    rows = excused(lambda: session.query(_SIZES, (*table, f"{escaped}#p#%")), (), fatal)
     return {str(name): int(size) for name, size in rows}

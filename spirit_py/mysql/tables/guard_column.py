@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.facts import version_numbers
-from spirit_py.mysql.faults import Disposition, access_denied, disposition
+from spirit_py.mysql.faults import Disposition, access_denied, disposition, excused
 from spirit_py.mysql.tables.identity import stored_like
 from spirit_py.sql import comment_literal, quote_identifier, quote_table
 
@@ -51,12 +52,8 @@ def most_row_versions(version: str) -> int:
 def row_versions(session: SqlSession, schema: str, table: str) -> int | None:
     """Return how many row versions a table, or one that looks alike, has used; None for unknown."""
     name = f"{stored_like(schema)}/{stored_like(table)}"
-    try:
-        used = session.query(_VERSIONS, (name, f"{name}#p#%"))[0][0]
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return None
+    asked = partial(session.query, _VERSIONS, (name, f"{name}#p#%"))
+    ((used,),) = excused(asked, ((None,),), access_denied)
     return None if used is None else int(used)
 
 
