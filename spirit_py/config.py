@@ -96,10 +96,6 @@ class SessionModes:
         return " ".join(chosen)
 
 
-def _apply_threads() -> int:
-    return max(2, min(4, len(os.sched_getaffinity(0))))
-
-
 @dataclass(frozen=True, kw_only=True)
 class FeedOptions:
     """Limits of the change feed. Times in seconds.
@@ -118,7 +114,7 @@ class FeedOptions:
     wait_timeout: float = 30.0
     soft_limit_bytes: int = 256 << 20
     under_lock_changes: int = 10_000
-    apply_threads: int = field(default_factory=_apply_threads)
+    apply_threads: int = field(default_factory=lambda: max(2, min(4, len(os.sched_getaffinity(0)))))
     own_writes: str = ""
     passable: tuple[tuple[str, str], ...] = ()
 

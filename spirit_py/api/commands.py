@@ -104,17 +104,15 @@ def _cast(context: click.Context, option: click.Option, value: Any) -> Any:
     if option.hide_input:
         return option.type_cast_value(context, value() if callable(value) else value)
     try:
-        return option.type_cast_value(context, _plain(option, value))
+        if option.multiple:
+            value = [_word(option, part) for part in _parts(value)]
+        else:
+            value = _word(option, value)
+        return option.type_cast_value(context, value)
     except (TypeError, ValueError, AttributeError, OverflowError):
         raise click.BadParameter(
-            f"a value of type {type(value).__name__} , or of an element in it, does not fit"
+            f"a value of type {type(value).__name__}, or an element in it, does not fit"
         ) from None
-
-
-def _plain(option: click.Option, value: Any) -> Any:
-    if option.multiple:
-        return [_word(option, part) for part in _parts(value)]
-    return _word(option, value)
 
 
 def _parts(value: Any) -> list[Any]:

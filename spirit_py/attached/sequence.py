@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.triggers import statements as triggers
@@ -189,8 +188,9 @@ def copies(noted: Attachments) -> list[str]:
         for place in clauses
     }
     sent = [
-        _alter(place, chain(found, map(_kept_index, sorted(indexes[place]))))
+        _alter(place, [*found, *(f"RENAME INDEX {name} TO {name}" for name in kept)])
         for place, found in clauses.items()
+        for kept in [map(quote_identifier, sorted(indexes[place]))]
     ]
     return [*_allowing(move.before for move in noted.keys), *sent] if sent else []
 
@@ -300,8 +300,3 @@ def _dropping(keys: Iterable[ForeignKey]) -> list[str]:
 
 def _alter(table: Name, clauses: Iterable[str]) -> str:
     return f"ALTER TABLE {quote_table(*table)} {', '.join(clauses)}, ALGORITHM=INPLACE"
-
-
-def _kept_index(name: str) -> str:
-    quoted = quote_identifier(name)
-    return f"RENAME INDEX {quoted} TO {quoted}"

@@ -165,7 +165,10 @@ def _opened(
                 earlier = store.tables(session)
                 report.carry_on(store.begin_again(session))
             records = _records(plan, earlier)
-            _bring_up(session, store, records, earlier)
+            store.forget(session, earlier.keys() - records.keys())
+            for name, record in records.items():
+                if record is not earlier.get(name):
+                    store.note(session, record)
             _require_alone(session, store, records, new=not earlier)
         yield store, records
 
@@ -203,18 +206,6 @@ def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRec
     if not planned.refusals:
         return record
     return replace(record, outcome=Refusal.outcome, error="; ".join(planned.refusals), report="")
-
-
-def _bring_up(
-    session: SqlSession,
-    store: BatchTable,
-    records: dict[Name, TableRecord],
-    earlier: dict[Name, TableRecord],
-) -> None:
-    store.forget(session, earlier.keys() - records.keys())
-    for name, record in records.items():
-        if record is not earlier.get(name):
-            store.note(session, record)
 
 
 def _require_alone(

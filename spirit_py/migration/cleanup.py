@@ -245,7 +245,9 @@ def _leftovers(
                 if may_hold:
                     proof = proofs.source if name == names.old else proofs.new
                     known[schema, name] = proof
-                    emptied[schema, name] = _emptied(session, (schema, name), proof)
+                    done, parts = emptied_partitions(session, schema, name, proof)
+                    said = f"{done} of {parts} partitions are emptied already; "
+                    emptied[schema, name] = said if done else ""
             elif name.lower() in there:
                 others.append((schema, name))
         noted = old_table_of(session, (schema, table))
@@ -268,11 +270,6 @@ def _leftovers(
         proofs=known,
         emptied=emptied,
     )
-
-
-def _emptied(session: SqlSession, table: Name, proof: Identity) -> str:
-    emptied, partitions = emptied_partitions(session, *table, proof)
-    return f"{emptied} of {partitions} partitions are emptied already; " if emptied else ""
 
 
 def _existing(session: SqlSession, schema: str) -> set[str]:

@@ -205,6 +205,10 @@ class _Listing:
                 raise
             found = look(blind=True)
         decision = decide(found, Wanted(statement=None, max_age=self._max_age))
+        again, reason = _OUTCOMES[type(decision)], decision.reason
+        if isinstance(decision, Afresh) and decision.throws_away:
+            again = _OUTCOMES[Refuse]
+            reason = f"{reason}; with --start-afresh it would start afresh"
         back = found.reverse.state if found.reverse else None
         if any(table.undone and table.keeps_one for table in found.tables):
             back = ReverseState.REVERTED
@@ -220,8 +224,8 @@ class _Listing:
             live=live,
             live_age=live_age,
             # Where reverse replication is lost the same command reports that, and ends.
-            again="fail" if resumes and back is ReverseState.LOST else _outcome(decision),
-            reason=_reason(decision),
+            again="fail" if resumes and back is ReverseState.LOST else again,
+            reason=reason,
             binlog=unseen or found.unreachable,
             reverse=_reverse(session, CheckpointTable(*home)),
         )
@@ -292,18 +296,6 @@ def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
     except SpiritError:
         # An account that may only read the checkpoint table sees the rest of the list.
         return False
-
-
-def _outcome(decision: Decision) -> str:
-    if isinstance(decision, Afresh) and decision.throws_away:
-        return _OUTCOMES[Refuse]
-    return _OUTCOMES[type(decision)]
-
-
-def _reason(decision: Decision) -> str:
-    if isinstance(decision, Afresh) and decision.throws_away:
-        return f"{decision.reason}; with --start-afresh it would start afresh"
-    return decision.reason
 
 
 def _unread(name: Name, error: SpiritError) -> MigrationShown | None:

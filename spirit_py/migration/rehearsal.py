@@ -317,7 +317,8 @@ class Rehearsal:
                 last = stopping.wait(self._interval)
         finally:
             self._first.set()
-            self._close()
+            self._session.close()
+            self._watched.close()
 
     @staticmethod
     def _failed(error: BaseException) -> None:
@@ -325,7 +326,10 @@ class Rehearsal:
 
     def _sample(self) -> None:
         try:
-            self._look()
+            session = self._session.session()
+            self._watched.look()
+            self._binlog.look(binlog_files(session))
+            self._looked += 1
             self._trouble.pop("binlog", None)
         except ServerFault as fault:
             self._trouble["binlog"] = fault.message
@@ -334,16 +338,6 @@ class Rehearsal:
         self._watched.settle(_SETTLE_SECONDS)
         if self._watched.unlisted:
             self._trouble["replicas"] = self._watched.unlisted
-
-    def _look(self) -> None:
-        session = self._session.session()
-        self._watched.look()
-        self._binlog.look(binlog_files(session))
-        self._looked += 1
-
-    def _close(self) -> None:
-        self._session.close()
-        self._watched.close()
 
 
 def _escaped(text: str) -> str:

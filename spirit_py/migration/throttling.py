@@ -128,7 +128,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
             beat=checkpoint.beat,
             working=throttles.working,
             unknown_reads=lambda: _unknown_reads(run),
-            pressure=lambda: _pressure(lag),
+            pressure=lambda: ("replica lag", 0.0 if lag is None else lag.pressure()),
         ),
         first=not run.config.aggressive,
     )
@@ -198,10 +198,6 @@ def search_throttled(run: Run, session: SqlSession) -> Iterator[Callable[[], Non
             await_turn(run.pace, Work.SEARCH, pause=pause, show=run.show)
 
         yield turn
-
-
-def _pressure(lag: LagThrottler | None) -> tuple[str, float]:
-    return "replica lag", 0.0 if lag is None else lag.pressure()
 
 
 def _statistics(run: Run) -> FeedStatistics:

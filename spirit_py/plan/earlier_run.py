@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.earlier_run import Found
-    from spirit_py.checkpoint.record import CheckpointRecord
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.preflight.check import PreflightContext
@@ -67,7 +66,7 @@ def earlier_run(decision: Decision, *, start_afresh: bool) -> EarlierRun:
     return EarlierRun(
         action="ask" if asks else "afresh",
         reason=decision.reason,
-        rows_copied=_rows(decision.abandoned),
+        rows_copied=None if decision.abandoned is None else decision.abandoned.rows_copied,
         remedy=f"to carry on with it: {decision.instead}; to drop it and begin with this one:"
         " --start-afresh"
         if asks
@@ -86,10 +85,6 @@ def refusals_of(decision: Decision, earlier: EarlierRun) -> list[Note]:
 def goes_on(decision: Decision) -> bool:
     """Return whether the migration carries on or begins, so that the checks apply."""
     return isinstance(decision, Afresh) or (isinstance(decision, Resume) and not decision.cleanup)
-
-
-def _rows(record: CheckpointRecord | None) -> int | None:
-    return None if record is None else record.rows_copied
 
 
 def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> EarlierRun | None:

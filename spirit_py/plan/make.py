@@ -77,7 +77,10 @@ def make_plan(
         evaluate_with(session, settings)
         config = replace(config, connection=replace(config.connection, settings=settings))
         contexts = timed(session, contexts, stop)
-        decision = _decided(session, config, contexts, noted)
+        decision: Decision = Afresh()
+        with noted.refusing():
+            if there := [context for context in contexts if context.found is not None]:
+                _, decision = examine_and_decide(session, config, there)
         note_checks(session, config, contexts, decision, noted)
         sampling = stop if sample else None
         return _Maker(session, config, contexts, decision, noted, sampling=sampling).plan()
@@ -93,17 +96,6 @@ def brief_plan(
     noted = Remarks(warnings=[Note(cause=text) for text in warnings])
     with connect(config.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
         return _Maker(session, config, contexts, decision, noted, brief=True).plan()
-
-
-def _decided(
-    session: Session, config: MigrationConfig, contexts: Contexts, noted: Remarks
-) -> Decision:
-    decision: Decision = Afresh()
-    there = [context for context in contexts if context.found is not None]
-    with noted.refusing():
-        if there:
-            _, decision = examine_and_decide(session, config, there)
-    return decision
 
 
 class _Maker:
@@ -203,12 +195,9 @@ class _Maker:
             made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)
             return self._tried(context, replace(plain, definition=made), tried)
         finally:
-            self._drop(tried)
-
-    def _drop(self, tried: Tried) -> None:
-        if tried.target is not None:
-            with contextlib.suppress(ServerFault):
-                self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
+            if tried.target is not None:
+                with contextlib.suppress(ServerFault):
+                    self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
 
     def _going_on(self) -> Method | None:
         if not isinstance(self._decision, Resume):

@@ -47,10 +47,6 @@ def _some(limits: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...
     return limits
 
 
-def _shown_load(limits: tuple[tuple[str, float], ...]) -> str:
-    return ",".join(f"{name}={value:g}" for name, value in limits) or OFF
-
-
 def _setting(one: Option) -> Setting:
     if one.type is bool:
         return Setting(
@@ -64,7 +60,7 @@ def _setting(one: Option) -> Setting:
             field=one.name,
             form="such as Threads_running=25,Threads_connected=500, or off",
             read=lambda text: () if text == OFF else _some(read_limits(text)),
-            show=_shown_load,
+            show=lambda most: ",".join(f"{name}={value:g}" for name, value in most) or OFF,
         )
     if one.most is None:
         return Setting(

@@ -173,7 +173,11 @@ def carry_on_with_indexes(
         drop_building(session, context.schema, context.table, building)
         progress = record.of(mapping.source.schema, mapping.source.name)
         clauses = _deferred_clauses(run, session, context, mapping, progress)
-        plan = _plan_of_earlier_run(progress, mapping, clauses)
+        deferred = replace(
+            _none(mapping, progress.target_shape), bare_shape=progress.bare_shape, indexes=clauses
+        )
+        why = "as the earlier run chose"
+        plan = IndexPlan(deferred=deferred, left_out=bool(deferred), why=why)
         if not plan.left_out and not progress.copied:
             plan = plan_indexes(run, session, context, mapping)
         plans.append(plan)
@@ -242,15 +246,6 @@ def _none(mapping: TableMapping, whole_shape: str) -> DeferredIndexes:
         target=(mapping.target.schema, mapping.target.name),
         whole_shape=whole_shape,
     )
-
-
-def _plan_of_earlier_run(
-    progress: TableProgress, mapping: TableMapping, clauses: tuple[tuple[str, str], ...]
-) -> IndexPlan:
-    deferred = replace(
-        _none(mapping, progress.target_shape), bare_shape=progress.bare_shape, indexes=clauses
-    )
-    return IndexPlan(deferred=deferred, left_out=bool(deferred), why="as the earlier run chose")
 
 
 def _plan(
