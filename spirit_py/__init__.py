@@ -46,7 +46,7 @@ _PLACES = {
     "spirit_py.status.report": ("MigrationReport",),
     "spirit_py.batch.report": ("BatchReport",),
     "spirit_py.compare.report": ("CompareReport",),
-    "spirit_py.status.snapshot": ("BatchStatus", "MigrationStatus"),
+    "spirit_py.progress": ("BatchStatus", "MigrationStatus"),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -29,8 +29,8 @@ from spirit_py.options.commands import PlanArguments as PlanArguments
 from spirit_py.options.commands import RevertArguments as RevertArguments
 from spirit_py.options.commands import StatusArguments as StatusArguments
 from spirit_py.plan import Plan as Plan
+from spirit_py.progress import BatchStatus as BatchStatus
+from spirit_py.progress import MigrationStatus as MigrationStatus
 from spirit_py.status.report import MigrationReport as MigrationReport
-from spirit_py.status.snapshot import BatchStatus as BatchStatus
-from spirit_py.status.snapshot import MigrationStatus as MigrationStatus
 
 __version__: str

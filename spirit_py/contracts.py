@@ -307,7 +307,7 @@ class Reporter(Protocol):
         """Show one thing that happened."""
 
     def progress(self, snapshot: Any) -> None:
-        """Show a :class:`spirit_py.status.snapshot.MigrationStatus`."""
+        """Show a :class:`spirit_py.progress.MigrationStatus`."""
 
     def stop(self) -> None:
         """End the display and leave the terminal clean."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+    from spirit_py.progress import BatchStatus, MigrationStatus
     from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter, SwappedAlong
     from spirit_py.migration.migration_status import MigrationShown
     from spirit_py.plan import Plan
+    from spirit_py.progress import BatchStatus, MigrationStatus
     from spirit_py.status.report import MigrationReport
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
     from spirit_py.threads import StopSwitch
 
 

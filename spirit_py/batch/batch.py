@@ -23,7 +23,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import new_run
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_shape
-from spirit_py.status.snapshot import BatchStatus
+from spirit_py.progress import BatchStatus
 from spirit_py.threads import Background
 from spirit_py.throttle.latency import Measures
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Reporter
     from spirit_py.errors import SpiritError
     from spirit_py.events.event import Event, Gate
+    from spirit_py.progress import MigrationStatus
     from spirit_py.spark.gang import GangEngine
     from spirit_py.spark.member import Outcome
-    from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.latency import Measures
 

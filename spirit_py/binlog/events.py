@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spirit_py.progress import Retention
     from spirit_py.table.keys import ComparableKey
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.weights import KeyWeights
+    from spirit_py.table.values import KeyWeights
 
 Table: TypeAlias = tuple[str, str]
 """Schema and table, as the server stores the names."""

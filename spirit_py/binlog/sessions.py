@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.progress import Retention
     from spirit_py.table.keys import ComparableKey
-    from spirit_py.table.weights import KeyWeights
+    from spirit_py.table.values import KeyWeights
 
 
 class LentSession:

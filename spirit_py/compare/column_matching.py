@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.errors import NotComparable, Refusal, UsageFault
-from spirit_py.table.computed import computed_pairs
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp
 from spirit_py.table.mapping import ColumnPair, TableMapping
-from spirit_py.table.unique_keys import choose_key, tightened_indexes
+from spirit_py.table.unique_keys import choose_key, computed_pairs, tightened_indexes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

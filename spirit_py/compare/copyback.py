@@ -2,7 +2,7 @@
 
 A document's text does not show the types of an unsigned number, a DECIMAL and a date. So the types
 of all nodes are read with it (:func:`spirit_py.checksum.render.node_types`), and values that text
-cannot represent are written as SQL (:mod:`spirit_py.table.json_document`).
+cannot represent are written as SQL (:mod:`spirit_py.binlog.codec.jsonb`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from spirit_py.binlog.codec.jsonb import opaque_sql
+from spirit_py.binlog.codec import jsonb as documents
+from spirit_py.binlog.codec.jsonb import Node, opaque_sql
 from spirit_py.checksum.render import node_types
 from spirit_py.checksum.staging_sql import row_literals, select_lossless
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, UnreadableChange, ValueLost
 from spirit_py.mysql.connect import connect
 from spirit_py.sql import identifier_list, quote_identifier, string_literal
-from spirit_py.table import json_document as documents
-from spirit_py.table.json_document import Node
 from spirit_py.table.mapping import ColumnPair
 from spirit_py.table.values import RenderedRow, key_select_expressions, row_key_sql
 

@@ -34,12 +34,12 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
+from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command
 from spirit_py.spark.choice import Engines
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
 from spirit_py.status.reporters import SafeReporter
-from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:

@@ -136,7 +136,7 @@ class PhaseEntered(Event):
 
 @event("progress")
 class ProgressMade(Worded):
-    """The figures of now; those of :class:`spirit_py.status.snapshot.MigrationStatus`."""
+    """The figures of now; those of :class:`spirit_py.progress.MigrationStatus`."""
 
     figures: Mapping[str, object] = aside()
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.statements import Touch
     from spirit_py.binlog.xa import XaRows
     from spirit_py.feed.ledger import Epoch, Ledger
-    from spirit_py.feed.shared import Shared
-    from spirit_py.feed.store import EventStore
+    from spirit_py.feed.shared import EventStore, Shared
 
 _log = logging.getLogger(__name__)
 

@@ -34,8 +34,7 @@ from spirit_py.feed.reception import (
     flush_backlog,
     statistics,
 )
-from spirit_py.feed.shared import Shared
-from spirit_py.feed.store import ASK_EVERY, Backpressure, EventStore
+from spirit_py.feed.shared import ASK_EVERY, Backpressure, EventStore, Shared
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.threads import Background, every
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from spirit_py.feed.apply import BatchApplier, Weigher
     from spirit_py.feed.ledger import Ledger
     from spirit_py.feed.partitions import Partition
-    from spirit_py.feed.shared import Shared
-    from spirit_py.feed.store import Backpressure
+    from spirit_py.feed.shared import Backpressure, Shared
     from spirit_py.feed.subscription import TableSubscription
 
 TAKE_ROWS: Final = 10_000

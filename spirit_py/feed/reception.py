@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import ChangeSource, SqlSession
     from spirit_py.feed.dispatch import Dispatcher
     from spirit_py.feed.ledger import Ledger
-    from spirit_py.feed.shared import Shared
-    from spirit_py.feed.store import Backpressure
+    from spirit_py.feed.shared import Backpressure, Shared
     from spirit_py.feed.subscription import Subscriptions
     from spirit_py.threads import StopSwitch
 

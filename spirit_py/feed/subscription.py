@@ -12,8 +12,8 @@ from spirit_py.chunk.watermark import Rest, WatermarkTracker
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.ledger import VisibilityProofs
 from spirit_py.table.keys import comparable
-from spirit_py.table.row_key import conflicting
-from spirit_py.table.weights import KeyWeights, weighable
+from spirit_py.table.mapping import conflicting
+from spirit_py.table.values import KeyWeights, weighable
 
 if TYPE_CHECKING:
     import threading

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from spirit_py.config import MigrationConfig
     from spirit_py.contracts import SwappedAlong
     from spirit_py.frameworks.policy import Policy
+    from spirit_py.progress import MigrationStatus
     from spirit_py.statement import Clause
     from spirit_py.status.report import MigrationReport
-    from spirit_py.status.snapshot import MigrationStatus
     from spirit_py.table.names import Name
 
     Settle = Callable[[Name], None]

@@ -13,8 +13,7 @@ from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
 from spirit_py.codes import ErrorCode
-from spirit_py.copier.boundary import BoundaryReader, last_copied_key
-from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
+from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy, last_copied_key
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.errors import Refusal
 from spirit_py.estimates import COMPARED, COMPARED_STAGED, TableShares, build_share

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.migration.state import State, apply
 from spirit_py.phases import PhaseLog
-from spirit_py.status.snapshot import RunTotals
+from spirit_py.progress import RunTotals
 from spirit_py.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from spirit_py.estimates import (
 from spirit_py.migration.figures import feed_figures, totals_of
 from spirit_py.migration.state import Wait
 from spirit_py.phases import Phase
-from spirit_py.status.snapshot import HISTORY_SECONDS, MigrationStatus
+from spirit_py.progress import HISTORY_SECONDS, MigrationStatus
 from spirit_py.units import counted
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.tls.files import TLS_PATHS, read_material
+from spirit_py.mysql.tls.driver import TLS_PATHS, read_material
 from spirit_py.mysql.tls.modes import SSL_MODES, VERIFYING
 
 if TYPE_CHECKING:

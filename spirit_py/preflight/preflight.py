@@ -28,7 +28,6 @@ from spirit_py.preflight.registry import CheckScope, run_checks
 from spirit_py.sql import binary_literal, string_literal
 from spirit_py.statement.lexer import not_understood
 from spirit_py.table.build import build_mapping
-from spirit_py.table.computed import without_computed
 from spirit_py.table.conversions import cast_to
 from spirit_py.table.mapping import Fill
 from spirit_py.table.names import lock_name
@@ -39,6 +38,7 @@ from spirit_py.table.new_columns import (
     of_the_moment,
     plain_digits,
 )
+from spirit_py.table.unique_keys import without_computed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Gangs: tasks that run at the same time and exchange messages with the driver.
 
 Spark's ``barrier()`` takes about a second (measured), too long under a table lock. So messages go
-through :mod:`spirit_py.spark.mailbox`, and a gang is complete when every task has reported, in
+through :mod:`spirit_py.spark.member`, and a gang is complete when every task has reported, in
 milliseconds. When a session, a process or the driver's session is lost, the gang fails with
 :class:`~spirit_py.errors.WorkersLost`, and the caller starts a new one. Life::
 
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-    from spirit_py.spark.mailbox import DriverEnd
-    from spirit_py.spark.member import GangMember, Outcome
+    from spirit_py.spark.member import DriverEnd, GangMember, Outcome
     from spirit_py.threads import StopSwitch
 
 _log = logging.getLogger(__name__)

@@ -1,20 +1,30 @@
-"""A task of a gang: joins, handles orders, and sends its outcome to the driver."""
+"""A task of a gang, and the messages between it and the driver while tasks run.
+
+Messages need no port: threads use memory, Spark's tasks the server, where other accounts can write,
+too. So each message carries a code made with a random key that the tasks get with the password.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import secrets
+import threading
 import time
 import traceback
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
+from spirit_py.mysql.processlist import any_idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from spirit_py.contracts import SqlSession
-    from spirit_py.spark.mailbox import MemberBox, MemberEnd
 
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
@@ -114,3 +124,165 @@ def guarded(index: int, function: Callable[[_S], _R], spec: _S) -> Outcome[_R]:
             error_code=ErrorCode.DEFECT,
         )
     return Outcome(index=index, result=result, error=failure, seconds=time.monotonic() - began)
+
+
+Orders: TypeAlias = "list[tuple[int, str]]"
+
+
+class MemberEnd(Protocol):
+    """A member's end; used by one thread."""
+
+    def write(self, letter: dict[str, Any]) -> None:
+        """Replace the member's message to the driver."""
+
+    def orders(self) -> Orders:
+        """Return the member's orders; `MigrationFailure` when the driver is gone."""
+
+    def wait(self, seconds: float) -> None:
+        """Wait before the next look for orders: so long, or where it is told of them, for them."""
+
+    def close(self) -> None:
+        """Withdraw the message; the member's session may be closed already."""
+
+
+class MemberBox(Protocol):
+    """What a task needs to open its end. Picklable if tasks run in other processes."""
+
+    def join(self, rank: int, session: SqlSession) -> MemberEnd:
+        """Open the end of a member, whose session is on the driver's server."""
+
+
+class DriverEnd:
+    """The driver's end; used by one thread. ``name`` is the gang's alone, ``box`` for its tasks.
+
+    A *sender* is the number of one attempt of a member, by default of its session.
+    """
+
+    box: MemberBox
+
+    def __init__(self, session: SqlSession) -> None:
+        self._session = session
+        self.name = f"spirit_py_gang_{secrets.token_hex(6)}"
+
+    def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
+        """Replace a member's orders."""
+        raise NotImplementedError
+
+    def letters(self) -> list[tuple[int, Any]]:
+        """Return the sender and message of each living member; None while it comes or ends."""
+        raise NotImplementedError
+
+    def silent(self, senders: Collection[int], seconds: int) -> bool:
+        """Return whether a member's session has idled for so long, because packets are lost.
+
+        A read timeout is impossible: a statement may take hours.
+        """
+        return any_idle(self._session, senders, seconds)
+
+    def close(self) -> None:
+        """Remove what the mailbox leaves on the server, as far as it can be reached."""
+
+
+_CODE_BYTES: Final = 64
+
+
+@dataclass(frozen=True)
+class Seal:
+    """The key of one gang; picklable. Each code covers its message's place."""
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def close(self, message: Any, *place: str | int) -> str:
+        """Return a JSON value as a text with its code."""
+        text = json.dumps(message)
+        return self._code(text, place) + text
+
+    def open(self, sealed: bytes, *place: str | int) -> Any:
+        """Return the value; None for a text that :meth:`close` did not make for this place."""
+        code, text = sealed[:_CODE_BYTES], sealed[_CODE_BYTES:].decode(errors="replace")
+        if not hmac.compare_digest(code, self._code(text, place).encode()):
+            return None
+        return json.loads(text)
+
+    def _code(self, text: str, place: tuple[str | int, ...]) -> str:
+        proven = json.dumps([*place, text]).encode()
+        return hmac.new(self.key, proven, hashlib.sha256).hexdigest()
+
+
+_PING_SECONDS: Final = 0.25
+
+
+class MemoryMailbox(DriverEnd):
+    """Both the driver's end and what the tasks are given; thread-safe."""
+
+    def __init__(self, session: SqlSession) -> None:
+        super().__init__(session)
+        self.box = self
+        self._lock = threading.Lock()
+        self._orders: dict[int, Orders] = {}
+        self._posted: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+        self._letters: dict[int, dict[str, Any]] = {}
+
+    def post(self, rank: int, orders: Collection[tuple[int, str]]) -> None:
+        """Replace a member's orders."""
+        with self._lock:
+            self._orders[rank] = list(orders)
+            self._posted[rank].set()
+
+    def letters(self) -> list[tuple[int, Any]]:
+        """Return the sender and the message of each member that lives."""
+        with self._lock:
+            return list(self._letters.items())
+
+    def join(self, rank: int, session: SqlSession) -> _Member:
+        """Open the end of a member."""
+        with self._lock:
+            posted = self._posted[rank]
+        return _Member(self, rank, session, posted)
+
+    def write(self, sender: int, letter: dict[str, Any] | None) -> None:
+        """Replace a member's message; None withdraws it."""
+        with self._lock:
+            self._letters.pop(sender, None)
+            if letter is not None:
+                self._letters[sender] = letter
+
+    def orders(self, rank: int) -> Orders:
+        """Return a member's orders."""
+        with self._lock:
+            return self._orders.get(rank, [])
+
+
+class _Member:
+    def __init__(
+        self, mailbox: MemoryMailbox, rank: int, session: SqlSession, posted: threading.Event
+    ) -> None:
+        self._mailbox = mailbox
+        self._posted = posted
+        self._rank = rank
+        self._session = session
+        self._asked = 0.0
+
+    def write(self, letter: dict[str, Any]) -> None:
+        self._mailbox.write(self._session.id, letter)
+        self._ping()
+
+    def orders(self) -> Orders:
+        """Return the member's orders; raise for a lost session while there are none."""
+        if time.monotonic() - self._asked >= _PING_SECONDS:
+            self._ping()
+        return self._mailbox.orders(self._rank)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for orders, at most until the session is to be used again."""
+        self._posted.wait(max(seconds, _PING_SECONDS))
+        # Before the look that follows: what is posted from now on ends the next wait.
+        self._posted.clear()
+
+    def _ping(self) -> None:
+        """Use the session, which the server counts as idle after a statement."""
+        self._session.execute("DO 0")
+        self._asked = time.monotonic()
+
+    def close(self) -> None:
+        self._mailbox.write(self._session.id, None)

@@ -19,7 +19,7 @@ from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
-from spirit_py.spark.mailbox import DriverEnd, MemoryMailbox, Seal
+from spirit_py.spark.member import DriverEnd, MemoryMailbox, Seal
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.session import Session
     from spirit_py.spark.gang import GangEngine
-    from spirit_py.spark.mailbox import Orders
+    from spirit_py.spark.member import Orders
     from spirit_py.table.schema import TableSchema
 
 #: A gang has a row for each rank's message, and one for its orders.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Event, Level
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+    from spirit_py.progress import BatchStatus, MigrationStatus
 
 _MOST_BYTES: Final = 8 << 20
 #: A pipe that takes anything takes so much (PIPE_BUF) without blocking.

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Reporter
     from spirit_py.events.event import Event, Gate
+    from spirit_py.progress import BatchStatus, MigrationStatus
     from spirit_py.records import RecordOptions
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 
 
 class SafeReporter:

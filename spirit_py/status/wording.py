@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from spirit_py.events.event import LINE
 from spirit_py.events.run import ProgressMade
 from spirit_py.phases import Phase
-from spirit_py.progress import MigrationProgress, figures_of
-from spirit_py.status.snapshot import under_way
+from spirit_py.progress import MigrationProgress, figures_of, under_way
 from spirit_py.units import (
     duration,
     human_bytes,
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.contracts import Clock
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+    from spirit_py.progress import BatchStatus, MigrationStatus
 
 Tone = Literal["", "dim", "yellow"]
 _SOON: Final = 6 * 3600.0

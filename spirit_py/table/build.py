@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
-from spirit_py.table.computed import computed_pairs, steady_pairs, without_computed
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp, values_stay_apart
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
-from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, fresh_names
+from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, conflicting, fresh_names
 from spirit_py.table.new_columns import implicit_default, needs_fill
-from spirit_py.table.row_key import conflicting
-from spirit_py.table.unique_keys import NO_KEY_HINT, choose_key, tightened_indexes
+from spirit_py.table.unique_keys import (
+    NO_KEY_HINT,
+    choose_key,
+    computed_pairs,
+    steady_pairs,
+    tightened_indexes,
+    without_computed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

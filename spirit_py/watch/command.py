@@ -27,8 +27,7 @@ from spirit_py.mysql.faults import connection_refusal
 from spirit_py.signals import stop_on_signals
 from spirit_py.threads import Background, StopSwitch
 from spirit_py.watch.follower import ONWARD, Follower, ScopeSource
-from spirit_py.watch.records import as_json, as_text, record
-from spirit_py.watch.scope import Progress
+from spirit_py.watch.records import Progress, as_json, as_text, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Event
     from spirit_py.config import WatchConfig
     from spirit_py.events.event import Tell
-    from spirit_py.watch.records import Line, Record
-    from spirit_py.watch.scope import Scope
+    from spirit_py.watch.records import Line, Record, Scope
 
 _FULL: Final = 1 << 16
 _LOOK_SECONDS: Final = 0.2

@@ -26,8 +26,7 @@ from spirit_py.errors import FeedFailure, SchemaChanged, ServerFault, Unreadable
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.watch.definitions import Definitions
-from spirit_py.watch.records import record, row_record
-from spirit_py.watch.scope import Scope, TableNames
+from spirit_py.watch.records import Scope, TableNames, record, row_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     from spirit_py.contracts import Clock
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
-    from spirit_py.watch.records import Record
-    from spirit_py.watch.scope import Progress
+    from spirit_py.watch.records import Progress, Record
 
 ONWARD: Final = "follow from a later position, or from now, without --from"
 _XA_MEMORY: Final = 1 << 20

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from spirit_py.chunk.chunker import make_chunker
-from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock, copying_slots
+from spirit_py.copier.copier import BoundaryReader
 from spirit_py.copier.meter import ChunkCopied
 from spirit_py.copier.task import ChunkOrder, JoinCopy
 from spirit_py.errors import CopyFailure, Interrupted, ServerFault, ValueLost, WorkersLost

@@ -16,9 +16,8 @@ from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.copier import copier as copier_module
 from spirit_py.copier import crew as crew_module
 from spirit_py.copier import task
-from spirit_py.copier.boundary import BoundaryReader
 from spirit_py.copier.chunk_sql import chunk_lock
-from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
+from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy
 from spirit_py.copier.crew import Crew
 from spirit_py.errors import MigrationFailure, WorkersLost
 from spirit_py.locks.named import take_named_lock

@@ -17,7 +17,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.spark import gang as gang_module
 from spirit_py.spark.gang import Gang, OrderAnswer
-from spirit_py.spark.mailbox import MemoryMailbox
+from spirit_py.spark.member import MemoryMailbox
 from spirit_py.spark.server_mailbox import TableMailbox, VariablesMailbox
 from spirit_py.sql import quote_table
 from spirit_py.threads import StopSwitch

@@ -12,8 +12,7 @@ import pytest
 from spirit_py.binlog.position import GtidSet
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.config import FeedOptions
-from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
+from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy
 from spirit_py.copier.meter import ChunkCopied
 from spirit_py.copier.task import ChunkOrder, ChunkWriter, JoinCopy
 from spirit_py.errors import ValueLost, WorkersLost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from spirit_py.table.weights import CHARSETS, KeyWeights
+from spirit_py.table.values import CHARSETS, KeyWeights
 from tests.kits.definitions import column
 from tests.kits.draw import seed_of
 from tests.kits.tables import open_session

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.watermark import WatermarkTracker
-from spirit_py.copier.boundary import BoundaryReader
-from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
+from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy
 from spirit_py.errors import SpiritError
 from spirit_py.pace import Unhindered
 from spirit_py.spark.choice import DriverEngine

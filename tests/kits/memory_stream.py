@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.binlog.events import Event, Table
     from spirit_py.contracts import SqlSession
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.weights import KeyWeights
+    from spirit_py.table.values import KeyWeights
 
 
 class MemoryImage(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from spirit_py.phases import Phase
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+from spirit_py.progress import BatchStatus, MigrationStatus
 
 _BEGUN = ((Phase.PREFLIGHT, 0.4), (Phase.SHORTCUT, 0.1), (Phase.CREATE, 0.2))
 _ORDER = (

@@ -37,8 +37,13 @@ with stand_in():
     from spirit_py.chunk.watermark import CopiedSoFar, Rest
     from spirit_py.config import ConnectionOptions, FeedOptions
     from spirit_py.copier import crew
-    from spirit_py.copier.boundary import BoundaryReader, last_copied_key
-    from spirit_py.copier.copier import Copier, CopyOptions, TableCopy
+    from spirit_py.copier.copier import (
+        BoundaryReader,
+        Copier,
+        CopyOptions,
+        TableCopy,
+        last_copied_key,
+    )
     from spirit_py.copier.fence import end_earlier_chunks
     from spirit_py.cutover.cutover import Cutover
     from spirit_py.cutover.plan import CutoverLimits, CutoverPlan

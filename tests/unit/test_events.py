@@ -14,8 +14,8 @@ import pytest
 from spirit_py.events.copy import ThrottleEnded
 from spirit_py.events.event import Event, aside, event, teller
 from spirit_py.events.run import ProgressMade
+from spirit_py.progress import MigrationStatus
 from spirit_py.status.plain import json_line, text_line
-from spirit_py.status.snapshot import MigrationStatus
 from tests.kits.events import declared, kinds, undeclared
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"

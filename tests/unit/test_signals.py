@@ -18,9 +18,9 @@ from spirit_py.errors import (
 )
 from spirit_py.events.run import RunBegun
 from spirit_py.phases import Phase
+from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command, work_goes_on
 from spirit_py.status.report import OutcomeReport, told
-from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.threads import StopSwitch
 
 BEGUN = RunBegun(command="migrate", server="db1", program="1")

@@ -55,11 +55,11 @@ from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.pace import Unhindered
 from spirit_py.phases import Phase
 from spirit_py.preflight.passable import require_passable
+from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun, told
 from spirit_py.status.reporters import SafeReporter
-from spirit_py.status.snapshot import MigrationStatus
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
 

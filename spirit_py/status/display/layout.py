@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from spirit_py.phases import Phase
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+from spirit_py.progress import BatchStatus, MigrationStatus
 from spirit_py.status.wording import rows_of
 from spirit_py.units import duration, human_percent, one_line
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from spirit_py.events.event import Event
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+    from spirit_py.progress import BatchStatus, MigrationStatus
 
 _log = logging.getLogger(__name__)
 

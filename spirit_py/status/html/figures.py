@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
-from spirit_py.status.history import THROTTLED
 from spirit_py.status.html.plots import Curve, Moment, Plot, Point, Shade, thinned
-from spirit_py.status.timeline import rates
+from spirit_py.status.timeline import THROTTLED, rates
 from spirit_py.units import human_bytes, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from spirit_py.status.history import History
-    from spirit_py.status.timeline import Span
+    from spirit_py.status.timeline import History, Span
 
 _GAP = 4.0
 _IF_ANY = frozenset({"buffered", "changes"})

@@ -21,10 +21,10 @@ from spirit_py.events.run import (
     Warned,
 )
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
-from spirit_py.status.history import History
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
 from spirit_py.status.report import write_whole
+from spirit_py.status.timeline import History
 from spirit_py.units import DiffLine, diff_of, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Event
+    from spirit_py.progress import BatchStatus, MigrationStatus
     from spirit_py.status.html.plots import Plot
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
     from spirit_py.status.timeline import Stage
 
 SHOWN_EVENTS: Final = 600

@@ -14,8 +14,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from spirit_py.phases import Phase
-from spirit_py.progress import figures_of
-from spirit_py.status.snapshot import BatchStatus, Growth, MigrationStatus, RunTotals, under_way
+from spirit_py.progress import (
+    BatchStatus,
+    Growth,
+    MigrationStatus,
+    RunTotals,
+    figures_of,
+    under_way,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

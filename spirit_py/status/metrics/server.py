@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Event
-    from spirit_py.status.snapshot import BatchStatus, MigrationStatus
+    from spirit_py.progress import BatchStatus, MigrationStatus
 
 REQUESTS: Final = 8
 PATIENCE: Final = 5.0

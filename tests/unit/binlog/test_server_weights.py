@@ -11,7 +11,7 @@ from spirit_py.binlog.sessions import ServerWeights
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import FeedFailure, ServerFault
 from spirit_py.mysql.retry import PATIENCE
-from spirit_py.table.weights import KeyWeights
+from spirit_py.table.values import KeyWeights
 from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column
 

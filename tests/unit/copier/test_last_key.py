@@ -7,7 +7,7 @@ from typing import Any
 
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.chunk.watermark import OpenEnd
-from spirit_py.copier.boundary import last_copied_key, last_key_sql
+from spirit_py.copier.copier import last_copied_key, last_key_sql
 from tests.kits.chunks import bound, mapping, primary
 from tests.kits.definitions import column
 

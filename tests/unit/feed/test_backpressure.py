@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from spirit_py.binlog.events import is_boundary, weight
 from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
 from spirit_py.events.event import teller
-from spirit_py.feed.shared import Shared
-from spirit_py.feed.store import Backpressure, EventStore
+from spirit_py.feed.shared import Backpressure, EventStore, Shared
 from spirit_py.progress import Retention
 from spirit_py.threads import Background, StopSwitch
 from tests.kits.memory_stream import MemoryStream

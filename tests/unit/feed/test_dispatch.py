@@ -23,8 +23,7 @@ from spirit_py.binlog.events import (
 from spirit_py.errors import FeedFailure, HandOverFailed
 from spirit_py.feed.dispatch import HAND_OVER_TRIES, Dispatcher
 from spirit_py.feed.ledger import Ledger
-from spirit_py.feed.shared import Shared
-from spirit_py.feed.store import EventStore
+from spirit_py.feed.shared import EventStore, Shared
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spirit_py.feed.store import EventStore
+from spirit_py.feed.shared import EventStore
 
 DEADLINE = 60.0
 

@@ -11,7 +11,7 @@ from spirit_py.config import ConnectionOptions, TlsMaterial
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import connection_options
 from spirit_py.mysql.tls import driver
-from spirit_py.mysql.tls.files import file_of, read_material
+from spirit_py.mysql.tls.driver import file_of, read_material
 from spirit_py.mysql.tls.modes import (
     ENCRYPTED,
     PLAIN,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.spark import mailbox as module
-from spirit_py.spark.mailbox import MemoryMailbox
+from spirit_py.spark import member as module
+from spirit_py.spark.member import MemoryMailbox
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from spirit_py.spark.mailbox import Seal
+from spirit_py.spark.member import Seal
 
 MESSAGE = {"rank": 1, "answers": [[1, "ä 'x'"]]}
 

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spirit_py.errors import UsageFault
 from spirit_py.phases import Phase
+from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
 from spirit_py.status.metrics.collector import ENDED_TABLES, METRICS, StatusCollector
 from spirit_py.status.metrics.server import REQUESTS, MetricsServer, _Handler
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
 from tests.kits.scraping import asked, scraped
 from tests.kits.waiting import until
 

@@ -23,8 +23,8 @@ from spirit_py.events.run import (
 )
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
+from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
 from spirit_py.status.html.page import PageReporter, page
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus, RunTotals
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOSTILE = "</style></svg><script>alert('x')</script><img src=http://evil.example/x onerror=y>"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import AttachmentsSettled
 from spirit_py.phases import Phase
+from spirit_py.progress import BatchStatus, MigrationStatus
 from spirit_py.status.plain import PlainReporter
-from spirit_py.status.snapshot import BatchStatus, MigrationStatus
 from spirit_py.status.wording import PROGRESS_SECONDS
 from spirit_py.units import human_bytes, human_count, human_seconds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spirit_py.events.swap import CutoverReleased
 from spirit_py.phases import Phase
+from spirit_py.progress import MigrationStatus
 from spirit_py.status.reporters import SafeReporter
-from spirit_py.status.snapshot import MigrationStatus
 
 EVENT = CutoverReleased()
 SNAPSHOT = MigrationStatus(table="t", phase=Phase.COPY, elapsed=1.0, phase_elapsed=1.0)

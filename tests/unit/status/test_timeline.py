@@ -2,7 +2,7 @@
 
 import pytest
 
-from spirit_py.status.snapshot import Growth
+from spirit_py.progress import Growth
 from spirit_py.status.timeline import LANES, STAGES, Noted, Range, Timeline, rates
 
 

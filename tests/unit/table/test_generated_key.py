@@ -10,7 +10,7 @@ from spirit_py.applier.ordered import convert
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.table.build import build_mapping
-from spirit_py.table.computed import without_computed
+from spirit_py.table.unique_keys import without_computed
 from tests.kits.definitions import column, index, table
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
+from spirit_py.binlog.codec.jsonb import Node, array, double, integer, members, string
 from spirit_py.sql import string_literal
-from spirit_py.table.json_document import Node, array, double, integer, members, string
 
 
 def parsed_by_mysql_8_0(text: str) -> float:

@@ -13,12 +13,12 @@ from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
 from spirit_py.chunk.chunker import boundary_sql
 from spirit_py.config import ConnectionOptions
-from spirit_py.copier.boundary import last_key_sql
+from spirit_py.copier.copier import last_key_sql
 from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.table.build import build_mapping
-from spirit_py.table.row_key import conflicting
+from spirit_py.table.mapping import conflicting
 from spirit_py.table.values import RenderedRow
 from spirit_py.threads import StopSwitch
 from tests.kits.definitions import column, index, table

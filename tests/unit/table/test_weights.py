@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.errors import PacketTooSmall
-from spirit_py.table.weights import KeyWeights, weighable
+from spirit_py.table.values import KeyWeights, weighable
 from tests.kits.definitions import column
 
 NO_PAD = column("name", "varchar(20)")

@@ -25,7 +25,7 @@ from spirit_py.errors import FeedFailure, SchemaChanged, StatementWrite, Unreada
 from spirit_py.table.schema import TableSchema
 from spirit_py.watch.definitions import Definitions
 from spirit_py.watch.follower import Follower
-from spirit_py.watch.scope import Progress, Scope
+from spirit_py.watch.records import Progress, Scope
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 

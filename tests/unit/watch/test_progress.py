@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.binlog.events import Place
 from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet
-from spirit_py.watch.scope import Progress
+from spirit_py.watch.records import Progress
 
 UUID = "16e8969d-e4d3-11f1-b00c-02fc00000001"
 

@@ -6,7 +6,7 @@ import pytest
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.statements import read_statement
-from spirit_py.watch.scope import Scope, TableNames, read_name
+from spirit_py.watch.records import Scope, TableNames, read_name
 
 
 @pytest.mark.parametrize(
