@@ -24,8 +24,7 @@ from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.copied_pair import follow
 from spirit_py.migration.doubts import relieved
 from spirit_py.migration.facts import Concluded, IndexBuildPlanned, PlainFact, Rehearsed
-from spirit_py.migration.indexes.build import build_indexes
-from spirit_py.migration.indexes.drop_when_slow import dropping_when_slow
+from spirit_py.migration.indexes.build import build_indexes, dropping_when_slow
 from spirit_py.migration.indexes.plan import begin_without_indexes, carry_on_with_indexes
 from spirit_py.migration.opening import open_migration, show_plan
 from spirit_py.migration.pair import open_feed

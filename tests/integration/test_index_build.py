@@ -19,7 +19,7 @@ from spirit_py.feed.subscription import TableSubscription
 from spirit_py.locks.blockers import OLD_SECONDS
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes import plan
-from spirit_py.migration.indexes.drop_when_slow import FallingRate
+from spirit_py.migration.indexes.build import FallingRate
 from spirit_py.migration.indexes.plan import DeferredIndexes
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.preflight import index_deferral

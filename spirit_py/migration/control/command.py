@@ -14,7 +14,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock
-from spirit_py.migration.control.subject import ABORT
+from spirit_py.migration.control.subject import Verb
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.grants import read_grants
 from spirit_py.mysql.processlist import whose
@@ -150,7 +150,7 @@ class Asking:
                 hint="see spirit-py status",
                 error_code=ErrorCode.NO_ANSWER,
             )
-        if verb == ABORT:
+        if verb == Verb.ABORT:
             self._await_end()
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, replace
+from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.live import DONE, WORKING, Answer
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.threads import StopSwitch
 
-ABORT: Final = "abort"
-CUTOVER: Final = "cutover"
-PAUSE: Final = "pause"
-POSTPONE: Final = "postpone"
-RESUME: Final = "resume"
-SET: Final = "set"
+
+class Verb(StrEnum):
+    """What ``spirit-py ctl`` asks for."""
+
+    ABORT = auto()
+    CUTOVER = auto()
+    PAUSE = auto()
+    POSTPONE = auto()
+    RESUME = auto()
+    SET = auto()
+
+
 CLEANUP: Final = "cleanup"
 """The argument of ``abort``: drop what was copied."""
 #: For how long the outcome of a statement that changes the tables is waited for.

@@ -12,16 +12,11 @@ from spirit_py.errors import Aborted, AbortedForGood, Refusal, UsageFault
 from spirit_py.events.run import SettingsKept
 from spirit_py.migration.control.settings import LOAD_FIELDS, SETTINGS, read_changes, shown
 from spirit_py.migration.control.subject import (
-    ABORT,
     CLEANUP,
-    CUTOVER,
     NOT_KNOWN,
-    PAUSE,
-    POSTPONE,
-    RESUME,
-    SET,
     Carrier,
     Effect,
+    Verb,
     await_outcome,
     refused,
     require_running,
@@ -55,12 +50,12 @@ class Verbs(Carrier):
         self._sentinels = [(schema, AuxiliaryNames.of(table).sentinel) for schema, table in tables]
         super().__init__(
             {
-                PAUSE: self._pause,
-                RESUME: self._resume,
-                SET: self._set,
-                CUTOVER: self._cutover,
-                POSTPONE: self._postpone,
-                ABORT: self._abort,
+                Verb.PAUSE: self._pause,
+                Verb.RESUME: self._resume,
+                Verb.SET: self._set,
+                Verb.CUTOVER: self._cutover,
+                Verb.POSTPONE: self._postpone,
+                Verb.ABORT: self._abort,
             }
         )
 

@@ -1,4 +1,4 @@
-"""The build of a new table's deferred indexes: one ``ADD INDEX`` while changes are applied.
+"""Deferred indexes: dropped where they slow the copy, built by one ``ADD INDEX`` after it.
 
 The server logs writes during a build, up to ``innodb_online_alter_log_max_size`` for each index; a
 build that exceeds the log fails with error 1799. So about half of it is applied, and further
@@ -10,16 +10,17 @@ does.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, ServerFault
-from spirit_py.events.copy import IndexesBuilt, IndexesRepeated
+from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
+from spirit_py.events.copy import IndexesBuilt, IndexesDropped, IndexesRepeated
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.named import take_from_lost_session
@@ -44,11 +45,12 @@ from spirit_py.units import human_seconds
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spirit_py.contracts import SqlSession
     from spirit_py.feed.subscription import TableSubscription
     from spirit_py.locks.blockers import Blocker
+    from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import DeferredIndexes
     from spirit_py.migration.run import Run
@@ -278,3 +280,92 @@ class IndexBuild:
             hint=f"{hint}; then run the same command again: it carries on with this build",
             error_code=ErrorCode.INDEX_BUILD_FAILED,
         )
+
+
+WINDOW: Final = 5.0
+"""Seconds over which the rate of inserted rows is measured."""
+FALL: Final = 3.0
+"""How many times slower than in its best window the copy is when the indexes are dropped."""
+_WINDOWS: Final = 2
+_RATE_SECONDS: Final = 0.5
+_LOCK_WAIT: Final = 3
+_DROP_ATTEMPTS: Final = 4
+
+
+@dataclass
+class FallingRate:
+    """Whether rows are inserted much more slowly than in the best window (no I/O)."""
+
+    best: float = 0.0
+    slow: int = 0
+    _since: float | None = field(default=None, init=False)
+    _rows: int = field(default=0, init=False)
+
+    def observe(self, now: float, rows: int, *, waits: bool) -> bool:
+        """Note the rows copied; return whether the rate fell for good. Waits do not count."""
+        if self._since is None or waits:
+            self._since, self._rows = now, rows
+            return False
+        if now - self._since < WINDOW:
+            return False
+        rate = (rows - self._rows) / (now - self._since)
+        self._since, self._rows = now, rows
+        self.best = max(self.best, rate)
+        self.slow = self.slow + 1 if rate * FALL <= self.best else 0
+        return self.slow >= _WINDOWS
+
+
+@contextlib.contextmanager
+def dropping_when_slow(
+    run: Run, pair: CopiedPair, checkpoints: Checkpoints | None
+) -> Iterator[None]:
+    """Watch the copy of a table in the context; drop its indexes if it becomes slow.
+
+    At once where a resumed run defers them, and the earlier one did not.
+    """
+    if pair.plan.at_once and not pair.plan.left_out:
+        leave_out(run, pair, checkpoints)
+    if not pair.plan.may_fall or pair.deferred:
+        yield
+        return
+
+    def watch(ended: threading.Event) -> None:
+        rate = FallingRate()
+        while not ended.wait(_RATE_SECONDS):
+            rows, waits = pair.speed()
+            if rate.observe(time.monotonic(), rows, waits=waits):
+                why = f"inserted {FALL:.0f} times more slowly than before"
+                run.tell(
+                    IndexesDropped(
+                        table=pair.name,
+                        indexes=list(pair.plan.deferred.names),
+                        reason=f"rows are {why}",
+                        why=why,
+                        listed=str(pair.plan.deferred),
+                    )
+                )
+                leave_out(run, pair, checkpoints)
+                return
+
+    with Background("falling-rate", watch):
+        yield
+
+
+def leave_out(run: Run, pair: CopiedPair, checkpoints: Checkpoints | None) -> None:
+    """Drop the indexes of a table with rows, if possible; the record has both definitions first."""
+    deferred = pair.plan.deferred
+
+    def drop() -> None:
+        with connect(run.config.connection, role="index", lock_wait_timeout=_LOCK_WAIT) as session:
+            deferred.drop(session)
+
+    pair.deferred = deferred
+    if checkpoints is not None and not checkpoints.note():
+        pair.deferred = pair.plan.none
+        run.warn(f"the indexes {deferred} stay: the checkpoint cannot be written now")
+        return
+    try:
+        retrying(run.stop, attempts=_DROP_ATTEMPTS)(drop)
+    except SpiritError as error:
+        run.stop.check()
+        run.warn(f"the indexes {deferred} of {deferred.table} stay: {error.message}")

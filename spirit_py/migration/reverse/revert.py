@@ -27,16 +27,11 @@ from spirit_py.locks.named import AdvisoryLock, named_lock_holder
 from spirit_py.migration.control.command import LOOK_SECONDS, follow_answer
 from spirit_py.migration.control.listener import ControlListener, listen, live_figures
 from spirit_py.migration.control.subject import (
-    ABORT,
     CLEANUP,
-    CUTOVER,
     NOT_KNOWN,
-    PAUSE,
-    POSTPONE,
-    RESUME,
-    SET,
     Carrier,
     Effect,
+    Verb,
     await_outcome,
     refused,
     require_running,
@@ -78,12 +73,12 @@ if TYPE_CHECKING:
     from spirit_py.table.names import Name
 
 _REFUSED: Final = {
-    SET: (
+    Verb.SET: (
         "a revert has no settings that change while it runs",
         "abort it, and run it again with other options",
     ),
-    CUTOVER: ("the swap back cannot be postponed", "spirit-py ctl resume ends a pause"),
-    POSTPONE: (
+    Verb.CUTOVER: ("the swap back cannot be postponed", "spirit-py ctl resume ends a pause"),
+    Verb.POSTPONE: (
         "a revert does not wait for a sentinel",
         "spirit-py ctl pause holds the swap back until spirit-py ctl resume; abort ends the revert",
     ),
@@ -112,7 +107,9 @@ class RevertVerbs(Carrier):
         self._job = job
         self._keeper = keeper
         self._pace = pace
-        super().__init__({PAUSE: self._pause, RESUME: self._resume, ABORT: self._abort})
+        super().__init__(
+            {Verb.PAUSE: self._pause, Verb.RESUME: self._resume, Verb.ABORT: self._abort}
+        )
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked, or say why a revert has nothing of the kind."""

@@ -9,7 +9,7 @@ import pytest
 from spirit_py.checkpoint.live import Request
 from spirit_py.checkpoint.queue import Asked
 from spirit_py.errors import Refusal
-from spirit_py.migration.control.subject import PAUSE, SET
+from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.control.verbs import Verbs
 from spirit_py.phases import Phase
 from spirit_py.threads import StopSwitch
@@ -53,7 +53,7 @@ class Run:
 def pause(run: Run) -> str:
     """Ask for a pause; return the answer."""
     verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
-    asked = Asked(number=1, request=Request.of(PAUSE, {}), who="me@here")
+    asked = Asked(number=1, request=Request.of(Verb.PAUSE, {}), who="me@here")
     return verbs.carry_out(SimpleNamespace(), asked).said  # type: ignore[arg-type]
 
 
@@ -87,6 +87,6 @@ def test_a_limit_of_lag_is_not_set_where_no_replica_is_watched():
     run.config = SimpleNamespace(threads=2, max_lag=None)
     verbs = Verbs(run, run, [("shop", "t")])  # type: ignore[arg-type]
     session = SimpleNamespace(query=lambda *_: [])
-    asked = Asked(number=1, request=Request.of(SET, {"max-lag": "5s"}), who="me@here")
+    asked = Asked(number=1, request=Request.of(Verb.SET, {"max-lag": "5s"}), who="me@here")
     with pytest.raises(Refusal, match=r"started with --max-lag 0, and watches no replica"):
         verbs.carry_out(session, asked)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spirit_py.migration.indexes.drop_when_slow import FALL, WINDOW, FallingRate
+from spirit_py.migration.indexes.build import FALL, WINDOW, FallingRate
 from spirit_py.migration.indexes.plan import named_indexes
 from spirit_py.preflight import index_deferral as plan
 

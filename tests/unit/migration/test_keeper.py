@@ -15,7 +15,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault
 from spirit_py.events.event import untold
-from spirit_py.migration.control.subject import ABORT, PAUSE
+from spirit_py.migration.control.subject import Verb
 from spirit_py.migration.reverse.keeper import Keeper
 from spirit_py.migration.reverse.revert import RevertPace, RevertVerbs
 from spirit_py.threads import StopSwitch
@@ -59,9 +59,9 @@ def test_nothing_is_held_back_where_the_tables_were_swapped_back_before():
     pace = RevertPace()
     verbs = RevertVerbs(process, Keeper(process, RECORD, back=True), pace)
     with pytest.raises(Refusal, match="the swap back is made"):
-        verbs.carry_out(session, Asked(number=1, request=Request.of(PAUSE, {})))
+        verbs.carry_out(session, Asked(number=1, request=Request.of(Verb.PAUSE, {})))
     assert pace.paused == ""
-    said = verbs.carry_out(session, Asked(number=2, request=Request.of(ABORT, {}))).said
+    said = verbs.carry_out(session, Asked(number=2, request=Request.of(Verb.ABORT, {}))).said
     assert "the old definition is in place" in said
 
 
