@@ -52,6 +52,7 @@ def main() -> int:
     parser.add_argument("--plant", choices=sorted(bugs()), default="")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--procs", type=int, default=1, help="processes; 0 for one of each core")
+    parser.add_argument("--plain", action="store_true", help="show a world as it was drawn")
     parser.add_argument("--all", action="store_true", help="go on behind a world that goes wrong")
     parser.add_argument(
         "--exhaustive",
@@ -119,6 +120,7 @@ def _play_in_processes(given: argparse.Namespace, number: int) -> Played:
     more = ["--seconds", str(given.seconds)]
     more += ["--plant", given.plant] if given.plant else []
     more += ["--all"] if given.all else []
+    more += ["--plain"] if given.plain else []
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.simulation", str(end - first), str(first), *more],
@@ -163,15 +165,18 @@ def _play(given: argparse.Namespace) -> Played:
         played.steps += outcome.steps
         if outcome.wrong:
             played.failed += 1
-            _show(seed, outcome.wrong)
+            _show(seed, outcome.wrong, plain=given.plain)
             if not given.all:
                 break
     played.spent = time.process_time() - began
     return played
 
 
-def _show(seed: int, wrong: str) -> None:
-    """Show the simplest schedule that goes wrong in the same way."""
+def _show(seed: int, wrong: str, *, plain: bool) -> None:
+    """Show the simplest schedule that goes wrong in the same way, or only how the world ended."""
+    if plain:
+        print(f"seed {seed}: {wrong}")
+        return
     from tests.simulation.shrink import shrunk
     from tests.simulation.world import drawn, play
 

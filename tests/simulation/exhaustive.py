@@ -151,13 +151,15 @@ def _plan(*, whole: bool) -> Plan:
 
 
 def walked(stride: int = 1) -> Iterator[Script]:
-    """Yield every script; with a stride, those of every so many places."""
+    """Yield every script; with a stride, those of every so many places.
+
+    The command itself has three times as many as its parts.
+    """
     for event, whole in EVENTS:
         number = places(whole=whole)
+        step = 3 * stride if whole and stride > 1 else stride
         for change in CHANGES:
-            for at, then in itertools.combinations_with_replacement(
-                range(1, number + 1, stride), 2
-            ):
+            for at, then in itertools.combinations_with_replacement(range(1, number + 1, step), 2):
                 yield Script(change, at, event, then, whole)
 
 
