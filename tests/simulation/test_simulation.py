@@ -17,12 +17,12 @@ FIRST = 150
 #: Bugs of planted.toml that are found within so many worlds; docs/simulation.md has all of them.
 FOUND = (
     "too-much-is-dropped",
-    "an-undecided-xa-is-behind-the-position",
-    "resume-drops-deletes",
+    "one-table-is-renamed",
+    "checkpoints-stay",
     "xa-rollback-is-applied",
-    "chunk-does-not-wait",
+    "another-table-is-accepted",
 )
-WORLDS = 120
+WORLDS = 150
 #: Of the small worlds, those of every so many places.
 STRIDE = 70
 

@@ -381,7 +381,9 @@ class World:
     def _judge(self) -> Outcome:
         """Compare the table with what became visible of it, and with what the command says."""
         server, run = self.server, self.last
-        table = server.tables[T]
+        table = server.tables.get(T)
+        if table is None:
+            return Outcome(wrong=f"the table is gone: {sorted(server.tables)}", error=run.error)
         outcome = Outcome(swapped="n" in table.columns, error=run.error)
         outcome.wrong = (
             self._wrong_rows(table)
