@@ -120,7 +120,7 @@ def test_a_trigger_is_made_again_from_its_copy_behind_the_gate():
     again = create(MOVES[2].trigger, name="b", table="orders")[1]
     assert again in statements
     strange = replace(left[2], body="BEGIN SET @mine = 1; END")
-    with pytest.raises(Refusal, match="not as this program made it: b cannot be made again"):
+    with pytest.raises(Refusal, match="since this program made it: b cannot be restored"):
         placed(NOTES, [*left[:2], strange])
 
 

@@ -96,7 +96,7 @@ def test_a_check_that_cannot_look(monkeypatch):
     def forbidden(_):
         raise ServerFault(1142, "SELECT command denied", where="test")
 
-    with pytest.raises(Refusal, match="forbidden could not look: SELECT command denied") as refused:
+    with pytest.raises(Refusal, match="forbidden failed: SELECT command denied") as refused:
         run(
             monkeypatch, Check("forbidden", CheckScope.SERVER, forbidden, ErrorCode.SERVER_SETTINGS)
         )
