@@ -241,7 +241,9 @@ class Shortcut:
             return error.text
         if fate is Disposition.FATAL and not error.hint:
             refusal = server_refusal(error, "the ALTER")
-            refusal.hint = REMEDIES.get(error.code, refusal.hint)
+            if error.code in REMEDIES:
+                refusal.hint = REMEDIES[error.code]
+                refusal.error_code = ErrorCode.FOREIGN_KEY
             if error.code in DEPENDING_ON_MODES:
                 refusal = OtherModesAccept(refusal.message, hint=refusal.hint)
             raise refusal from error

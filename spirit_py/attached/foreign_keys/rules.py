@@ -32,9 +32,11 @@ _ALIKE: Final = (
     "change the columns of both tables in the same way: both in one run, with several statements;"
     " or drop the foreign key first"
 )
+INDEX_REMEDY: Final = "keep such an index, or drop the foreign key first"
 _PARENT_INDEX: Final = "keep a unique index over the referenced columns, or drop the foreign key"
 REMEDIES: Final = {
     1506: "drop the foreign key first: MySQL has none on partitioned tables",
+    1553: INDEX_REMEDY,
     1822: _PARENT_INDEX,
     1830: "keep the column nullable, or drop the foreign key first",
     3104: "do not make the column a generated one, or drop the foreign key first",
@@ -149,9 +151,6 @@ def _other_constraint(source: TableSchema, name: str) -> bool:
     check = f"  CONSTRAINT {quote_identifier(name)} CHECK ".lower()
     lines = source.create_sql.lower().split("\n")
     return any(line.startswith(check) for line in lines) or (index is not None and index.unique)
-
-
-INDEX_REMEDY: Final = "keep such an index, or drop the foreign key first"
 
 
 @dataclass(frozen=True, kw_only=True)

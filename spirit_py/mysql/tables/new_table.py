@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 #: ER_BINLOG_UNSAFE_SYSTEM_FUNCTION
 _UNSAFE_FUNCTION = 1674
+_NAME_TOO_LONG = 1059
+#: The end of a name that the server gives to a CHECK constraint.
+_GIVEN_NAME = re.compile(r"_chk_\d+'")
 _SENTINEL_MARK = "drop this table to let spirit-py swap"
 _CHECKS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
@@ -254,6 +258,7 @@ def _judged(session: SqlSession, sql: str, what: str, *, asks_modes: bool = Fals
 def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
     """Return a refusal with the server's message, and the options under which it accepts it."""
     hint = "correct the statement; a native ALTER TABLE would fail in the same way"
+    code = ErrorCode.OTHER_MODES_ACCEPT if modes else ErrorCode.DEFINITION_REFUSED
     if modes:
         hint = (
             f"the server accepts it under other modes: add {modes} if the definition is meant so;"
@@ -265,10 +270,13 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
             " has another value in each row: add the column without the default, fill it, and then"
             " ALTER TABLE ... ALTER COLUMN ... SET DEFAULT (...), which the server accepts"
         )
+    elif error.code == _NAME_TOO_LONG and _GIVEN_NAME.search(error.text):
+        code = ErrorCode.CHECK_NAME
+        hint = "name it in the ALTER: ADD CONSTRAINT name CHECK (...)"
     return Refusal(
         f"the server refuses {what}: {error.text} (error {error.code})",
         hint=hint,
-        error_code=ErrorCode.OTHER_MODES_ACCEPT if modes else ErrorCode.DEFINITION_REFUSED,
+        error_code=code,
     )
 
 
