@@ -68,6 +68,7 @@ DRAWN = (
     "narrowing",
     "patience",
     "plan_cases",
+    "plan_refusals",
     "resume_attached",
     "resume_hidden",
     "revisions",

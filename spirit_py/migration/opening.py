@@ -25,14 +25,14 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, screen_of
-from spirit_py.plan.earlier_run import examine_and_decide
+from spirit_py.plan.earlier_run import examine_and_decide, why_not_dropped
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.throttle.option_checks import require_throttlers
 from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.contracts import SqlSession
@@ -152,8 +152,8 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
     found, decision = examine_and_decide(session, run.config, contexts)
     if isinstance(decision, Refuse):
         raise Refusal(decision.reason, hint=decision.hint, error_code=ErrorCode.CANNOT_RESUME)
-    if run.config.dry_run:
-        _spare(found, decision)
+    if run.config.dry_run and (kept := why_not_dropped(found, decision)):
+        raise kept
     if isinstance(found.record, CheckpointRecord) and found.goes_on_here:
         note_here(session, found.record)
     if isinstance(decision, GiveUp):
@@ -169,29 +169,6 @@ def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext])
         if decision.abandoned is not None and decision.abandoned.rows_copied:
             run.warn(f"dropped with the earlier run: {_work_of(decision.abandoned)}")
     return decision
-
-
-def _spare(found: Found, decision: Resume | Afresh | GiveUp) -> None:
-    """Refuse a dry run that would have to drop what another run could still use."""
-    worthless = isinstance(found.record, CheckpointRecord) and not found.record.position
-    if isinstance(decision, Afresh) and (worthless or not decision.reason):
-        return
-    left = ", ".join(_left(found)) or "its record"
-    state = "can be carried on" if isinstance(decision, Resume) else "was not finished"
-    raise Refusal(
-        f"an earlier migration {state}, and a dry run would drop what is left of it ({left}):"
-        f" {decision.reason}",
-        hint="finish it with its own command, or drop it with spirit-py cleanup; then begin the dry"
-        " run",
-        error_code=ErrorCode.UNFINISHED_WORK,
-    )
-
-
-def _left(found: Found) -> Iterator[str]:
-    for table in found.tables:
-        new, old, checkpoint = table.names.new, table.names.old, table.names.checkpoint
-        there = ((new, table.new_shape), (old, table.old_shape), (checkpoint, table.ours))
-        yield from (f"{table.schema}.{name}" for name, is_there in there if is_there)
 
 
 def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:

@@ -8,10 +8,11 @@ from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
 from spirit_py.checkpoint.examination import find_record, live_of, look
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
+from spirit_py.checkpoint.record import CheckpointRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import normal_form
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import ServerFault
+from spirit_py.errors import Refusal, ServerFault
 from spirit_py.locks.look import LockRequest, find_in_front, why_locks_are_unseen
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.locks.turns import named
@@ -22,7 +23,7 @@ from spirit_py.table.names import lock_name
 from spirit_py.units import human_count, human_percent, human_seconds, of_about
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spirit_py.checkpoint.decision import Decision
     from spirit_py.checkpoint.earlier_run import Found
@@ -74,11 +75,41 @@ def earlier_run(decision: Decision, *, start_afresh: bool) -> EarlierRun:
     )
 
 
+def why_not_dropped(found: Found, decision: Resume | Afresh | GiveUp) -> Refusal | None:
+    """Return the refusal of a dry run that would drop what another run could still use."""
+    worthless = isinstance(found.record, CheckpointRecord) and not found.record.position
+    if isinstance(decision, Afresh) and (worthless or not decision.reason):
+        return None
+    left = ", ".join(_left(found)) or "its record"
+    state = "can be carried on" if isinstance(decision, Resume) else "was not finished"
+    return Refusal(
+        f"an earlier migration {state}, and a dry run would drop what is left of it ({left}):"
+        f" {decision.reason}",
+        hint="finish it with its own command, or drop it with spirit-py cleanup; then begin the dry"
+        " run",
+        error_code=ErrorCode.UNFINISHED_WORK,
+    )
+
+
+def _left(found: Found) -> Iterator[str]:
+    for table in found.tables:
+        new, old, checkpoint = table.names.new, table.names.old, table.names.checkpoint
+        there = ((new, table.new_shape), (old, table.old_shape), (checkpoint, table.ours))
+        yield from (f"{table.schema}.{name}" for name, is_there in there if is_there)
+
+
 def refusals_of(decision: Decision, earlier: EarlierRun) -> list[Note]:
     """Return why a migration would not begin because of an earlier one."""
     if isinstance(decision, (Refuse, GiveUp)) or earlier.action == "ask":
-        cause = f"an unfinished migration: {earlier.reason}"
-        return [Note(cause=cause, remedy=earlier.remedy, check="earlier_run")]
+        asks = isinstance(decision, Afresh)
+        return [
+            Note(
+                cause=f"an unfinished migration: {earlier.reason}",
+                remedy=earlier.remedy,
+                check="earlier_run",
+                code=ErrorCode.UNFINISHED_WORK if asks else ErrorCode.CANNOT_RESUME,
+            )
+        ]
     return []
 
 

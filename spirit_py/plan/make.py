@@ -6,7 +6,8 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.checkpoint.decision import Afresh, Resume
+from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with
 from spirit_py.mysql.duplicates import search_room
@@ -22,6 +23,7 @@ from spirit_py.plan.earlier_run import (
     note_of,
     refusals_of,
     running_run,
+    why_not_dropped,
     working,
 )
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
@@ -37,12 +39,14 @@ from spirit_py.plan.model import (
     TimePlan,
 )
 from spirit_py.plan.sample import take_sample
+from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.spark.choice import engine_of
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.settings import local_slots, unprotected
 from spirit_py.statement.index_definitions import without_indexes
+from spirit_py.table.build import losses_of, way_back
 from spirit_py.threads import StopSwitch
 from spirit_py.throttle.option_checks import unwatched
 
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spirit_py.checkpoint.decision import Decision
+    from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
     from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
 
 Contexts = tuple["PreflightContext", ...]
 _LOCK_WAIT: Final = 1
+_UNREAD: Final = "the new definition: the server cannot read the statement"
 
 
 def make_plan(
@@ -77,13 +83,15 @@ def make_plan(
         evaluate_with(session, settings)
         config = replace(config, connection=replace(config.connection, settings=settings))
         contexts = timed(session, contexts, stop)
+        left: Found | None = None
         decision: Decision = Afresh()
         with noted.refusing():
             if there := [context for context in contexts if context.found is not None]:
-                _, decision = examine_and_decide(session, config, there)
+                left, decision = examine_and_decide(session, config, there)
         note_checks(session, config, contexts, decision, noted)
         sampling = stop if sample else None
-        return _Maker(session, config, contexts, decision, noted, sampling=sampling).plan()
+        maker = _Maker(session, config, contexts, decision, noted, sampling=sampling, left=left)
+        return maker.plan()
 
 
 def brief_plan(
@@ -108,6 +116,7 @@ class _Maker:
         noted: Remarks,
         *,
         sampling: StopSwitch | None = None,
+        left: Found | None = None,
         brief: bool = False,
     ) -> None:
         self._session = session
@@ -117,7 +126,9 @@ class _Maker:
         self._decision = decision
         self._noted = noted
         self._sampling = sampling
+        self._left = left
         self._brief = brief
+        self._refused_before = bool(noted.refused())
         self._running: EarlierRun | None = None
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
@@ -130,6 +141,8 @@ class _Maker:
         earlier = earlier_run(self._decision, start_afresh=self._config.start_afresh)
         if self._running is not None:
             self._noted.refusals.append(note_of(self._running))
+        elif kept := self._kept_from_dry_run():
+            self._noted.refusals.append(Remarks.of_error(kept))
         else:
             self._noted.refusals += refusals_of(self._decision, earlier)
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
@@ -148,6 +161,11 @@ class _Maker:
             warnings=tuple(dict.fromkeys(self._noted.warnings)),
             refusals=self._noted.refused(),
         )
+
+    def _kept_from_dry_run(self) -> Refusal | None:
+        if not self._config.dry_run or self._left is None or isinstance(self._decision, Refuse):
+            return None
+        return why_not_dropped(self._left, self._decision)
 
     def _look_for_spark(self) -> None:
         with self._noted.refusing():
@@ -190,6 +208,8 @@ class _Maker:
         )
         if isinstance(self._decision, Resume) and self._decision.cleanup:
             return plain
+        if not self._brief and any(syntax(context)):
+            return replace(plain, definition=Definition(old=shape_of(source), unknown=(_UNREAD,)))
         tried = try_definition(self._session, native, source, context.statement)
         try:
             made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)
@@ -215,7 +235,7 @@ class _Maker:
         if tried.target is not None:
             method = self._going_on() or method_of(context, tried.target, len(self._contexts))
             plain = replace(plain, method=method)
-            mapping = self._mapped(context, plain, tried.target)
+            mapping = self._mapped(context, plain, tried)
         copied = plain.method.algorithm in {"copy", "unknown"}
         key, indexes, search = None, None, 0
         if copied and mapping is not None:
@@ -236,8 +256,11 @@ class _Maker:
         )
 
     def _mapped(
-        self, context: PreflightContext, plain: TablePlan, target: TableSchema
+        self, context: PreflightContext, plain: TablePlan, tried: Tried
     ) -> TableMapping | None:
+        target = tried.target
+        if target is None:
+            return None
         mapping: TableMapping | None = None
         copied = plain.method.algorithm == "copy"
         if copied and not self._brief:
@@ -251,9 +274,22 @@ class _Maker:
             self._targets[context.schema, context.table] = target
             if mapping is not None and not self._brief:
                 with self._noted.refusing(plain.name):
-                    found = findings_of([replace(context, made=mapping)], CheckScope.AFTER_CREATE)
-                    self._noted.add(found, plain.name)
+                    self._check(context, mapping, tried.new)
+        if copied and mapping is not None and self._config.keep_old_current and not self._brief:
+            with self._noted.refusing(plain.name):
+                _, back = way_back(mapping, context.statement, context.facts.time_zone)
+                losses = losses_of(back, plain.name)
+                self._noted.warnings += [Note(cause=line, table=plain.name) for line in losses]
         return mapping
+
+    def _check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
+        """Note what the checks of the new table find, whose definition will be this one."""
+        whole = replace(mapping, target=replace(mapping.target, create_sql=definition))
+        found = findings_of([replace(context, made=whole)], CheckScope.AFTER_CREATE)
+        if self._refused_before:
+            # The migration ends before these checks: one that fails now tells its consequence.
+            found = tuple(one for one in found if one.code is not ErrorCode.SERVER_ERROR)
+        self._noted.add(found, f"{context.schema}.{context.table}")
 
     def _time(
         self,

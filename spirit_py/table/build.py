@@ -16,6 +16,7 @@ from spirit_py.errors import Refusal
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp, values_stay_apart
 from spirit_py.table.expressions import evaluated_in_zone, repeats_hours
 from spirit_py.table.mapping import ColumnPair, Fill, TableMapping, conflicting, fresh_names
+from spirit_py.table.names import AuxiliaryNames
 from spirit_py.table.new_columns import implicit_default, needs_fill
 from spirit_py.table.unique_keys import (
     NO_KEY_HINT,
@@ -228,6 +229,24 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
         if pair.converted or pair.narrowed
     ]
     return lines
+
+
+def way_back(
+    migration: TableMapping, changes: ColumnChanges, server_time_zone: str
+) -> tuple[ReverseChanges, TableMapping]:
+    """Return how an old table would follow; raises Refusal where it could not (before the copy).
+
+    The tables have the names that they will have after the swap.
+    """
+    source, target = migration.source, migration.target
+    reverse = ReverseChanges.of(source, target, changes)
+    mapping = reverse_mapping(
+        replace(target, name=source.name),
+        replace(source, name=AuxiliaryNames.of(source.name).old),
+        reverse,
+        server_time_zone,
+    )
+    return reverse, mapping
 
 
 def reverse_mapping(

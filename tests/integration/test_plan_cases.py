@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import MySQLdb
 import pytest
+from click.testing import CliRunner
 
 from mysql_words import version_number
+from spirit_py.cli import main
 from spirit_py.cli import migrate as command
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan
 from spirit_py.preflight.clauses import why_not_metadata_only
 from spirit_py.preflight.preflight import prepare
 from tests.kits.cases import case_arguments
+from tests.kits.command import codes_told
 from tests.oracle.case import load_all
 from tests.oracle.crew import run_in_own_session
 from tests.oracle.load import global_variables
@@ -49,7 +52,7 @@ def test_a_plan_says_what_the_server_and_a_migration_do(case: Case, db: Database
         run_in_own_session(db, case.setup)
         config = _config(case, db)
         plan = make_plan(config, sample=False)
-        assert_refusal_is_foreseen(case, plan)
+        assert_refusal_is_foreseen(case, plan, db)
         if len(plan.tables) == 1:
             free = dataclasses.replace(config, no_shortcut=False)
             expected = make_plan(free, sample=False).tables[0]
@@ -66,13 +69,17 @@ def _config(case: Case, db: Database) -> MigrationConfig:
     return command.migration_config(command.migrate.make_context("migrate", arguments).params)
 
 
-def assert_refusal_is_foreseen(case: Case, plan: Any) -> None:
-    """A case that ends with exit code 2 is refused by the plan, and no other one is."""
+def assert_refusal_is_foreseen(case: Case, plan: Any, db: Database) -> None:
+    """A case that ends with exit code 2 is refused by both for the same, and no other one is."""
     causes = [note.cause for note in plan.refusals]
     if case.expect.exit_code == 0:
         assert not causes
     elif case.expect.exit_code == 2:
-        assert causes
+        words = ["migrate", *case_arguments(case, db)]
+        refused = CliRunner(catch_exceptions=False).invoke(main, words)
+        assert refused.exit_code == 2
+        assert codes_told(refused.stderr)
+        assert codes_told(refused.stderr) <= {note.code for note in plan.refusals}, causes
 
 
 def sorted_lines(definition: str) -> list[str]:

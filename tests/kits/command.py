@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -14,6 +15,7 @@ from spirit_py.cli import main
 from spirit_py.spark import choice
 
 MINUTE = 60.0
+_CODES = re.compile(r"^more: spirit-py explain (.+)$", re.MULTILINE)
 
 
 def command_line(
@@ -62,3 +64,8 @@ def run_here(db: Any, command: str, *more: str) -> subprocess.CompletedProcess[s
     with mock.patch.object(choice, "_START_ANYWAY_SECONDS", 3600.0):
         ended = runner.invoke(main, words)
     return subprocess.CompletedProcess(words, ended.exit_code, ended.stdout, ended.stderr)
+
+
+def codes_told(stderr: str) -> set[str]:
+    """Return the codes of the errors that a command has told."""
+    return {code for line in _CODES.findall(stderr) for code in line.split()}

@@ -16,7 +16,7 @@ from spirit_py.mysql.facts import read_facts
 from spirit_py.mysql.faults import NO_SUCH_TABLE
 from spirit_py.mysql.tables.definition import read_shape, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
-from spirit_py.table.build import ReverseChanges, losses_of, reverse_mapping
+from spirit_py.table.build import losses_of, reverse_mapping, way_back
 from spirit_py.table.names import AuxiliaryNames
 
 if TYPE_CHECKING:
@@ -34,16 +34,9 @@ def plan_reverse(
     migration: TableMapping, changes: ColumnChanges, server_time_zone: str
 ) -> ReverseTable:
     """Return, before the copy, how the old table would follow; Refusal where it could not."""
-    source, target = migration.source, migration.target
-    reverse = ReverseChanges.of(source, target, changes)
-    # Messages about the mapping name the tables as they are named after the swap.
+    source = migration.source
     names = AuxiliaryNames.of(source.name)
-    mapping = reverse_mapping(
-        replace(target, name=source.name),
-        replace(source, name=names.old),
-        reverse,
-        server_time_zone,
-    )
+    reverse, mapping = way_back(migration, changes, server_time_zone)
     return ReverseTable(
         schema=source.schema,
         table=source.name,

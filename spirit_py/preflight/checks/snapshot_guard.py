@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING, Final
+
 from spirit_py.mysql.tables.guard_column import why_server_cannot, why_table_cannot
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
-_ROW_FORMAT = """
+if TYPE_CHECKING:
+    from spirit_py.contracts import SqlSession
+    from spirit_py.table.schema import TableSchema
+
+_ROW_FORMAT: Final = """
 SELECT ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
+_WRITTEN: Final = re.compile(r"ROW_FORMAT=(\w+)", re.IGNORECASE)
 
 
 def snapshot_guard(context: PreflightContext) -> Findings:
@@ -14,9 +22,8 @@ def snapshot_guard(context: PreflightContext) -> Findings:
     target, mode = context.mapping.target, context.config.snapshot_guard
     if mode == "off":
         return
-    found = context.session.query(_ROW_FORMAT, (target.schema, target.name))
     why = why_server_cannot(context.facts.version) or why_table_cannot(
-        target, str(found[0][0] or "") if found else ""
+        target, _row_format(context.session, target)
     )
     if not why:
         return
@@ -28,3 +35,13 @@ def snapshot_guard(context: PreflightContext) -> Findings:
             f"{text}; a transaction that began before the swap and reads the table first after it"
             " (mysqldump --single-transaction) finds rows missing: let none run during the swap"
         )
+
+
+def _row_format(session: SqlSession, table: TableSchema) -> str:
+    """Return a table's row format; a plan's temporary table has it in its definition alone."""
+    if found := session.query(_ROW_FORMAT, (table.schema, table.name)):
+        return str(found[0][0] or "")
+    options = table.create_sql.rpartition("\n)")[2]
+    if written := _WRITTEN.search(options):
+        return written[1]
+    return "COMPRESSED" if "KEY_BLOCK_SIZE=" in options else ""
