@@ -38,7 +38,7 @@ def replace_rows(mapping: TableMapping, rows: Sequence[str], bounds: Bounds) -> 
     target = mapping.target.quoted
     head = f"{upsert_verb(mapping)} INTO {target} ({identifier_list(mapping.insert_names)}) VALUES "
     if mapping.fills:
-        constants = ", ".join(mapping.fill_values)
+        constants = ", ".join(fill.sql for fill in mapping.fills)
         rows = [f"{row[:-1]}, {constants})" for row in rows]
     return _filled(head, upsert_tail(mapping), rows, bounds, mapping)
 

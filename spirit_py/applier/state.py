@@ -161,7 +161,7 @@ def _insert(mapping: TableMapping, verb: str) -> str:
     values = [pair.value_from(name) for pair, name in zip(mapping.pairs, carried, strict=True)]
     return (
         f"{verb} INTO {target_table(mapping)} ({identifier_list(mapping.insert_names)})"
-        f" SELECT {', '.join([*values, *mapping.fill_values])}"
+        f" SELECT {', '.join([*values, *(fill.sql for fill in mapping.fills)])}"
         f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
     )
 

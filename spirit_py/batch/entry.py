@@ -28,7 +28,7 @@ from spirit_py.mysql.connect import connect, connect_first
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, versions
-from spirit_py.status.reporters import SafeReporter
+from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
 
@@ -60,7 +60,7 @@ def run_batch(
     """
     _require_accepted(config, plan)
     began = time.monotonic()
-    reporter = SafeReporter(reporter)
+    reporter = Reporters([reporter])
     switch = stop or StopSwitch()
     # Every session refuses another server than the planned one (R14).
     connection = replace(config.each.connection, server_uuid=plan.server_uuid)

@@ -73,11 +73,6 @@ class ComparisonPlan:
         )
 
     @cached_property
-    def new_key(self) -> tuple[Column, ...]:
-        """The key's columns of the new table, in key order."""
-        return tuple(self.mapping.target.column(name) for name in self.mapping.new_key_columns)
-
-    @cached_property
     def key_places(self) -> tuple[int, ...]:
         """Where the key's columns are among the pairs, in key order."""
         places = {pair.old.name.lower(): place for place, pair in enumerate(self.mapping.compared)}
@@ -90,7 +85,7 @@ class ComparisonPlan:
         Integers keep their order in every type. Where no index of the new table begins with the
         key's first column, each row is looked up by its key.
         """
-        pairs = zip(self.mapping.key_columns, self.new_key, strict=True)
+        pairs = zip(self.mapping.key_columns, self.mapping.new_key, strict=True)
         return self.mapping.lookup.by_ranges and (
             self.mapping.key_order_kept
             or all({old.data_type, new.data_type} <= INTEGERS for old, new in pairs)
@@ -102,7 +97,7 @@ class ComparisonPlan:
 
     def key_columns(self, side: Side) -> Sequence[Column]:
         """Return the key's columns of one table, in key order."""
-        return self.mapping.key_columns if side == SOURCE else self.new_key
+        return self.mapping.key_columns if side == SOURCE else self.mapping.new_key
 
     def table(self, side: Side) -> tuple[TableSchema, Index]:
         """Return one table and the index by which it is read."""
@@ -156,7 +151,7 @@ class ComparisonPlan:
         by_old = {pair.old.name.lower(): pair for pair in self.staged}
         on = " AND ".join(
             f"{_ROW}.{quote_identifier(new.name)} = {self.staged_column(by_old[old.name.lower()])}"
-            for old, new in zip(self.mapping.key_columns, self.new_key, strict=True)
+            for old, new in zip(self.mapping.key_columns, self.mapping.new_key, strict=True)
         )
         return f"{stage_table(self.mapping, 'new')} AS {_STAGE} STRAIGHT_JOIN {table} ON {on}"
 
@@ -257,16 +252,16 @@ def unmatched_target_rows(plan: ComparisonPlan, limit: int, among: Keys | None =
     mapping = plan.mapping
     on = " AND ".join(
         condition
-        for old, new in zip(mapping.key_columns, plan.new_key, strict=True)
+        for old, new in zip(mapping.key_columns, plan.mapping.new_key, strict=True)
         for condition in _leads_to(old, new)
     )
     source = f"{mapping.source.quoted} AS `o`"
     where = f"`o`.{quote_identifier(mapping.key_columns[0].name)} IS NULL"
     if among is not None:
-        where += f" AND ({_names(plan.new_key)}) IN ({', '.join(among.keys)})"
+        where += f" AND ({_names(plan.mapping.new_key)}) IN ({', '.join(among.keys)})"
     return _select(
         plan,
-        _qualified_keys(plan.new_key),
+        _qualified_keys(plan.mapping.new_key),
         f"{forced_table(plan, TARGET)}"
         f" LEFT JOIN {source} FORCE INDEX ({quote_identifier(mapping.key.name)}) ON {on}"
         f" WHERE {where} LIMIT {limit}",

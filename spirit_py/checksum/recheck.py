@@ -43,15 +43,12 @@ def rows_that_differ(
     ``between`` is called before each batch of 500 keys; its error ends the comparison.
     """
     join = JoinChecksum(source=source, target=None, mapping=mapping, most_differences=0, examples=0)
-    reader = join(0)
     found: list[RowDifference] = []
-    try:
+    with contextlib.closing(join(0)) as reader:
         reader.take_snapshot()
         for batch in key_batches(keys):
             between()
             found += differences(*reader.look(batch))
-    finally:
-        reader.close()
     return found
 
 
@@ -98,15 +95,12 @@ class Recheck:
         return left
 
     def _look(self, found: Sequence[RowDifference], *, last: bool) -> list[RowDifference]:
-        reader = self._join(0)
-        try:
+        with contextlib.closing(self._join(0)) as reader:
             reader.take_snapshot()
             left = self._left(reader, found)
             if last:
                 shown = self._join.examples
                 left[:shown] = [reader.explain(difference) for difference in left[:shown]]
-        finally:
-            reader.close()
         return left
 
     def _left(self, reader: SnapshotReader, found: Sequence[RowDifference]) -> list[RowDifference]:

@@ -190,7 +190,7 @@ class SnapshotReader:
         plan = self._plan
         source = self.session.query(query.rows(plan, SOURCE, wanted))
         target = self._target.query(query.rows(plan, TARGET, wanted))
-        return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.new_key)
+        return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.mapping.new_key)
 
     def _keep(self, found: Sequence[RowDifference]) -> Counts:
         room = max(0, self._spec.most_differences - len(self._found))
@@ -202,7 +202,7 @@ class SnapshotReader:
     def unmatched(self, among: Keys | None) -> list[RowDifference]:
         """List rows of the new table, all or some, that have no source row."""
         sql = query.unmatched_target_rows(self._plan, self._spec.most_differences, among)
-        keys = [_key_text(self._plan.new_key, row) for row in self.session.query(sql)]
+        keys = [_key_text(self._plan.mapping.new_key, row) for row in self.session.query(sql)]
         return [RowDifference(key=key, kind="extra") for key in keys]
 
     def look(self, keys: Keys) -> tuple[Rows, Rows]:

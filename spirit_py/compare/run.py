@@ -39,7 +39,7 @@ from spirit_py.signals import run_command
 from spirit_py.spark.choice import Engines
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
-from spirit_py.status.reporters import SafeReporter
+from spirit_py.status.reporters import Reporters
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def compare(
     or a SpiritError with the exit code of the process (R16).
     """
     switch = stop or StopSwitch()
-    reporter = SafeReporter(reporter)
+    reporter = Reporters([reporter])
     report = CompareReport(threads=options.threads, versions=versions())
     run = CompareRun(options, reporter, report, switch, engine_factory or SparkEngine)
 

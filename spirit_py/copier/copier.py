@@ -254,7 +254,7 @@ def last_copied_key(
 def last_key_sql(mapping: TableMapping, within: KeyRange) -> str:
     """Render the query for the last key; empty where there is none that is exact and fast."""
     old = mapping.key_columns
-    new = tuple(mapping.target.column(name) for name in mapping.new_key_columns)
+    new = mapping.new_key
     same = all(
         one.type_identity == other.type_identity and one.collation == other.collation
         for one, other in zip(old, new, strict=True)

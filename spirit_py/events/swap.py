@@ -209,19 +209,13 @@ class ReverseBegun(Event):
     seconds: float
 
 
-@event("reverse.ended")
+@event("reverse.ended", "reverse replication of {tables} {how}: {reason}")
 class ReverseEnded(Event):
     """A revert is possible no more."""
 
     tables: str
     reason: str
-    given_up: bool = aside(default=False)
-
-    @property
-    def sentence(self) -> str:
-        """Of what, and why."""
-        how = "is given up" if self.given_up else "ends"
-        return f"reverse replication of {self.tables} {how}: {self.reason}"
+    how: str = aside(default="ends")
 
 
 @event("revert.loses")

@@ -16,7 +16,7 @@ from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.spark.java import require_java
 from spirit_py.status.report import MigrationReport, installed, run_begun, told
-from spirit_py.status.reporters import SafeReporter
+from spirit_py.status.reporters import Reporters
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def migrate(
         SpiritError: with the exit code of the process (R16).
     """
     switch = stop or StopSwitch()
-    reporter = SafeReporter(reporter)
+    reporter = Reporters([reporter])
     run = Run(
         config,
         reporter,

@@ -22,7 +22,7 @@ from spirit_py.migration.auxiliary import clear_abandoned
 from spirit_py.migration.control.listener import begin_control
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.mysql.endpoint import require_one_server
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, screen_of
 from spirit_py.plan.earlier_run import examine_and_decide, why_not_dropped
@@ -95,18 +95,13 @@ def _describe(run: Run, contexts: tuple[PreflightContext, ...]) -> None:
 
 def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) -> None:
     """End sessions of a killed run; an account without the privilege is refused later."""
-    try:
-        ended = end_earlier_sessions(
-            session,
-            run.config.connection.label,
-            tokens=runs_seen(session, tables),
-            warn=run.warn,
-        )
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return
-    if ended:
+    label = run.config.connection.label
+
+    def end() -> int:
+        tokens = runs_seen(session, tables)
+        return end_earlier_sessions(session, label, tokens=tokens, warn=run.warn)
+
+    if ended := excused(end, 0, access_denied):
         run.tell(SessionsEnded(sessions=ended))
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
-from spirit_py.errors import ServerFault
 from spirit_py.feed.subscription import may_be_weighed
-from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.tables.guard_column import row_versions
 from spirit_py.plan.model import ColumnPlan, IndexesPlan, KeyPlan, Method
 from spirit_py.preflight.clauses import certainly_copied, why_copied
@@ -177,12 +176,7 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
 def _referenced(context: PreflightContext) -> frozenset[str]:
     """Return columns that other tables refer to, in lower case; none without the privilege."""
     table = (context.schema, context.table)
-    try:
-        keys = keys_around(context.session, *table)
-    except ServerFault as fault:
-        if not access_denied(fault):
-            raise
-        return frozenset()
+    keys = excused(lambda: keys_around(context.session, *table), (), access_denied)
     return frozenset(
         column.lower() for key in keys if key.parent == table for column in key.parent_columns
     )

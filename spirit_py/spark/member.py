@@ -6,6 +6,7 @@ too. So each message carries a code made with a random key that the tasks get wi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -67,15 +68,11 @@ class GangTask(Generic[_R]):
 
     def __call__(self, rank: int) -> _R:
         """Run the member of that rank until the driver ends it."""
-        member = self.join(rank)
-        try:
-            mailbox = self.mailbox.join(rank, member.session)
-            try:
-                return self._serve(rank, member, mailbox)
-            finally:
-                mailbox.close()
-        finally:
-            member.close()
+        with (
+            contextlib.closing(self.join(rank)) as member,
+            contextlib.closing(self.mailbox.join(rank, member.session)) as mailbox,
+        ):
+            return self._serve(rank, member, mailbox)
 
     @staticmethod
     def _serve(rank: int, member: GangMember[_R], mailbox: MemberEnd) -> _R:

@@ -16,71 +16,48 @@ if TYPE_CHECKING:
     from spirit_py.records import RecordOptions
 
 
-class SafeReporter:
-    """Passes everything on to a reporter until it first fails (R16)."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._silent = False
-
-    def start(self) -> None:
-        """Begin to show."""
-        self._pass_on(self._reporter.start)
-
-    def event(self, event: Event) -> None:
-        """Show one thing that happened."""
-        self._pass_on(self._reporter.event, event)
-
-    def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
-        """Show a snapshot."""
-        self._pass_on(self._reporter.progress, snapshot)
-
-    def stop(self) -> None:
-        """End the display, also after a failure."""
-        silent, self._silent = self._silent, False
-        self._pass_on(self._reporter.stop)
-        self._silent = self._silent or silent
-
-    def _pass_on(self, show: Callable[..., None], *arguments: object) -> None:
-        if not self._silent:
-            try:
-                show(*arguments)
-            except Exception:
-                self._silent = True
-
-
 class Reporters:
-    """Passes everything on to several reporters, in their order, each behind a SafeReporter."""
+    """Passes everything on to several reporters, in order, to each until it first fails (R16)."""
 
     def __init__(self, reporters: Iterable[Reporter]) -> None:
-        self._all = [SafeReporter(one) for one in reporters]
+        self._all = list(reporters)
+        #: Those that have failed.
+        self._silent: list[Reporter] = []
         self.gate: Gate | None = None
         self.ended = False
 
     def add(self, reporter: Reporter) -> None:
         """Add one that comes last; before :meth:`start`."""
-        self._all.append(SafeReporter(reporter))
+        self._all.append(reporter)
 
     def start(self) -> None:
         """Begin to show."""
-        for one in self._all:
-            one.start()
+        self._pass_on(lambda one: one.start())
 
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
         self.ended = self.ended or isinstance(event, RunEnded)
-        for one in self._all:
-            one.event(event)
+        self._pass_on(lambda one: one.event(event))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:
         """Show a snapshot."""
-        for one in self._all:
-            one.progress(snapshot)
+        self._pass_on(lambda one: one.progress(snapshot))
 
     def stop(self) -> None:
-        """End in the reverse order, so that what shows the end of the others comes last."""
+        """End in the reverse order, also what failed: what shows the others' end comes last."""
         for one in reversed(self._all):
-            one.stop()
+            self._show(one, lambda one: one.stop())
+
+    def _pass_on(self, show: Callable[[Reporter], None]) -> None:
+        for one in self._all:
+            if one not in self._silent:
+                self._show(one, show)
+
+    def _show(self, one: Reporter, show: Callable[[Reporter], None]) -> None:
+        try:
+            show(one)
+        except Exception:
+            self._silent.append(one)
 
 
 def recorders(records: RecordOptions, announce: Callable[[Event], None]) -> Iterator[Reporter]:

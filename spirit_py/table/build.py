@@ -301,10 +301,8 @@ def _kept(mapping: TableMapping) -> tuple[Column, ...]:
 
 def _merging_key(mapping: TableMapping) -> str:
     """Return a key column whose old type may merge two different new values; empty without one."""
-    for now, name in zip(mapping.key_columns, mapping.new_key_columns, strict=True):
-        if not values_stay_apart(now, mapping.target.column(name)):
-            return name
-    return ""
+    pairs = zip(mapping.key_columns, mapping.new_key, strict=True)
+    return next((new.name for now, new in pairs if not values_stay_apart(now, new)), "")
 
 
 def _listed(names: list[str]) -> str:

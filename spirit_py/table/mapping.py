@@ -231,6 +231,11 @@ class TableMapping:
         return tuple(self.source.column(name) for name in self.key.columns)
 
     @cached_property
+    def new_key(self) -> tuple[Column, ...]:
+        """The key's columns of the new table, in key order."""
+        return tuple(self.target.column(name) for name in self.new_key_columns)
+
+    @cached_property
     def key_pairs(self) -> tuple[ColumnPair, ...]:
         """The pairs of the key's columns, in key order; generated ones too."""
         by_old = {pair.old.name.lower(): pair for pair in self.compared}
@@ -244,10 +249,7 @@ class TableMapping:
     @cached_property
     def key_order_kept(self) -> bool:
         """Whether the new table orders and equates keys as the source does."""
-        new = (self.target.column(name) for name in self.new_key_columns)
-        return all(
-            equality_kept(old, changed) for old, changed in zip(self.key_columns, new, strict=True)
-        )
+        return all(map(equality_kept, self.key_columns, self.new_key))
 
     @cached_property
     def merging(self) -> bool:
@@ -257,11 +259,7 @@ class TableMapping:
     @cached_property
     def key_merging(self) -> bool:
         """Whether two keys of the source may be one key of the new table."""
-        new = (self.target.column(name) for name in self.new_key_columns)
-        return not all(
-            values_stay_apart(old, changed)
-            for old, changed in zip(self.key_columns, new, strict=True)
-        )
+        return not all(map(values_stay_apart, self.key_columns, self.new_key))
 
     @cached_property
     def insert_names(self) -> tuple[str, ...]:
@@ -274,12 +272,7 @@ class TableMapping:
     def select_expressions(self) -> tuple[str, ...]:
         """What a ``REPLACE ... SELECT`` selects for :attr:`insert_names`, by the old names."""
         carried = (pair.value_from(quote_identifier(pair.old.name)) for pair in self.pairs)
-        return (*carried, *self.fill_values)
-
-    @cached_property
-    def fill_values(self) -> tuple[str, ...]:
-        """SQL literals to select after the old columns, one for each fill."""
-        return tuple(fill.sql for fill in self.fills)
+        return (*carried, *(fill.sql for fill in self.fills))
 
 
 def makes_dates(target: TableSchema, pairs: Collection[ColumnPair]) -> bool:

@@ -9,11 +9,11 @@ from spirit_py.binlog.resumption import why_unreachable
 from spirit_py.checkpoint.record import ReverseRecord, ReverseTable, digest_of
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged, ServerFault
+from spirit_py.errors import PositionNotFound, Refusal, SchemaChanged
 from spirit_py.migration.pair import Pair, open_feed
 from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.mysql.facts import read_facts
-from spirit_py.mysql.faults import NO_SUCH_TABLE
+from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.tables.definition import read_shape, read_table
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
 from spirit_py.table.build import losses_of, reverse_mapping, way_back
@@ -69,12 +69,8 @@ def require_definitions(session: SqlSession, tables: Iterable[ReverseTable]) -> 
 
 
 def _shape(session: SqlSession, schema: str, name: str) -> str:
-    try:
-        return digest_of(read_shape(session, schema, name), name)
-    except ServerFault as fault:
-        if fault.code != NO_SUCH_TABLE:
-            raise
-        return ""
+    shape = excused(lambda: read_shape(session, schema, name), "", {NO_SUCH_TABLE})
+    return shape and digest_of(shape, name)
 
 
 def open_reverse_feed(

@@ -105,7 +105,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
             raise ReverseReplicationLost.of(record, record.reason)
         return False
     if not wanted:
-        run.tell(ReverseEnded(tables=record.names, reason="not asked for again", given_up=True))
+        run.tell(ReverseEnded(tables=record.names, reason="not asked for again", how="is given up"))
         return False
     tables = [one.name for one in record.tables]
     require_passable(session, run.config.feed.passable, tables)

@@ -54,7 +54,7 @@ from spirit_py.progress import MigrationStatus
 from spirit_py.signals import run_command
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import OutcomeReport, run_begun, told
-from spirit_py.status.reporters import SafeReporter
+from spirit_py.status.reporters import Reporters
 from spirit_py.table.names import AuxiliaryNames, lock_name
 from spirit_py.threads import StopSwitch
 
@@ -187,7 +187,7 @@ def revert(
 ) -> None:
     """Bring the old definition of a table back, without losing a write."""
     switch = stop or StopSwitch()
-    reporter = SafeReporter(reporter)
+    reporter = Reporters([reporter])
     run = Revert(config, reporter, engine_factory=engine_factory or SparkEngine, stop=switch)
     report = OutcomeReport(outcome="done")
     with told(

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.cutover.plan import NotProven
-from spirit_py.errors import SchemaChanged, ServerFault
+from spirit_py.errors import SchemaChanged
 from spirit_py.events.run import Warned
-from spirit_py.mysql.faults import NO_SUCH_TABLE
+from spirit_py.mysql.faults import NO_SUCH_TABLE, excused
 from spirit_py.mysql.processlist import optimizes_now
 from spirit_py.mysql.tables.definition import read_shape, shape_of
 from spirit_py.mysql.tables.identity import born_at, identities, identity
@@ -192,12 +192,8 @@ class SameTables:
 
     def has_its_shape(self, session: SqlSession) -> bool:
         """Return whether the source has its definition, or is gone, which its numbers show."""
-        try:
-            return digest_of(read_shape(session, *self.source), self.source[1]) == self._shape
-        except ServerFault as fault:
-            if fault.code != NO_SUCH_TABLE:
-                raise
-            return True
+        shape = excused(lambda: read_shape(session, *self.source), "", {NO_SUCH_TABLE})
+        return not shape or digest_of(shape, self.source[1]) == self._shape
 
 
 def different(noted: dict[Name, Identity], found: dict[Name, Identity]) -> set[Name]:

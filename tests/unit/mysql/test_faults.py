@@ -10,9 +10,11 @@ from spirit_py.config import ConnectionOptions
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import (
     Disposition,
+    access_denied,
     connection_lost,
     connection_refusal,
     disposition,
+    excused,
     server_fault,
 )
 
@@ -117,3 +119,17 @@ def test_a_failed_first_connection_has_cause_and_remedy(code, cause, remedy):
     assert remedy in refusal.hint
     assert "hush" not in refusal.message + refusal.hint
     assert "\n" not in refusal.message + refusal.hint
+
+
+def test_only_the_fault_that_is_named_is_excused():
+    """By its code or by its kind; without one the answer counts, and any other is raised."""
+
+    def denied():
+        raise ServerFault(1142, "SELECT command denied", where="here")
+
+    assert excused(lambda: 3, 0, {1142}) == 3
+    assert excused(denied, 0, {1142}) == excused(denied, 0, access_denied) == 0
+    with pytest.raises(ServerFault):
+        excused(denied, 0, {1146})
+    with pytest.raises(ServerFault):
+        excused(denied, 0, lambda fault: fault.code == 1146)

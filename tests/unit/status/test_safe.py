@@ -5,7 +5,7 @@ from __future__ import annotations
 from spirit_py.events.swap import CutoverReleased
 from spirit_py.phases import Phase
 from spirit_py.progress import MigrationStatus
-from spirit_py.status.reporters import SafeReporter
+from spirit_py.status.reporters import Reporters
 
 EVENT = CutoverReleased()
 SNAPSHOT = MigrationStatus(table="t", phase=Phase.COPY, elapsed=1.0, phase_elapsed=1.0)
@@ -27,7 +27,7 @@ class _Broken:
 def test_a_broken_pipe_is_met_once_and_raises_nothing():
     """After the first fault nothing more is shown, and nobody hears of it."""
     broken = _Broken()
-    safe = SafeReporter(broken)
+    safe = Reporters([broken])
     safe.start()
     safe.event(EVENT)
     safe.progress(SNAPSHOT)
@@ -53,7 +53,7 @@ def test_a_working_reporter_gets_everything():
         def stop(self):
             seen.append("stop")
 
-    safe = SafeReporter(Works())
+    safe = Reporters([Works()])
     safe.start()
     safe.event(EVENT)
     safe.progress(SNAPSHOT)

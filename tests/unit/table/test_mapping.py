@@ -128,7 +128,8 @@ def test_a_new_not_null_column_gets_the_implicit_default():
         "j": "'null'",
     }
     assert mapping.insert_names == ("id", "n", "e", "d", "j")
-    assert mapping.fill_values == ("0", "1", "'0000-00-00 00:00:00'", "'null'")
+    fills = tuple(fill.sql for fill in mapping.fills)
+    assert fills == ("0", "1", "'0000-00-00 00:00:00'", "'null'")
     assert not mapping.converted
 
 
