@@ -247,7 +247,7 @@ class Interrupted(SpiritError, code=ErrorCode.INTERRUPTED):
 
 
 class EndedOnRequest(Interrupted, code=ErrorCode.INTERRUPTED):
-    """EndedOnRequest on request, as by SIGTERM."""
+    """Ended on request, as by SIGTERM."""
 
     def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(signal.SIGTERM, hint=hint)
@@ -259,7 +259,7 @@ class Stopped(EndedOnRequest, code=ErrorCode.INTERRUPTED):
 
 
 class Aborted(EndedOnRequest, code=ErrorCode.ABORTED):
-    """EndedOnRequest by ``spirit-py ctl abort``."""
+    """Ended by ``spirit-py ctl abort``."""
 
 
 class AbortedForGood(Aborted, code=ErrorCode.ABORTED_FOR_GOOD, resumable=False):

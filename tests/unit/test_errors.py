@@ -19,8 +19,7 @@ CODES = {
     errors.UsageFault: 2,
     errors.OutcomeUnknown: 3,
     errors.DifferencesFound: 4,
-    errors.Aborted: 143,
-    errors.Stopped: 143,
+    errors.EndedOnRequest: 143,
 }
 
 

@@ -28,7 +28,7 @@ def test_both_parts_are_read_as_they_are_quoted(text, schema, table):
 @pytest.mark.parametrize("text", ["", ".", "a.", ".b", "a.b.c", "`a.b", "a`b.c", "``.t"])
 def test_what_is_no_pattern_is_refused_with_an_example(text):
     """Nothing is guessed."""
-    with pytest.raises(UsageFault, match="no pattern") as refused:
+    with pytest.raises(UsageFault, match="not a table pattern") as refused:
         read_pattern(text, "here")
     assert "shop_%.orders" in refused.value.hint
 

@@ -61,4 +61,4 @@ def test_too_little_for_the_binlog_is_said(needed):
 
 def test_an_unknown_disk_is_said_to_be_unknown(needed):
     """No statement returns how much is free."""
-    assert "unknown from here" in needed(None)
+    assert "cannot be seen from here" in needed(None)

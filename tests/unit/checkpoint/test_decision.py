@@ -85,7 +85,7 @@ def test_status_takes_the_record_of_any_statement():
     [
         ({"record": None, "unreadable": "not JSON"}, "cannot be read: not JSON"),
         ({"record": None}, "its checkpoint is gone"),
-        ({"record": Pointer(home=("shop", "a"))}, "beside shop.a"),
+        ({"record": Pointer(home=("shop", "a"))}, "with shop.a"),
         ({"record": replace(RECORD, statement="OTHER")}, "another statement: OTHER"),
         ({"record": replace(RECORD, position="")}, "before the copy began"),
         ({"age": 3601.0}, "1h00m old, more than --checkpoint-max-age allows (1h00m"),

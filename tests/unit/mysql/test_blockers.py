@@ -39,7 +39,7 @@ def test_a_slow_session_may_be_killed():
         ({"defining": True}, "definition"),
         ({"rows_modified": None}, "grant PROCESS"),
         ({"rows_modified": 1_000_001}, "1000001 rows"),
-        ({"certain": False}, "cannot be seen"),
+        ({"certain": False}, "not visible"),
     ],
 )
 @pytest.mark.parametrize("mode", ["idle", "all"])
@@ -60,7 +60,7 @@ def test_a_running_statement_is_killed_only_when_all_may_be():
     assert [spared(each, "all") for each in (KILLABLE, busy, pausing)] == ["", "", ""]
     assert spared(KILLABLE, "idle") == ""
     assert "executing" in spared(busy, "idle")
-    assert "idle for 1 s only" in spared(pausing, "idle")
+    assert "idle for only 1 s" in spared(pausing, "idle")
 
 
 def test_a_fast_session_is_spared():

@@ -73,7 +73,7 @@ def test_a_java_that_does_not_run_is_refused(tmp_path):
 
 def test_no_java_is_refused(tmp_path):
     """Neither JAVA_HOME nor the PATH: both are said."""
-    with pytest.raises(Refusal, match="there is none: the PATH has no java"):
+    with pytest.raises(Refusal, match="there is no java on the PATH"):
         require_java({"PATH": str(tmp_path)})
     with pytest.raises(Refusal, match="there is none: JAVA_HOME is"):
         require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})

@@ -106,7 +106,7 @@ def test_an_index_that_an_auto_increment_column_needs_stays():
     found = deferrable_indexes(of(first, PLAIN, behind, lines=lines, **given))
     assert list(found.clauses) == ["behind"]
     assert "AUTO_INCREMENT" in found.kept["plain"]
-    assert "in front" in found.kept["first"]
+    assert "before that one" in found.kept["first"]
 
 
 def test_an_auto_increment_column_with_a_unique_index_needs_no_other():
