@@ -18,7 +18,6 @@ from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.locks.blockers import OLD_SECONDS
 from spirit_py.migration.indexes import build as index_build
-from spirit_py.migration.indexes import plan
 from spirit_py.migration.indexes.build import FallingRate
 from spirit_py.migration.indexes.plan import DeferredIndexes
 from spirit_py.mysql.replication import readers_of_binlog
@@ -409,7 +408,7 @@ def slow(db, monkeypatch):
         copy.dropped = True
         copy.then()
 
-    monkeypatch.setattr(plan, "automatic", lambda **_: (False, True, "for this test"))
+    monkeypatch.setattr(index_deferral, "automatic", lambda **_: (False, True, "for this test"))
     monkeypatch.setattr(FallingRate, "observe", lambda *_, waits: True)
     once_at(monkeypatch, "chunk.committed", wait)
     return copy
@@ -499,7 +498,7 @@ def test_the_build_is_shown(db, engine, monkeypatch):
 def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, engine, monkeypatch):
     """A replica would apply the build as one statement; ours is no replica."""
     make_table(db, 500)
-    monkeypatch.setattr(plan, "expected_bytes", lambda *_: 1 << 60)
+    monkeypatch.setattr(index_deferral, "expected_bytes", lambda *_: 1 << 60)
     with open_session(db) as session:
         assert readers_of_binlog(session) == 0
     monkeypatch.setattr(index_deferral, "readers_of_binlog", lambda _: 1)
