@@ -105,7 +105,7 @@ def test_a_revert_in_a_dead_processs_place_is_shown_paused_and_resumed(changed, 
     for verb, why in (
         ("set", "no settings"),
         ("cutover", "cannot be postponed"),
-        ("postpone", "no sentinel"),
+        ("postpone", "does not wait for a sentinel"),
     ):
         reverting.refuses(verb, why)
     with pytest.raises(Refusal, match="another spirit-py revert is at work on it already"):
