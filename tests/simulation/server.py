@@ -952,7 +952,11 @@ class Server:
                 raise fault(1100, f"Table '{old[1]}' was not locked with LOCK TABLES")
 
         def effect() -> None:
-            self.tables = tables
+            # Other tables may have come, gone or been replaced while it stalled.
+            renamed = dict(self.tables)
+            for old, new in pairs:
+                renamed[new] = renamed.pop(old)
+            self.tables = renamed
 
         self.ddl(session, statement, effect)
 
