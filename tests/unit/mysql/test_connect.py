@@ -80,7 +80,7 @@ def test_the_feed_sends_no_server_the_password_in_the_clear():
         options = ConnectionOptions(
             host=server.host, port=server.port, user="joe", password="s3cret", ssl_mode="DISABLED"
         )
-        with pytest.raises((FeedFailure, binlog.StreamLost), match="in the clear|in clear text"):
+        with pytest.raises((FeedFailure, binlog.StreamLost), match=r"in the clear|in clear text"):
             binlog.BinlogConnection(
                 options,
                 gtids=None,
