@@ -141,6 +141,15 @@ class IndexesPlanned(Event):
     said: str = aside()
 
 
+@event("indexes.kept", "the indexes {listed} of {table} are not built after the copy: {reason}")
+class IndexesKept(Event):
+    """Something keeps large indexes from being built after the copy."""
+
+    indexes: list[str]
+    reason: str
+    listed: str = aside()
+
+
 @event(
     "indexes.dropped",
     "rows of {table} are {why}: the indexes {listed} are dropped, and built after the copy",

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault
+from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.processlist import whose
 from spirit_py.sql import string_literal
 from spirit_py.table.names import lock_name
@@ -39,8 +40,16 @@ if TYPE_CHECKING:
 
     Query = Callable[[str], Sequence[Sequence[Any]]]
 
+_OF_SESSION: Final = "spirit-py:session:"
 SLOTS: Final = 512
 """Sessions of one run, or on one table, that are found by a slot."""
+
+
+_HOLDERS: Final = f"""
+SELECT DISTINCT t.PROCESSLIST_ID FROM performance_schema.metadata_locks m
+JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID
+WHERE m.OBJECT_TYPE = 'USER LEVEL LOCK' AND m.LOCK_STATUS = 'GRANTED'
+  AND LEFT(m.OBJECT_NAME, {len(_OF_SESSION)}) = '{_OF_SESSION}' AND t.PROCESSLIST_ID IN ({{}})"""
 
 
 def claim(query: Query, number: int, *, origin: str, label: str = "") -> None:
@@ -110,6 +119,20 @@ def ours(session: SqlSession, numbers: Iterable[int]) -> set[int]:
     return _holding(session, session.origin, numbers)
 
 
+def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
+    """Return those of the sessions that seem to be of some run; only what they hold tells (R24).
+
+    Anybody can take such a name, but for no session than its own. So nobody's session is ended, and
+    nothing proven, by this. Empty where performance_schema does not show locks.
+    """
+    asked = {int(number) for number in numbers}
+    if not asked:
+        return set()
+    sql = _HOLDERS.format(", ".join(map(str, sorted(asked))))
+    rows = excused(lambda: session.query(sql), (), access_denied)
+    return {int(row[0]) for row in rows}
+
+
 def _holding(session: SqlSession, secret: str, numbers: Iterable[int]) -> set[int]:
     asked = list(dict.fromkeys(numbers))
     if not asked:
@@ -125,7 +148,7 @@ def _holders_of(secret: str) -> str:
 
 
 def _of_number(secret: str, number: int) -> str:
-    return f"spirit-py:session:{_digest(secret, number)}"
+    return f"{_OF_SESSION}{_digest(secret, number)}"
 
 
 def _slot(secret: str, slot: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py.errors import HistoryLost, ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, excused
-from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.own_sessions import of_any_run, ours
 from spirit_py.mysql.processlist import dumping, performance_schema_shows_sessions
 
 if TYPE_CHECKING:
@@ -116,9 +116,13 @@ def _peers(session: SqlSession) -> dict[str, str]:
 
 
 def readers_of_binlog(session: SqlSession) -> int:
-    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly."""
+    """Count the sessions that are sent the binlog now, but for this program's: replicas mostly.
+
+    Those of other runs are known where performance_schema shows locks.
+    """
     found = dumping(session)
-    return len(found - ours(session, found))
+    others = found - ours(session, found)
+    return len(others - of_any_run(session, others))
 
 
 def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:

@@ -49,11 +49,15 @@ def why_none(found: DeferrableIndexes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexDeferral:
-    """The indexes that may be built after the copy; ``may_fall``: only if it becomes slow."""
+    """The indexes that may be built after the copy; ``may_fall``: only if it becomes slow.
+
+    ``kept``: names of those that would be, but for what replicates from the server.
+    """
 
     clauses: Mapping[str, str] = field(default_factory=dict)
     at_once: bool = False
     may_fall: bool = False
+    kept: tuple[str, ...] = ()
     why: str = ""
 
 
@@ -71,14 +75,21 @@ def deferral(
         return IndexDeferral(why=why_none(found))
     if mode == "on":
         return IndexDeferral(clauses=found.clauses, at_once=True, why="--defer-indexes on")
+    others: list[str] = []
+
+    def who_replicates() -> str:
+        others.append(what_replicates(session))
+        return others[-1]
+
     at_once, may_fall, why = automatic(
         indexes=expected_bytes(session, mapping, found.clauses),
         data=mapping.source.data_bytes,
         pool=facts.number("innodb_buffer_pool_size", 1),
-        who_replicates=lambda: what_replicates(session),
+        who_replicates=who_replicates,
     )
     clauses = found.clauses if at_once or may_fall else {}
-    return IndexDeferral(clauses=clauses, at_once=at_once, may_fall=may_fall, why=why)
+    kept = tuple(found.clauses) if any(others) else ()
+    return IndexDeferral(clauses=clauses, at_once=at_once, may_fall=may_fall, kept=kept, why=why)
 
 
 def automatic(

@@ -8,21 +8,29 @@ import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 
+from spirit_py.binlog import connection
+from spirit_py.binlog.connection import BinlogConnection
+from spirit_py.binlog.position import FilePlace
 from spirit_py.checkpoint.examination import find_record
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.config import FeedOptions
 from spirit_py.errors import Interrupted, MigrationFailure, SchemaChanged
+from spirit_py.events.copy import IndexesKept
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.locks.blockers import OLD_SECONDS
 from spirit_py.migration.indexes import build as index_build
 from spirit_py.migration.indexes.build import FallingRate
 from spirit_py.migration.indexes.plan import DeferredIndexes
+from spirit_py.mysql.own_sessions import ours
+from spirit_py.mysql.processlist import dumping
 from spirit_py.mysql.replication import readers_of_binlog
 from spirit_py.preflight import index_deferral
 from tests.kits.command import run as run_command
+from tests.kits.connection import options_of
 from tests.kits.resume import (
     Interruption,
     Writers,
@@ -502,10 +510,45 @@ def test_another_reader_of_the_binlog_keeps_auto_from_deferring(db, engine, monk
     with open_session(db) as session:
         assert readers_of_binlog(session) == 0
     monkeypatch.setattr(index_deferral, "readers_of_binlog", lambda _: 1)
-    report = start(engine, db).end()
+    run = start(engine, db)
+    report = run.end()
     assert not report.indexes_deferred
     assert "1 replica" in report.indexes_plan[0]
+    (kept,) = run.told.named(IndexesKept)
+    assert kept.indexes == ["b"]
+    assert "1 replica" in kept.reason
+    assert run.told.said(f"the indexes b of {db.name}.t are not built after the copy: 1 replica")
     db.execute("DROP TABLE t")
     monkeypatch.setattr(index_deferral, "readers_of_binlog", readers_of_binlog)
     make_table(db, 500)
     assert start(engine, db).end().indexes_deferred == [f"{db.name}.t.b"]
+
+
+def test_the_change_feed_of_another_run_is_no_replica(db):
+    """It has named locks of another secret; a reader without such a lock counts."""
+    binlog = str(db.query("SHOW BINARY LOGS")[-1][0])
+    uuid = str(db.query("SELECT @@GLOBAL.server_uuid")[0][0])
+
+    def dump():
+        return BinlogConnection(
+            options_of(db.server),
+            gtids=None,
+            place=FilePlace(binlog, 4),
+            server_uuid=uuid,
+            replica_uuid=str(uuid4()),
+            heartbeat=1.0,
+            silence=30.0,
+        )
+
+    with open_session(db) as session, contextlib.ExitStack() as held:
+        other = dump()
+        held.callback(other.close)
+        until(lambda: other.id in dumping(session), "the dump of another run")
+        assert not ours(session, [other.id])
+        assert readers_of_binlog(session) == 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connection, "claim", lambda *_, **__: None)
+            stranger = dump()
+        held.callback(stranger.close)
+        until(lambda: stranger.id in dumping(session), "the dump of a stranger")
+        assert readers_of_binlog(session) == 1

@@ -11,7 +11,7 @@ from spirit_py.checkpoint.proofs import read_proofs, renew_proofs, shape_here
 from spirit_py.checkpoint.record import digest_of
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged
-from spirit_py.events.copy import IndexesPlanned
+from spirit_py.events.copy import IndexesKept, IndexesPlanned
 from spirit_py.migration.facts import IndexesLaidDown
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.own_sessions import token_of
@@ -120,13 +120,15 @@ class IndexPlan:
     """What is done with the secondary indexes of one table.
 
     ``deferred`` may be dropped ``at_once``, before the copy, or in its middle (``may_fall``); once
-    ``left_out``, they are dropped and the record has both definitions.
+    ``left_out``, they are dropped and the record has both definitions. ``kept``: names of
+    those that something keeps from being deferred.
     """
 
     deferred: DeferredIndexes
     at_once: bool = False
     may_fall: bool = False
     left_out: bool = False
+    kept: tuple[str, ...] = ()
     why: str = ""
 
     @property
@@ -207,6 +209,16 @@ def plan_indexes(
                 said=text,
             )
         )
+    if plan.kept:
+        kept = list(plan.kept)
+        run.tell(
+            IndexesKept(
+                table=mapping.source.full_name,
+                indexes=kept,
+                reason=plan.why,
+                listed=named_indexes(kept),
+            )
+        )
     return plan
 
 
@@ -255,11 +267,11 @@ def _plan(
     nothing = _none(mapping, digest_of(shape_of(target), target.name))
     found = deferral(session, run.config.defer_indexes, context.facts, mapping)
     if not found.clauses:
-        return IndexPlan(deferred=nothing, why=found.why)
+        return IndexPlan(deferred=nothing, kept=found.kept, why=found.why)
     probe = read_proofs(session, *nothing.source).building
     refused = why_not_deferred(session, nothing.target, found.clauses, probe=probe)
     if refused:
-        return IndexPlan(deferred=nothing, why=refused)
+        return IndexPlan(deferred=nothing, kept=tuple(found.clauses), why=refused)
     deferred = replace(
         nothing,
         bare_shape=digest_of(without_indexes(shape_of(target), found.clauses), target.name),
