@@ -36,6 +36,9 @@ class SwapProcess:
     def show(self, waiting_for: str) -> None:
         """Show nothing."""
 
+    def held_up(self, what: str, seconds: float) -> None:
+        """Count nothing."""
+
 
 def as_it_is(key: ForeignKey) -> ForeignKey:
     """Return the key."""

@@ -95,7 +95,8 @@ def stalling(db: Database, round_of_writes: Callable[[], None]) -> Iterator[None
         return chosen
 
     def noting(self: Any, copied: Any) -> None:
-        held.pop((id(self), copied.number), contextlib.ExitStack()).close()
+        for one in copied:
+            held.pop((id(self), one.number), contextlib.ExitStack()).close()
         note(self, copied)
 
     with (
