@@ -37,7 +37,7 @@ def read_duration(text: str) -> float:
 def read_size(text: str) -> int:
     """Return bytes of a number, or one with a binary unit: ``500M``, ``20G``; or ValueError."""
     found = _SIZE.fullmatch(text)
-    if found is None:
+    if found is None or ("." in found[1] and not found[2]):
         raise ValueError(f"{text!r} is not a size; write for instance 500M or 20G.")
     return int(float(found[1]) * (1 << 10 * " KMGT".index(found[2].upper() or " ")))
 

@@ -1,17 +1,19 @@
 """A configuration file for a team: defaults for options, in TOML.
 
-A table is named after its command; ``all`` holds for each that has the option. Files are read in
-the order of :data:`PLACES`, then ``--config``; later ones take precedence, and the environment and
-the command line over all of them.
+A table is named after its command; ``all`` holds for each that has the option, and ``migrate`` for
+``plan``, too. Files are read in the order of :data:`PLACES`, then ``--config``; later ones take
+precedence, and the environment and the command line over all of them.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.option_files import everybody_may_write
@@ -21,22 +23,69 @@ if TYPE_CHECKING:
 
 PLACES: Final = ("/etc/spirit-py/config.toml", "~/.config/spirit-py/config.toml")
 _ALL: Final = "all"
+_SPELLING: Final = "correct its name, or remove it; spirit-py COMMAND --help-all lists the options"
 #: They have places where other users of the machine cannot read them.
 _SECRETS: Final = ("password", "target_password", "replica_password", "dsn")
 
 
-def read_config(
-    files: Iterable[Path], commands: Mapping[str, click.Command]
-) -> dict[str, dict[str, Any]]:
+#: The other types refuse true and false themselves.
+_OF_TEXT: Final = (click.types.StringParamType, click.Path, click.Choice)
+_SETTINGS: Final = "spirit_py.settings"
+#: Commands that have the options of another one: its section holds for them, too.
+_ALIKE: Final = {"migrate": ("plan",)}
+
+
+class WrongFile(click.UsageError):
+    """A configuration file that cannot be used; the remedy is in the file, not in the help."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class FileSetting:
+    """Where a default is set; ``text`` is its line, without a value that may be a secret."""
+
+    file: Path
+    section: str
+    name: str
+    value: Any
+
+    @property
+    def text(self) -> str:
+        """The file, the section and the key."""
+        key = f"{self.file}, [{self.section}] {self.name}"
+        if isinstance(self.value, bool):
+            return f"{key} = {str(self.value).lower()}"
+        return f"{key} = {self.value}" if isinstance(self.value, int | float) else key
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return f"correct this line of {self.file}, or remove it"
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What files set, by command and parameter, and where."""
+
+    values: dict[str, dict[str, Any]]
+    settings: dict[tuple[str, str], FileSetting] = field(default_factory=dict)
+
+
+def read_config(files: Iterable[Path], commands: Mapping[str, click.Command]) -> Defaults:
     """Return the defaults that files set, by command and parameter; raises UsageFault."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in commands}
+    found = Defaults({name: {} for name in commands})
     for file in files:
-        for section, settings in _tables(file).items():
+        tables = _tables(file)
+        for section in tables:
             if section != _ALL and section not in commands:
                 raise _unknown(file, f"[{section}] is not a command", (_ALL, *commands))
-            chosen = commands if section == _ALL else {section: commands[section]}
-            for name, value in settings.items():
-                _enter(file, found, chosen, name, value)
+        # What holds for more commands comes first: the own section takes precedence.
+        for section in sorted(tables, key=lambda name: (name != _ALL, name not in _ALIKE)):
+            for name, value in tables[section].items():
+                _enter(FileSetting(file, section, name, value), found, commands)
     return found
 
 
@@ -69,38 +118,56 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
     return tables
 
 
-def _enter(
-    file: Path,
-    found: dict[str, dict[str, Any]],
-    commands: Mapping[str, click.Command],
-    name: str,
-    value: Any,
-) -> None:
-    holders = {
-        command: option
-        for command, each in commands.items()
-        for option in each.params
-        if isinstance(option, click.Option) and f"--{name.replace('_', '-')}" in option.opts
-    }
+def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.Command]) -> None:
+    section, name, value = setting.section, setting.name, setting.value
+    own = tuple(commands) if section == _ALL else (section,)
+    holders = _holders(name, own, commands)
+    where = f"{setting.file}, [{section}]"
     if not holders:
-        raise _unknown(file, f"there is no option --{name}", ())
-    for command, option in holders.items():
+        raise _unknown(where, f"there is no option --{name}", ())
+    for command, option in (holders | _holders(name, _ALIKE.get(section, ()), commands)).items():
         if option.name in _SECRETS:
             raise UsageFault(
-                f"{file}: {name} may hold a password, and is not allowed there",
+                f"{where}: {name} may hold a password, and is not allowed there",
                 hint="write it to ~/.my.cnf, or with mysql_config_editor",
             )
         if not option.envvar:
             raise UsageFault(
-                f"{file}: --{name} is for the command line only", hint="remove it from the file"
+                f"{where}: --{name} is for the command line only", hint="remove it from the file"
             )
-        single = not isinstance(value, list)
-        found[command][str(option.name)] = [value] if option.multiple and single else value
+        values = value if option.multiple and isinstance(value, list) else [value]
+        if wrong := next(filter(None, (_misfit(option, one) for one in values)), ""):
+            raise UsageFault(f"{setting.text}: {wrong}", hint=setting.hint)
+        found.values[command][str(option.name)] = values if option.multiple else value
+        found.settings[command, str(option.name)] = setting
 
 
-def _unknown(file: Path, what: str, known: Iterable[str]) -> UsageFault:
+def _holders(
+    name: str, names: Iterable[str], commands: Mapping[str, click.Command]
+) -> dict[str, click.Option]:
+    return {
+        command: option
+        for command in names
+        if command in commands
+        for option in commands[command].params
+        if isinstance(option, click.Option) and f"--{name.replace('_', '-')}" in option.opts
+    }
+
+
+def _misfit(option: click.Option, value: Any) -> str:
+    """Return what is wrong with the kind of a value: TOML has some that no option is."""
+    if option.is_flag:
+        return "" if isinstance(value, bool) else "the value is true or false, without quotes"
+    if isinstance(value, bool) and isinstance(option.type, _OF_TEXT):
+        return f"{str(value).lower()} is not a text"
+    if isinstance(value, str | int | float):
+        return ""
+    return "the value is a text or a number" + (", or a list of them" if option.multiple else "")
+
+
+def _unknown(where: Path | str, what: str, known: Iterable[str]) -> UsageFault:
     names = ", ".join(known)
-    return UsageFault(f"{file}: {what}", hint=f"one of {names}" if names else "see --help")
+    return UsageFault(f"{where}: {what}", hint=f"one of {names}" if names else _SPELLING)
 
 
 def config_option(context: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
@@ -111,6 +178,19 @@ def config_option(context: click.Context, _parameter: click.Parameter, value: Pa
     if isinstance(group, click.Group):
         files = [*usual_files(), *([value] if value is not None else [])]
         try:
-            context.default_map = read_config(files, group.commands)
+            defaults = read_config(files, group.commands)
         except UsageFault as fault:
-            raise click.UsageError(f"{fault.message}: {fault.hint}") from None
+            raise WrongFile(fault.message, fault.hint) from None
+        context.default_map = defaults.values
+        context.meta[_SETTINGS] = defaults.settings
+
+
+def setting_of(error: click.ClickException) -> FileSetting | None:
+    """Return the setting of a file whose value is refused; None for any other error."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
+        return None
+    context, name = error.ctx, str(error.param.name)
+    if context.get_parameter_source(name) is not ParameterSource.DEFAULT_MAP:
+        return None
+    settings: Mapping[tuple[str, str], FileSetting] = context.meta.get(_SETTINGS, {})
+    return settings.get((str(context.info_name), name))

@@ -319,8 +319,15 @@ def plan(_: ErrorsShown, options: dict[str, Any]) -> int:
 
 def _unused(options: dict[str, Any]) -> list[str]:
     """Return the options that are given and record a run, of which there is none."""
-    given = (one for one in plan.params if one.name in _OF_A_RUN and options[one.name])
-    return [one.opts[0] for one in given]
+    # A team's defaults for migrate, from its configuration, are no request to plan.
+    source = click.get_current_context().get_parameter_source
+    return [
+        one.opts[0]
+        for one in plan.params
+        if one.name in _OF_A_RUN
+        and options[one.name]
+        and source(str(one.name)) is not ParameterSource.DEFAULT_MAP
+    ]
 
 
 def _made(options: dict[str, Any]) -> Plan:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from spirit_py.cli.configfile import WrongFile, setting_of
 from spirit_py.cli.outcome import OutputFailed, leave_unwritten, say, say_more, show, show_document
 from spirit_py.codes import ErrorCode
 
@@ -89,9 +90,7 @@ def _given(option: str, arguments: Sequence[str]) -> str | None:
 
 def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
     root = ctx.find_root() if ctx else None
-    hint = " ".join(_remedy(error, root))
-    cause = error.message if isinstance(error, _NAMES) else error.format_message()
-    cause = f"{cause[:1].lower()}{cause[1:].removesuffix('.')}"
+    cause, hint = _explained(error, root)
     from spirit_py.events.run import RunEnded
     from spirit_py.status.report import OutcomeReport
 
@@ -114,6 +113,16 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
         say(f"hint: {hint}")
         say_more([ErrorCode.WRONG_OPTIONS])
     raise click.exceptions.Exit(error.exit_code)
+
+
+def _explained(error: click.ClickException, root: click.Context | None) -> tuple[str, str]:
+    if isinstance(error, WrongFile):
+        return error.message, error.hint
+    if setting := setting_of(error):
+        near = "".join(f"did you mean {one}? " for one in _near(error))
+        return f"{setting.text}: {error.message.removesuffix('.')}", near + setting.hint
+    cause = error.message if isinstance(error, _NAMES) else error.format_message()
+    return f"{cause[:1].lower()}{cause[1:].removesuffix('.')}", " ".join(_remedy(error, root))
 
 
 def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator[str]:

@@ -82,7 +82,7 @@ def test_a_number_out_of_bounds_is_refused_from_a_configuration_file(command, on
     for wrong in wrong_numbers(one):
         written = str(wrong).lower() if isinstance(wrong, bool) else repr(wrong)
         file.write_text(f"[{command}]\n{one.flag.removeprefix('--')} = {written}\n")
-        found = configfile.read_config([file], main.commands)
+        found = configfile.read_config([file], main.commands).values
         with pytest.raises(click.BadParameter) as refused:
             read(command, [], default_map=found[command])
         assert _named(refused.value) == one.flag

@@ -86,6 +86,100 @@ def test_a_file_that_makes_no_sense_is_refused_by_name(places, text, message):
     assert "hush" not in result.output
 
 
+PLAN = ["--database", "x", "--table", "t", "--alter", "FORCE"]
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Run ``plan``; return the options that it would plan with."""
+    seen = []
+    monkeypatch.setattr(main.commands["plan"], "callback", lambda **options: seen.append(options))
+
+    def run():
+        result = CliRunner().invoke(main, ["plan", *PLAN])
+        assert result.exit_code == 0, result.output
+        return seen.pop()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("text", "threads"),
+    [
+        ("[migrate]\nthreads = 7\n", 7),
+        ("[migrate]\nthreads = 7\n[all]\nthreads = 1\n", 7),
+        ("[plan]\nthreads = 9\n[migrate]\nthreads = 7\n", 9),
+        ("[plan]\nnice = 9\n[migrate]\nthreads = 7\n", 7),
+        ("[revert]\nthreads = 7\n", None),
+    ],
+)
+def test_plan_reads_what_is_set_for_migrate(places, planned, text, threads):
+    """A plan is of what would be run; the own section takes precedence, wherever it stands."""
+    places[1].write_text(text)
+    assert planned()["threads"] == threads
+
+
+def test_what_only_plan_has_is_not_set_for_migrate(places):
+    """A section is for the options of its command."""
+    places[1].write_text("[migrate]\nsample = false\n")
+    result = CliRunner().invoke(main, ["plan", *PLAN])
+    assert result.exit_code == 2
+    assert f"{places[1]}, [migrate]: there is no option --sample" in result.output
+
+
+def test_plan_does_not_warn_of_a_report_that_migrate_writes_by_default(places):
+    """Nobody asked plan for it."""
+    places[1].write_text('[migrate]\nreport-json = "r.json"\n')
+    result = CliRunner().invoke(main, ["plan", *PLAN, "--host", "127.0.0.1:1"])
+    assert result.exit_code == 2
+    assert "not used by plan" not in result.output
+
+
+@pytest.mark.parametrize("command", ["migrate", "plan"])
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("threads = 2.5", "threads = 2.5: 2.5 is not a whole number"),
+        ("threads = 0", "threads = 0: 0 is not in the range 1<=x<=256"),
+        ("threads = [2]", "threads: the value is a text or a number"),
+        ("threads = true", "threads = true: True is not a whole number"),
+        ("on-event = true", "on-event = true: true is not a text"),
+        ("report-json = true", "report-json = true: true is not a text"),
+        ("kill-blockers = false", "kill-blockers = false: false is not a text"),
+        ("threads = 2026-01-01", "threads: the value is a text or a number"),
+        ("min-free-disk = 1.5", "min-free-disk = 1.5: '1.5' is not a size"),
+        ('aggressive = "yes"', "aggressive: the value is true or false, without quotes"),
+        ("aggressive = 1", "aggressive = 1: the value is true or false, without quotes"),
+        ('max-lag = "5x"', "max-lag: '5x' is not a duration"),
+        ("replica = [{}]", "replica: the value is a text or a number, or a list of them"),
+    ],
+)
+def test_a_value_is_refused_by_file_section_and_key(places, command, line, wrong):
+    """So is it by the command that only shares the section; the hint is about the file."""
+    places[1].write_text(f"[migrate]\n{line}\n")
+    result = CliRunner().invoke(main, [command, *PLAN])
+    assert result.exit_code == 2
+    error, hint, _ = result.stderr.splitlines()
+    assert error.startswith(f"error: {places[1]}, [migrate] {wrong}")
+    assert hint == f"hint: correct this line of {places[1]}, or remove it"
+
+
+def test_a_wrong_choice_of_a_file_names_the_near_one(places):
+    """As on the command line."""
+    places[1].write_text('[all]\nkill-blockers = "alle"\n')
+    result = CliRunner().invoke(main, ["migrate", *PLAN])
+    assert "[all] kill-blockers: 'alle' is not one of" in result.stderr
+    assert "hint: did you mean all? correct this line" in result.stderr
+
+
+def test_the_command_line_replaces_a_wrong_value_of_a_file(places, configured):
+    """What is not used is not read; what the command line has wrong is no fault of the file."""
+    places[1].write_text("[migrate]\nnice = -1\n")
+    assert configured("migrate", "--nice", "2").nice == 2
+    result = CliRunner().invoke(main, ["migrate", *PLAN, "--nice", "-1"])
+    assert places[1].name not in result.stderr
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_name_the_program(shell):
     """Each script asks the program itself for what may come next."""
