@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.store import TableState
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, SpiritError
-from spirit_py.status.report import OutcomeReport
+from spirit_py.status.report import REVERTED, OutcomeReport
 from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _SUMS: Final = (
     "differences_found", "chunks_repaired",
 )  # fmt: skip
 REHEARSED: Final = "rehearsed"
+#: An earlier run of one table alone may have been swapped back; the batch cleans up after it.
+_GOOD: Final = frozenset({"done", REHEARSED, REVERTED})
 
 
 @dataclass(kw_only=True)
@@ -70,7 +72,7 @@ class BatchReport(OutcomeReport):
 
     def summary(self) -> list[str]:
         """Return a line for each table that is not changed, and the totals."""
-        others = [one for one in self.tables if one["outcome"] not in {"done", REHEARSED}]
+        others = [one for one in self.tables if one["outcome"] not in _GOOD]
         lines = [line for one in others for line in (_line(one), *_remedy(one))]
         done = sum(one["state"] == TableState.DONE for one in self.tables)
         rehearsed = sum(one["outcome"] == REHEARSED for one in self.tables)
@@ -117,7 +119,7 @@ def _outcome(code: int, tables: Iterable[dict[str, Any]]) -> str:
 
 def _shown(table: TableRecord) -> dict[str, Any]:
     report = json.loads(table.report) if table.report else None
-    good = table.outcome in {"", "done", REHEARSED}
+    good = table.outcome in {"", *_GOOD}
     code = 0 if good else (report or {}).get("exit_code", Refusal.exit_code)
     return {
         "schema": table.schema,

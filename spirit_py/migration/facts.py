@@ -141,7 +141,7 @@ class Counted(Fact):
 
 @dataclass(frozen=True)
 class Concluded(Fact):
-    """The run has come to its end: ``done`` or ``rehearsed``."""
+    """The run has come to its end: ``done`` (``reverted`` after a revert) or ``rehearsed``."""
 
     outcome: str
 

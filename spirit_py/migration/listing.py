@@ -21,7 +21,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.migration.indexes.plan import build_lock, named_indexes
-from spirit_py.migration.migration_status import REVERTED, UNDONE, MigrationShown, ReverseShown
+from spirit_py.migration.migration_status import UNDONE, MigrationShown, ReverseShown
 from spirit_py.migration.swap.attachments import is_half_way
 from spirit_py.mysql.connect import connect_first
 from spirit_py.mysql.endpoint import kept_seconds
@@ -30,6 +30,7 @@ from spirit_py.mysql.grants import IDENTITY_PRIVILEGES, read_grants
 from spirit_py.mysql.processlist import user_of
 from spirit_py.mysql.tables.deferred_indexes import build_stage
 from spirit_py.mysql.tables.identity import doubtful, holds_up, looked_at
+from spirit_py.status.report import REVERTED
 from spirit_py.table.names import AuxiliaryNames, lock_name
 
 if TYPE_CHECKING:

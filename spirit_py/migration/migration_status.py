@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
+from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
 from spirit_py.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from spirit_py.checkpoint.live import LiveFigures
 
-REVERTED: Final = "reverted"
 UNDONE: Final = "undone by a revert; only the cleanup is left"
 """What became of the swap: no table is swapped any more."""
 RUNNING: Final = "running"

@@ -47,7 +47,7 @@ from spirit_py.migration.facts import (
     WaitsFor,
 )
 from spirit_py.phases import AFTER_SWAP, TRANSITIONS, Phase, PhaseLog, with_index_build
-from spirit_py.status.report import failure_of
+from spirit_py.status.report import REVERTED, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -177,6 +177,10 @@ def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
     }
 
 
+def _concluded(concluded: Concluded, report: MigrationReport) -> dict[str, Any]:
+    return {"outcome": REVERTED if report.reverted else concluded.outcome}
+
+
 ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
     StatementRead: lambda read, report: {
         "schema": read.names[0][0],
@@ -207,7 +211,7 @@ ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
     Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
     PlainFact.STAYS_RESUMABLE: lambda _, __: {"resumable": True},
     Counted: lambda counted, _: counted.figures,
-    Concluded: lambda concluded, _: {"outcome": concluded.outcome},
+    Concluded: _concluded,
     Broken: lambda broken, _: failure_of(broken.error),
 }
 """What is entered into the report when something happens: its fields, with their new values."""
@@ -283,6 +287,7 @@ def validate(state: State) -> list[str]:
     """Return what cannot be, a line each; empty where the state is sound."""
     report, passed = state.report, [phase for phase, _ in state.phases.history]
     way = [*passed, state.phase]
+    made = ("done", REVERTED)
     swapped = not (AFTER_SWAP - {Phase.DONE}).isdisjoint(way)
     broken = {
         "the phases do not begin with the first one": way[0] is not Phase.PREFLIGHT,
@@ -298,14 +303,15 @@ def validate(state: State) -> list[str]:
         "a table is changed in place and copied": state.altered and Phase.COPY in way,
         "an outcome is known and not known": state.altering and state.altered,
         "it is done, and its last phase is not": (
-            report.outcome == "done" and state.phase is not Phase.DONE
+            report.outcome in made and state.phase is not Phase.DONE
         ),
-        "it is done, and can be resumed": report.outcome == "done" and report.resumable,
-        "it is done, and has an error": report.outcome in ("done", "rehearsed") and report.error,
+        "it is reverted, and its outcome is another": report.outcome == "done" and report.reverted,
+        "it is done, and can be resumed": report.outcome in made and report.resumable,
+        "it is done, and has an error": report.outcome in (*made, "rehearsed") and report.error,
         "a dry run has swapped": report.outcome == "rehearsed" and swapped,
         "it was reverted before it was swapped": report.reverted and not swapped,
         "the tables are changed, and it is not known": (
-            report.outcome == "done" and not state.changed
+            report.outcome in made and not state.changed
         ),
     }
     return [why for why, so in broken.items() if so]

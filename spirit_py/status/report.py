@@ -9,7 +9,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 End = TypeVar("End", bound=Ended)
 
 FORMAT = 1
+REVERTED: Final = "reverted"
+"""The outcome of a migration that was swapped back, and its state in ``status``."""
 _TOLD_AGE = 30.0
 
 
@@ -85,8 +87,8 @@ class MigrationReport(OutcomeReport):
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
     Attributes:
-        outcome: that of an error, ``done``, ``rehearsed``, or ``reverse replication lost`` after a
-            change.
+        outcome: that of an error, ``done``, ``rehearsed``, ``reverted`` after a change that was
+            swapped back, or ``reverse replication lost`` after a change.
         table: the first table; ``tables`` has all of them, with their schemas.
         algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
         reason: why that algorithm, or why it failed.

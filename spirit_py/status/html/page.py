@@ -23,7 +23,7 @@ from spirit_py.events.run import (
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.status.html.figures import plots
 from spirit_py.status.html.plots import drawn, time_ticks
-from spirit_py.status.report import write_whole
+from spirit_py.status.report import REVERTED, write_whole
 from spirit_py.status.timeline import History
 from spirit_py.units import DiffLine, diff_of, human_bytes, human_count, human_seconds
 
@@ -82,7 +82,8 @@ def page(history: History, *, ended: datetime) -> str:
         "ended": f"{ended:%Y-%m-%d %H:%M:%S} UTC",
         "duration": human_seconds(seconds),
         "outcome": end.get("outcome") or "unknown",
-        "good": end.get("outcome") in _GOOD,
+        "verdict": _verdict(end.get("outcome")),
+        "reverted": end.get("outcome") == REVERTED,
         "end": end,
         "statement": None if several else facts.get(StatementRead.name, {}).get("statement"),
         "diff": [] if several else _diff(facts.get(PlanMade.name, {}).get("plan")),
@@ -105,6 +106,12 @@ def page(history: History, *, ended: datetime) -> str:
         "events_left_out": history.timeline.events_left_out,
     }
     return str(_environment().get_template("page.html.j2").render(context))
+
+
+def _verdict(outcome: object) -> str:
+    if outcome == REVERTED:
+        return "undone"
+    return "good" if outcome in _GOOD else "bad"
 
 
 @functools.cache

@@ -83,7 +83,8 @@ LOCK_HELD: Final = _gauge(
 OUTCOME: Final = _gauge(
     "outcome",
     "1 once the table's run has ended, by how: done, rehearsed, failed, refused, unknown,"
-    " interrupted, reverse replication lost; of checksum also equal, repaired, different.",
+    " interrupted, reverted, reverse replication lost; of checksum also equal, repaired,"
+    " different.",
     "outcome",
 )
 RUN_OUTCOME: Final = _gauge(

@@ -234,6 +234,15 @@ def test_phases_out_of_their_order_are_found():
     assert after(PlainFact.REVERTED, first=whole).report.reverted
 
 
+def test_a_migration_that_was_swapped_back_is_not_done():
+    """Its outcome is the word of ``status``, and the state is sound."""
+    reverted = after(*WHOLE[:-2], PlainFact.REVERTED, *WHOLE[-2:])
+    assert reverted.report.outcome == "reverted"
+    assert validate(reverted) == []
+    told = replace(reverted, report=replace(reverted.report, outcome="done"))
+    assert validate(told) == ["it is reverted, and its outcome is another"]
+
+
 def test_states_are_made_in_one_place():
     """Nobody but this module, and the journal for the first one, makes a state."""
     package = Path(module.__file__).parents[1]

@@ -334,3 +334,15 @@ def test_an_empty_history_makes_a_page(run):
     text = page(run.reporter._history, ended=BEGAN)
     require_self_contained(text)
     assert "unknown" in text
+
+
+def test_a_change_that_was_swapped_back_is_shown_as_reverted(run):
+    """Neither green nor with a definition that seems to be in place."""
+    run.tell(
+        StatementRead, statement="ALTER TABLE t ADD c INT", tables=[], server="s", mysql="8.4",
+        names=(), estimates={},
+    )  # fmt: skip
+    undone = run.end("reverted")
+    assert '<span class="outcome undone">reverted</span>' in undone
+    assert "the definition from before is in place again" in undone
+    assert "is in place again" not in run.end("done")
