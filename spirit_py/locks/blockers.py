@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from spirit_py.config import KillMode, RunConfig
     from spirit_py.contracts import SqlSession
@@ -109,17 +109,25 @@ def _early(blocker: Blocker, kills: KillPolicy, in_front_for: float) -> str:
     return ""
 
 
-def remedy(blockers: Iterable[Blocker], *, kills: bool) -> str:
-    """Return the end of a line about how an operator can end blockers that may be ended, if any."""
-    sessions = [
-        one.session
+def remedy(blockers: Iterable[Blocker], *, modes: Collection[KillMode]) -> str:
+    """Return the end of a line about how an operator can end blockers that may be ended, if any.
+
+    ``modes``: those of ``--kill-blockers`` that are in force.
+    """
+    ending = [
+        one
         for one in blockers
         if one.session is not None and one.certain and not (one.system or one.own)
     ]
-    if not sessions:
+    if not ending:
         return ""
-    statements = "; ".join(f"KILL {session}" for session in dict.fromkeys(sessions))
-    option = "" if kills else " (--kill-blockers idle kills those that idle in a transaction)"
+    sessions = dict.fromkeys(one.session for one in ending)
+    statements = "; ".join(f"KILL {session}" for session in sessions)
+    option = ""
+    if not all(one.idle for one in ending) and "all" not in modes:
+        option = " (--kill-blockers all kills those that execute a statement, too)"
+    elif "never" in modes:
+        option = " (--kill-blockers idle kills those that idle in a transaction)"
     return f"; to end them: {statements}{option}"
 
 

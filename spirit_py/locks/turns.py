@@ -283,11 +283,11 @@ class LockTurns:
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
         text = f"{who}, before {self.what} is requested"
-        self.show(text)
+        end = remedy(found, modes={front.kills.mode for _, front in self.fronts})
+        self.show(f"{text}{end}")
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()
-            kills = any(front.kills.mode != "never" for _, front in self.fronts)
-            self.tell(LockBlocked(lock=self.what, blockers=who, remedy=remedy(found, kills=kills)))
+            self.tell(LockBlocked(lock=self.what, blockers=who, remedy=end))
         return text
 
     def _report_unseen(self, front: Front) -> None:

@@ -62,11 +62,11 @@ class Waiting:
 
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let looks have no session, and messages no remedy."""
+    """Let looks have no session, and messages a remedy."""
     monkeypatch.setattr(
         "spirit_py.locks.turns.connect", lambda *_, **__: contextlib.nullcontext(None)
     )
-    monkeypatch.setattr("spirit_py.locks.turns.remedy", lambda *_, **__: "")
+    monkeypatch.setattr("spirit_py.locks.turns.remedy", lambda *_, **__: "; to end them: KILL 7")
 
 
 def test_the_wait_for_old_sessions_is_counted_while_it_lasts() -> None:
@@ -76,6 +76,8 @@ def test_the_wait_for_old_sessions_is_counted_while_it_lasts() -> None:
     *during, end = waiting.counted
     assert {what for what, _ in during} == {"session 7, before the lock is requested"}
     assert len(during) == 5
+    with_remedy = "session 7, before the lock is requested; to end them: KILL 7"
+    assert waiting.shown == [*[with_remedy] * 5, ""]
     assert sum(seconds for _, seconds in waiting.counted) == pytest.approx(2.0)
     assert (end[0], round(end[1], 3)) == ("", 0.4)
 

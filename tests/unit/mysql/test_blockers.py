@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spirit_py.locks.blockers import Blocker, KillPolicy, reason_to_spare
+from spirit_py.locks.blockers import Blocker, KillPolicy, reason_to_spare, remedy
 
 if TYPE_CHECKING:
     from spirit_py.config import KillMode
@@ -83,3 +83,19 @@ def test_blocker_says_what_it_does():
         " last statement: SELECT `a` FROM `t` WHERE `b` = ?"
     )
     assert "prepared XA" in str(dataclasses.replace(KILLABLE, session=None))
+
+
+@pytest.mark.parametrize(
+    ("idle", "modes", "option"),
+    [
+        (True, {"never"}, " (--kill-blockers idle kills those that idle in a transaction)"),
+        (True, {"idle"}, ""),
+        (False, {"never"}, " (--kill-blockers all kills those that execute a statement, too)"),
+        (False, {"idle"}, " (--kill-blockers all kills those that execute a statement, too)"),
+        (False, {"all"}, ""),
+    ],
+)
+def test_the_advice_is_a_mode_that_would_kill_the_blocker(idle, modes, option):
+    """A session that executes is not killed by ``idle``."""
+    blocker = dataclasses.replace(KILLABLE, idle=idle)
+    assert remedy([blocker], modes=modes) == f"; to end them: KILL {KILLABLE.session}{option}"
