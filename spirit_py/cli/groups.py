@@ -21,6 +21,7 @@ from spirit_py.cli.values import (
     WINDOWS,
     Duration,
     FiniteRange,
+    SecondsRange,
     WholeRange,
 )
 from spirit_py.cli.wrong_lines import warn
@@ -256,6 +257,8 @@ def _type_of(one: Option) -> click.ParamType[Any] | None:
         return click.Choice(get_args(one.type), case_sensitive=one.type != SslMode)
     if one.type is int:
         return WholeRange(one.least, one.most)
+    if one.form is Form.DURATION and one.most is not None:
+        return SecondsRange(one.least, one.most)
     if one.most is not None:
         return FiniteRange(one.least, one.most)
     if one.form is Form.DURATION:

@@ -31,7 +31,11 @@ class WholeRange(click.IntRange):
         """Read the number, which must be whole."""
         if isinstance(value, bool | float):
             self.fail(f"{value!r} is not a whole number.", param, ctx)
-        return int(super().convert(value, param, ctx))
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
+        return int(super().convert(number, param, ctx))
 
 
 class FiniteRange(click.FloatRange):
@@ -43,10 +47,34 @@ class FiniteRange(click.FloatRange):
         """Read the number, which must be finite."""
         if isinstance(value, bool):
             self.fail(f"{value} is not a number.", param, ctx)
-        number = float(super().convert(value, param, ctx))
+        try:
+            number = self.read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        number = float(super().convert(number, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+    def read(self, value: Any) -> float:
+        """Return the number; raises ValueError with the reason."""
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number.") from None
+
+
+class SecondsRange(FiniteRange):
+    """A range of durations, as :class:`Duration` reads them."""
+
+    name = "duration"
+
+    def read(self, value: Any) -> float:
+        """Return the seconds; raises ValueError with the reason."""
+        try:
+            return float(value)
+        except ValueError:
+            return read_duration(str(value))
 
 
 class ReadType(click.ParamType[V]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
@@ -122,6 +123,8 @@ def _explained(error: click.ClickException, root: click.Context | None) -> tuple
         near = "".join(f"did you mean {one}? " for one in _near(error))
         return f"{setting.text}: {error.message.removesuffix('.')}", near + setting.hint
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
+    # Where an argument is missing, the choices are lines with tabs.
+    cause = re.sub(r"\s*\n\s*", " ", cause)
     return f"{cause[:1].lower()}{cause[1:].removesuffix('.')}", " ".join(_remedy(error, root))
 
 
@@ -134,7 +137,15 @@ def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator
         where = context.command_path
     else:
         where = f"spirit-py {(root and root.invoked_subcommand) or ''}".rstrip()
-    yield f"{where} --help shows what there is"
+    yield f"{where} {_help_for(error)} shows what there is"
+
+
+def _help_for(error: click.ClickException) -> str:
+    """Return the option that shows the help where the wrong option stands."""
+    param, context = getattr(error, "param", None), getattr(error, "ctx", None)
+    options = context.command.params if context and not getattr(param, "common", True) else ()
+    everything = "--help-all"
+    return everything if any(everything in one.opts for one in options) else "--help"
 
 
 def _near(error: click.ClickException) -> list[str]:

@@ -336,7 +336,7 @@ class WatchCommand(
         LineFormat, OUTPUT(first=True, default="json"), "JSON for programs, text for people."
     ]
     heartbeat: Annotated[
-        float,
+        Seconds,
         OUTPUT(first=True, least=0, most=86400),
         "Seconds without an event after which to print a heartbeat. [default: never]",
     ]

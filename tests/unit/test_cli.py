@@ -191,6 +191,22 @@ def test_what_a_run_waits_for_is_read(configured):
     assert (plain.allow, plain.throttle_http, plain.throttle_query) == ((), "", "")
 
 
+@pytest.mark.parametrize(
+    ("option", "name", "given", "seconds"),
+    [
+        ("--lock-wait-timeout", "lock_wait_timeout", "3s", 3.0),
+        ("--lock-wait-timeout", "lock_wait_timeout", "1.5", 1.5),
+        ("--target-chunk-time", "target_chunk_time", "200ms", 0.2),
+        ("--target-chunk-time", "target_chunk_time", ".2", 0.2),
+        ("--target-chunk-time", "target_chunk_time", "2e-1", 0.2),
+        ("--kill-after", "kill_after", "1m", 60.0),
+    ],
+)
+def test_a_duration_with_bounds_takes_units_too(configured, option, name, given, seconds):
+    """As every other duration; and each form of a number that it took before."""
+    assert getattr(configured(*BASE, option, given), name) == seconds
+
+
 def test_threads_stay_within_the_cores_of_a_local_master(configured):
     """Never more threads than cores for ``local``; a cluster decides for itself."""
     cores = len(os.sched_getaffinity(0))

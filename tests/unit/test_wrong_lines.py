@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -30,6 +31,12 @@ def refused(*arguments: str) -> list[str]:
         (["migrate", "--table"], "option '--table' requires", "spirit-py migrate --help"),
         (["migrate", "--kill-blockers", "alle"], "'alle' is not one of", "did you mean all?"),
         (["migrate", "--max-lag", "5x"], "'5x' is not a duration", "spirit-py migrate --help"),
+        (["migrate", "--threads", "2.5"], "'2.5' is not a whole number", "migrate --help shows"),
+        (["migrate", "--nice", "slow"], "'slow' is not a number", "migrate --help shows"),
+        (["migrate", "--kill-after", "1x"], "'1x' is not a duration", "migrate --help-all shows"),
+        (["migrate", "--kill-after", "2d"], "172800.0 is not in the range", "--help-all shows"),
+        (["watch", "--heartbeat", "x"], "'x' is not a duration", "spirit-py watch --help shows"),
+        (["ctl"], "missing argument 'VERB'. Choose from: pause, resume,", "ctl --help shows"),
         (["ctl", "paus"], "invalid value for 'VERB'", "did you mean pause? spirit-py ctl --help"),
         (["--config", "/no/such", "status"], "'/no/such' does not exist", "spirit-py --help"),
         ([*ALTER, "ADD", "x", "INT"], "unexpected extra arguments (x INT)", "spaces in quotes"),
@@ -43,6 +50,15 @@ def test_a_wrong_line_names_cause_remedy_and_page(arguments, cause, remedy):
     assert hint.startswith("hint: ")
     assert remedy in hint
     assert more == "more: spirit-py explain wrong-options"
+
+
+@pytest.mark.parametrize(
+    "words", [["migrate", "--threads", "x"], ["migrate", "--lock-wait-timeout", "x"], ["ctl"]]
+)
+def test_no_cause_has_the_words_of_the_reader_of_options(words):
+    """No kinds of ranges, and no escapes of lines and tabs."""
+    error, _, _ = refused(*words)
+    assert not re.search(r"float|integer|range|\\[nt]", error)
 
 
 def test_in_json_it_is_one_line_with_the_same_words():
