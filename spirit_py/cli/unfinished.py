@@ -32,8 +32,8 @@ STATUS_EXIT_CODES = """\b
 Exit codes:
   0  shown, or there is none
   1  the server stopped answering
-  2  refused: the command line is wrong, the server cannot be reached, or the account might not
-     see what is there"""
+  2  refused: the command line is wrong, there is no such table, the server cannot be reached, or
+     the account might not see what is there"""
 
 
 @command(StatusCommand, STATUS_EXIT_CODES, document="as_json")
@@ -64,20 +64,23 @@ def unfinished(options: dict[str, Any]) -> list[BatchShown | MigrationShown]:
     if options["table"] and not options["database"]:
         raise UsageFault("--table goes with --database", hint="add --database")
     from spirit_py.batch.listing import batches
-    from spirit_py.migration.listing import migrations
+    from spirit_py.migration.listing import migrations, require_table
 
     connection = connection_of(options)
     named = {name: options[name] for name in ("database", "table")}
     shown = migrations(connection, **named, max_age=options["checkpoint_max_age"])
-    return [*batches(connection, **named), *shown]
+    found: list[BatchShown | MigrationShown] = [*batches(connection, **named), *shown]
+    if not found:
+        require_table(connection, **named)
+    return found
 
 
 CLEANUP_EXIT_CODES = """\b
 Exit codes:
   0  dropped, or there was nothing
   1  the server stopped answering
-  2  refused: the server cannot be reached, a process works on it, the tables are not proven to
-     be ours, or the answer was no"""
+  2  refused: the server cannot be reached, there is no such table, a process works on it, the
+     tables are not proven to be ours, or the answer was no"""
 
 
 @command(CleanupCommand, CLEANUP_EXIT_CODES)
@@ -171,10 +174,13 @@ def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
     verb, arguments = request_of(options)
     named = {name: options[name] for name in ("database", "table")}
     if verb == "status":
-        from spirit_py.migration.listing import migrations
+        from spirit_py.migration.listing import migrations, require_table
 
         age = MigrationConfig.checkpoint_max_age
-        found = migrations(connection_of(options), **named, max_age=age)
+        connection = connection_of(options)
+        found = migrations(connection, **named, max_age=age)
+        if not found:
+            require_table(connection, **named)
         _show(found, options, none="no migration has left a checkpoint here")
         return 0 if found else 1
     from spirit_py.migration.control.command import control

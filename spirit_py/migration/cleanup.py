@@ -17,6 +17,7 @@ from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.migration.listing import require_name
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.migration.swap.old_tables import drop_old_table, leave_to_operator
 from spirit_py.mysql.connect import connect_first
@@ -104,8 +105,10 @@ def clean_up(
         tables, _ = _migration(session, (database, table))
         if not tables:
             _refuse_others(session, database, table)
+            require_name(session, database)
             if not take_from_others(session, (database, table)):
                 RequestQueue(database, table).drop(session)
+            require_name(session, database, table)
             say(f"no migration of {database}.{table} has left anything")
             return
         for schema, name in tables:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
+_SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
 _HIDDEN: Final = "tables that are left there could be hidden from it"
 #: Seconds to wait for a table whose definition is being changed.
 _LOCK_WAIT: Final = 1
@@ -102,6 +103,30 @@ def migrations(
         wanted = f"{database}.{table}"
         found = [one for one in shown if not table or wanted in one.tables]
         return found or (_beginning(session, (database, table)) if table else [])
+
+
+def require_table(options: ConnectionOptions, *, database: str, table: str) -> None:
+    """Refuse the name of a schema or a table that is not there; an empty one stands for all."""
+    if not database:
+        return
+    with connect_first(options, role="status", read_timeout=60) as session:
+        require_name(session, database, table)
+
+
+def require_name(session: SqlSession, database: str, table: str = "") -> None:
+    """Refuse as :func:`require_table`, in this session."""
+    if not session.query(_SCHEMA, (database,)):
+        raise Refusal(
+            f"there is no schema {database}",
+            hint="check the name; the account sees only schemas on which it has privileges",
+            error_code=ErrorCode.NO_SUCH_TABLE,
+        )
+    if table and not session.query(f"{_NAMES} AND TABLE_NAME = %s", (database, table)):
+        raise Refusal(
+            f"there is no table {database}.{table}, and no migration of it has left anything",
+            hint="check the name; the account sees only tables on which it has privileges",
+            error_code=ErrorCode.NO_SUCH_TABLE,
+        )
 
 
 def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
 from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.cli import main
 from spirit_py.config import SessionModes
 from spirit_py.errors import MigrationFailure
 from spirit_py.locks.named import take_named_lock
@@ -19,7 +21,7 @@ from spirit_py.migration.listing import migrations
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import run_label, token_of
 from spirit_py.table.names import lock_name
-from tests.kits.command import environment
+from tests.kits.command import command_line, environment
 from tests.kits.connection import connection_options
 from tests.kits.resume import start
 
@@ -111,3 +113,33 @@ def run_as_shown(db, command):
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def asked(db, *words: str):
+    """Run a command on the test's server; a later option stands for the schema's."""
+    runner = CliRunner(env={"SPIRIT_PY_PASSWORD": db.server.password})
+    return runner.invoke(main, command_line(db, *words)[3:])
+
+
+@pytest.mark.parametrize("command", [("status",), ("ctl", "status"), ("cleanup", "--yes")])
+def test_a_name_that_is_not_there_is_refused(db, command):
+    """A table's and a schema's; one that is there, and has no migration, is an answer."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    there = asked(db, *command, "--table", "t")
+    assert there.exit_code == (1 if command[0] == "ctl" else 0)
+    assert "no migration" in there.output
+    for database, table, cause in (
+        (db.name, "nosuch", f"there is no table {db.name}.nosuch, and no migration of it"),
+        ("nosuch", "t", "there is no schema nosuch"),
+    ):
+        done = asked(db, *command, "--database", database, "--table", table)
+        assert done.exit_code == 2, done.output
+        assert cause in done.stderr
+        assert "check the name" in done.stderr
+
+
+def test_a_schema_that_is_not_there_is_refused_for_all_its_tables(db):
+    """``status --database nosuch`` is no answer about a schema."""
+    done = asked(db, "status", "--database", "nosuch")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "there is no schema nosuch" in done.stderr

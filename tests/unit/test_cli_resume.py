@@ -48,6 +48,7 @@ def asked(monkeypatch):
         seen["old"] = ask_old("Drop the old one too?")
 
     monkeypatch.setattr(shown, "migrations", migrations)
+    monkeypatch.setattr(shown, "require_table", lambda _options, **_given: None)
     monkeypatch.setattr(batches, "batches", lambda _options, **_given: [])
     monkeypatch.setattr(cleanup, "clean_up", clean_up)
     return seen
