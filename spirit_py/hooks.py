@@ -201,7 +201,8 @@ def _answer(code: int, kept: bytes, late: str) -> CallResult:
     if late:
         return CallResult(code, lines, "too long", late)
     if code == _NOT_FOUND:
-        return CallResult(code, lines, "missing", "its command was not found (exit code 127)")
+        how = "did not run: its command was not found (exit code 127)"
+        return CallResult(code, lines, "missing", how)
     if code:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return CallResult(code, lines, "failed", how)
@@ -258,7 +259,8 @@ class Hook:
             return
         if len(self._waiting) >= _MOST_WAITING and not isinstance(event, RunEnded):
             self._passed_over += 1
-            self._warn("slow", f"{_MOST_WAITING} events wait for it: others are skipped", event)
+            why = f"is slow: {_MOST_WAITING} events wait for it, and others are skipped"
+            self._warn("slow", why, event)
             return
         self._waiting.append(_Item(event))
         self._wake()

@@ -35,7 +35,11 @@ def test_the_event_is_on_its_standard_input_and_in_its_environment(tmp_path):
         ("exec <&-; exit 3", "failed", "ended with exit code 3"),
         ("exec >&- 2>&-; exit 4", "failed", "ended with exit code 4"),
         ("kill -9 $$", "failed", "was killed by signal 9"),
-        ("/nowhere/a-hook", "missing", "its command was not found (exit code 127)"),
+        (
+            "/nowhere/a-hook",
+            "missing",
+            "did not run: its command was not found (exit code 127)",
+        ),
         ("true", "", ""),
     ],
 )

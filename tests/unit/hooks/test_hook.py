@@ -128,6 +128,7 @@ def test_each_kind_of_trouble_is_warned_of_once(make, told):
     hook.event(throttled(1))
     hook.stop()
     assert told.events[-1].fields["kind"] == "missing"
+    assert "hook at throttle.begun did not run: its command was not found" in told.events[-1].text
 
 
 def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatch, tmp_path):
@@ -140,6 +141,7 @@ def test_what_waits_is_bounded_and_the_end_is_handed_over(make, told, monkeypatc
     hook.event(ENDED)
     until(lambda: told.named(HookFailed), "the warning")
     assert told.events[0].fields["kind"] == "slow"
+    assert "hook at throttle.begun is slow: 2 events wait for it, and" in told.events[0].text
     go.touch()
     hook.stop()
     found = [json.loads(line)["event"] for line in out.read_text().splitlines()]
@@ -186,7 +188,10 @@ def test_a_question_that_nobody_waits_for_is_not_asked(make, tmp_path):
         ("exit 0", ""),
         ("echo not now; exit 1", "not now"),
         ("exit 7", "ended with exit code 7"),
-        ("/nowhere/hook 2>/dev/null", "its command was not found (exit code 127)"),
+        (
+            "/nowhere/hook 2>/dev/null",
+            "did not run: its command was not found (exit code 127)",
+        ),
         ("sleep 600", "took longer than 0.5 s and was killed"),
     ],
 )
