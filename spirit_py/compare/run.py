@@ -153,7 +153,9 @@ class CompareRun:
         options = self.options
         with (
             connect_first(options.source, role="compare") as one,
-            connect_first(options.target_server, role="compare") as other,
+            connect_first(
+                options.target_server, role="compare", target=options.target is not None
+            ) as other,
         ):
             require_one_server(one, options.source)
             if options.target is not None:

@@ -166,15 +166,23 @@ def connect(
 
 
 def connect_first(
-    options: ConnectionOptions, *, role: str, read_timeout: int = 0, lock_wait_timeout: int = 30
+    options: ConnectionOptions,
+    *,
+    role: str,
+    read_timeout: int = 0,
+    lock_wait_timeout: int = 30,
+    target: bool = False,
 ) -> Session:
-    """Open the first session of a command; if no server is reached, a Refusal has the remedy."""
+    """Open the first session of a command; if no server is reached, a Refusal has the remedy.
+
+    ``target``: it is the server that the ``--target`` options name.
+    """
     try:
         return connect(
             options, role=role, read_timeout=read_timeout, lock_wait_timeout=lock_wait_timeout
         )
     except ServerFault as fault:
-        raise connection_refusal(fault, options) from fault
+        raise connection_refusal(fault, options, target=target) from fault
 
 
 def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.codes import ErrorCode
@@ -280,8 +281,32 @@ _CONNECTION_CODES: Final = {
 }
 
 
-def connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusal:
-    """Explain why the first connection failed: a line of cause and a line of remedy."""
+#: Nothing says whether the account has a password.
+_NO_PASSWORD: Final = (
+    "the server does not accept user {user}, and no password was given",
+    (
+        "give --password without a value, to be asked for it, or write it to an option file;"
+        " check --user, too, and what the account requires: TLS (--ssl-mode REQUIRED), or a client"
+        " certificate (--ssl-cert and --ssl-key)"
+    ),
+)
+_OF_TARGET: Final = re.compile(r"--(?=(?:host|port|socket|user|password|database|ssl-\w+)\b)")
+
+
+def connection_refusal(
+    error: ServerFault, options: ConnectionOptions, *, target: bool = False
+) -> Refusal:
+    """Explain why the first connection failed: a line of cause and a line of remedy.
+
+    ``target``: the remedy names the options of the server that is compared with.
+    """
+    refusal = _connection_refusal(error, options)
+    if target:
+        refusal.hint = _OF_TARGET.sub("--target-", refusal.hint)
+    return refusal
+
+
+def _connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusal:
     if error.code == TLS_FAULT or (error.code in LOST and options.tls.certificate):
         cause, remedy = explain_tls(error.text, options.host)
         return Refusal(
@@ -290,9 +315,12 @@ def connection_refusal(error: ServerFault, options: ConnectionOptions) -> Refusa
             error_code=ErrorCode.TLS_FAILED,
         )
     unexplained = (f"{{text}} (error {error.code})", "see the server's error log")
+    explained = _EXPLANATIONS.get(error.code, unexplained)
+    if error.code in {ACCESS_DENIED, 1698} and not options.password:
+        explained = _NO_PASSWORD
     cause, remedy = (
         part.format(text=error.text, host=options.host, user=options.user or "(none given)")
-        for part in _EXPLANATIONS.get(error.code, unexplained)
+        for part in explained
     )
     return Refusal(
         f"cannot connect to {options.address}: {cause}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 
@@ -17,6 +18,8 @@ from spirit_py.mysql.faults import (
     excused,
     server_fault,
 )
+from spirit_py.options import declared
+from spirit_py.options.shared import TargetOptions
 
 
 def fault(code: int, text: str = "text of the server") -> ServerFault:
@@ -119,6 +122,24 @@ def test_a_failed_first_connection_has_cause_and_remedy(code, cause, remedy):
     assert remedy in refusal.hint
     assert "hush" not in refusal.message + refusal.hint
     assert "\n" not in refusal.message + refusal.hint
+
+
+@pytest.mark.parametrize("code", [1045, 1698])
+def test_a_login_without_a_password_is_not_said_to_have_had_one(code):
+    """Whoever forgot it looks for no typing error."""
+    refusal = connection_refusal(fault(code), ConnectionOptions(host="db1", user="joe"))
+    assert "does not accept user joe, and no password was given" in refusal.message
+    assert "--password without a value" in refusal.hint
+
+
+@pytest.mark.parametrize(("password", "code"), [("hush", 1045), ("", 1045), ("hush", 3159)])
+def test_the_remedy_at_the_server_that_is_compared_with_names_its_options(password, code):
+    """Those of the source would change the other login."""
+    options = ConnectionOptions(host="db2", user="joe", password=password)
+    hint = connection_refusal(fault(code), options, target=True).hint
+    named = set(re.findall(r"--[a-z-]+", hint))
+    assert named
+    assert named <= {one.flag for one in declared(TargetOptions)}
 
 
 def test_only_the_fault_that_is_named_is_excused():
