@@ -6,15 +6,19 @@ alive, because it writes down that the migration is done.
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import sys
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import cleanup, flag_value, migration_config_of, run_of
-from spirit_py.errors import MigrationFailure, Refusal
+from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped
 from spirit_py.options.commands import CleanupArguments
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind, changed_table, parse_statement
+from spirit_py.units import one_line
 
 if TYPE_CHECKING:
     import logging
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     Settle = Callable[[Name], None]
 
 _ALIVE_SECONDS: Final = 20.0
+_AGAIN: Final = "the source table is whole; run the same command again: it carries on"
+_PASSES_OVER: Final = "run the same command again: what is made is passed over"
 #: ER_XAER_RMFAIL
 _IN_XA: Final = 1399
 _SIZE: Final = (
@@ -251,10 +257,35 @@ def change(
             hint="rehearse with spirit-py migrate --dry-run",
         )
     session.commit()
-    report = _run(session, run_of(config, handle_signals=handle_signals, along=along), log)
+    running = run_of(config, handle_signals=handle_signals, along=along)
+    try:
+        report = _run(session, running, log)
+    except (KeyboardInterrupt, Interrupted):
+        _say_interrupted(running)
+        raise
     for line in report.summary():
         log.info("spirit-py: %s", line)
     return report
+
+
+def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> None:
+    """Write the command's own two lines to standard error: a traceback of the framework follows."""
+    error: SpiritError = Interrupted(signal.SIGINT, hint=_AGAIN)
+    line = error.message
+    try:
+        made = run.report.headline()
+        line, error.hint = f"{line} when the change was made: {made}", _PASSES_OVER
+    except SpiritError as failure:
+        # The run was stopped by the interrupt: that is what the reader knows of.
+        error = error if isinstance(failure, Stopped) else failure
+        line = error.message
+    except RuntimeError:
+        # A second interrupt did not wait for its end.
+        pass
+    hint = f"hint: {error.hint}\n" if error.hint else ""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"error: {one_line(line)}\n{hint}")
+        sys.stderr.flush()
 
 
 def _run(

@@ -246,6 +246,36 @@ def test_the_examples_are_stopped_at_every_alter(db, tmp_path, framework, point,
     assert db.query(f"SELECT COUNT(*) FROM {shop.table}") == [(12_000,)]
 
 
+@pytest.mark.kills
+@pytest.mark.parametrize("framework", ["alembic", "django"])
+def test_ctrl_c_says_that_the_table_is_whole_before_the_traceback(db, tmp_path, framework):
+    """The framework ends as before; the two lines of the program's own command come first."""
+    shop = getattr(example_projects, f"shop_of_{framework}")(db)
+    command = {"alembic": ("upgrade", "head"), "django": ("migrate", "shop")}[framework]
+    first = {"alembic": ("upgrade", "0001"), "django": ("migrate", "shop", "0001")}[framework]
+    insert = {
+        "alembic": "INSERT INTO orders (customer, amount, remark) SELECT i % 97, 0, 'r' FROM {n}",
+        "django": "INSERT INTO shop_order (number, amount, remark) SELECT i, 0, 'r' FROM {n}",
+    }[framework]
+    shop.run(*first)
+    fill_rows(db, insert, 12_000)
+    db.execute(f"ANALYZE TABLE {shop.table}")
+    with PointListener(tmp_path / "points") as listener:
+        hold = listener.hold("chunk.committed", 1)
+        process = shop.start(*command, **{VARIABLE: str(listener.path)})
+        _wait(hold, process)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        hold.release()
+        output, _ = process.communicate(timeout=240)
+    said = (
+        "error: interrupted by SIGINT\nhint: the source table is whole; run the same command again"
+    )
+    assert process.returncode
+    assert said in output
+    assert output.index(said) < output.index("Traceback")
+
+
 def _wait(hold, process):
     """Wait until the process is held, or has ended."""
     until(lambda: hold.held.is_set() or process.poll() is not None, hold.point)

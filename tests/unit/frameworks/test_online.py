@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spirit_py.errors import UsageFault
+from spirit_py.api.running import Running
+from spirit_py.errors import Interrupted, MigrationFailure, UsageFault
+from spirit_py.frameworks import online
 from spirit_py.frameworks.online import OnlineChange
+from spirit_py.status.report import MigrationReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOG = logging.getLogger(__name__)
 
 
 def change(**settings: Any) -> OnlineChange:
@@ -40,3 +50,84 @@ def test_a_setting_that_is_neither_is_refused_by_name(value):
     with pytest.raises(UsageFault, match="handle_signals is") as refused:
         change(handle_signals=value)
     assert refused.value.hint == "set handle_signals to true or false"
+
+
+def carried_out(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[Any], Any], *, interrupted: bool
+) -> None:
+    """Run a change whose work is given; its caller gets Ctrl-C while it waits for events."""
+    run: Running[Any, Any] = Running(lambda _reporter, stop: work(stop))
+
+    def ctrl_c(_seconds: object) -> None:
+        raise KeyboardInterrupt
+
+    if interrupted:
+        monkeypatch.setattr(run, "next_event", ctrl_c)
+    monkeypatch.setattr(online, "run_of", lambda *_, **__: run)
+    session: Any = SimpleNamespace(commit=list, keep_alive=list)
+    config: Any = SimpleNamespace(dry_run=False)
+    online.change(session, config, LOG)
+
+
+def until_stopped(stop: Any) -> None:
+    """Work until the stop, as a migration does."""
+    stop.wait(60)
+    stop.check()
+
+
+def test_an_interrupt_says_that_the_table_is_whole_before_the_traceback(monkeypatch, capsys):
+    """Ctrl-C goes on to the framework, as before; the two lines are the command's own."""
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(monkeypatch, until_stopped, interrupted=True)
+    assert capsys.readouterr().err == (
+        "error: interrupted by SIGINT\n"
+        "hint: the source table is whole; run the same command again: it carries on\n"
+    )
+
+
+def test_an_interrupt_says_what_the_run_has_ended_with(monkeypatch, capsys):
+    """The change may have been made, or have failed, while it was stopped."""
+
+    def made(stop: Any) -> MigrationReport:
+        stop.wait(60)
+        return MigrationReport(outcome="done", tables=["s.t"], algorithm="inplace", seconds=1.0)
+
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(monkeypatch, made, interrupted=True)
+    assert capsys.readouterr().err == (
+        "error: interrupted by SIGINT when the change was made: s.t changed (inplace) in 1.0s\n"
+        "hint: run the same command again: what is made is passed over\n"
+    )
+
+    def failed(stop: Any) -> None:
+        stop.wait(60)
+        raise MigrationFailure("the disk is full", hint="make room")
+
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(monkeypatch, failed, interrupted=True)
+    assert capsys.readouterr().err == "error: the disk is full\nhint: make room\n"
+
+
+def test_a_signal_that_the_run_handles_says_the_same(monkeypatch, capsys):
+    """With handle_signals the framework gets the run's own error."""
+
+    def signalled(_stop: Any) -> None:
+        raise Interrupted(15, hint="the source table is whole; run the same command again")
+
+    with pytest.raises(Interrupted):
+        carried_out(monkeypatch, signalled, interrupted=False)
+    assert capsys.readouterr().err == (
+        "error: interrupted by SIGTERM\n"
+        "hint: the source table is whole; run the same command again\n"
+    )
+
+
+def test_other_failures_are_the_frameworks_to_show(monkeypatch, capsys):
+    """They have their text in the exception."""
+
+    def failed(_stop: Any) -> None:
+        raise MigrationFailure("the disk is full", hint="make room")
+
+    with pytest.raises(MigrationFailure):
+        carried_out(monkeypatch, failed, interrupted=False)
+    assert capsys.readouterr().err == ""
