@@ -73,7 +73,7 @@ def test_a_write_in_text_that_reaches_the_table_stops_the_feed(
     run(db, IN_TEXT, written)
     fault = scene.fault()
     assert isinstance(fault, StatementWrite)
-    named = f"{db.name}.{target}" if target else "a table that is not certain"
+    named = f"{db.name}.{target}" if target else "an unknown table"
     assert f"wrote to {named} in STATEMENT format" in str(fault)
     assert (f"--pass-statement-writes {named} to carry on" in fault.hint) is bool(target)
 
@@ -291,7 +291,7 @@ def test_comments_hide_no_target(scene: Scene) -> None:
     run(db, IN_TEXT, "UPDATE /*M! other SET n = 1, */ t SET v = 'lost' WHERE id = 1")
     fault = scene.fault()
     assert isinstance(fault, StatementWrite)
-    assert "wrote to a table that is not certain" in str(fault)
+    assert "wrote to an unknown table" in str(fault)
 
 
 def test_watch_passes_over_writes_to_named_tables(db: Database) -> None:

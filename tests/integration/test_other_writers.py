@@ -31,7 +31,7 @@ def test_a_running_channel_is_refused_without_writes_only_here():
     with replicated_pair() as servers:
         assert found(servers.source) == []
         (finding,) = until(lambda: found(servers.replica), "the channel to run")
-        assert "the default replication channel runs into this server" in finding.cause
+        assert "the default replication channel replicates to this server" in finding.cause
         assert "--writes-only-here" in finding.remedy
         assert found(servers.replica, writes_only_here=True) == []
         with connect(options_of(servers.replica), role="test") as session:

@@ -81,7 +81,7 @@ def test_a_restore_without_the_binlog_is_not_swapped_out(db, engine, monkeypatch
     """A dump that is restored under sql_log_bin=0 makes another table, of the same definition."""
     make(db)
     once_at(monkeypatch, point, lambda: unlogged(db, RESTORE))
-    refused(begin(engine, db), "another table")
+    refused(begin(engine, db), "was replaced")
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
     assert tables(db) == ["t"]
 
@@ -110,7 +110,7 @@ def test_ddl_without_the_binlog_ends_the_run_before_the_swap(
 
     once_at(monkeypatch, "cutover.begin", change)
     run = begin(engine, db)
-    refused(run, "changed|another table")
+    refused(run, "changed|was replaced")
     assert [row[0] for row in db.query("SHOW COLUMNS FROM t")][-1] != "z"
     assert "_t_old" not in tables(db)
 
@@ -172,7 +172,7 @@ def test_one_of_several_tables_is_enough(db, engine, monkeypatch):
     clause = "ADD COLUMN z INT NOT NULL DEFAULT 5"
     both = f"ALTER TABLE t {clause}; ALTER TABLE u {clause}"
     run = begin(engine, db, table="", alter="", statement=both)
-    refused(run, "another table")
+    refused(run, "was replaced")
     assert tables(db) == ["t", "u"]
     assert db.query("SELECT id, v FROM u ORDER BY id") == ROWS
 
@@ -190,7 +190,7 @@ def test_a_restore_between_two_runs_is_noticed(db, engine, monkeypatch):
     make(db)
     interrupted(monkeypatch, engine, db)
     unlogged(db, RESTORE)
-    refused(begin(engine, db), "another table")
+    refused(begin(engine, db), "was replaced")
     assert tables(db) == ["t"]
     assert begin(engine, db).end().outcome == "done"
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
@@ -233,9 +233,9 @@ def test_a_table_that_was_restored_since_the_swap_is_not_swapped_back(db, engine
     db.execute("UPDATE t SET v = 7 WHERE id = 1")
     until(lambda: (1, 7) in db.query("SELECT id, v FROM _t_old"), "the old table to follow")
     unlogged(db, RESTORE)
-    with pytest.raises(SpiritError, match="is another table"):
+    with pytest.raises(SpiritError, match="was replaced"):
         changed.revert()
-    with pytest.raises(ReverseReplicationLost, match="is another table"):
+    with pytest.raises(ReverseReplicationLost, match="was replaced"):
         following.result()
     assert db.query("SELECT id, v FROM t ORDER BY id") == OTHER_ROWS
 
