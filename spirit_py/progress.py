@@ -172,7 +172,8 @@ class FeedStatistics:
     """Counters of a change source since its start. Bytes and counts; seconds for times.
 
     ``received_bytes`` include ``skipped_bytes`` of other tables, and these ``own_bytes``, rows of
-    the new tables written by us. ``parked`` says why no change is applied now.
+    the new tables written by us. ``parked`` says why no change is applied now, ``trouble`` why the
+    source is not connected.
     """
 
     received: int = 0
@@ -185,6 +186,7 @@ class FeedStatistics:
     backpressure_seconds: float = 0.0
     backpressure: bool = False
     parked: str = ""
+    trouble: str = ""
     retention: Retention | None = None
     reconnects: int = 0
     received_bytes: int = 0

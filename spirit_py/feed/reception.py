@@ -175,6 +175,7 @@ def statistics(
             backpressure=backpressure.waiting,
             parked=_parked(subscriptions, backpressure, paused=paused),
             retention=backpressure.retention,
+            trouble=stream.trouble,
             reconnects=stream.reconnects,
             received_bytes=received,
             skipped_bytes=skipped,

@@ -88,7 +88,7 @@ class Run(Job):
         pace = {one.field: getattr(config, one.field) for one in SETTINGS.values()}
         self.settings = LiveSettings(PaceSettings(**pace))
         self.figures = Figures(self.journal, paused=self._paused)
-        self.snapshots = Snapshots(self.figures)
+        self.snapshots = Snapshots(self.figures, server=config.connection.address)
         self.measures = measures
         self.along = along
         self.veto = Veto(

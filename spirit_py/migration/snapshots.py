@@ -41,6 +41,8 @@ _HISTORY: Final = 60
 _SPEEDS: Final = ("rate", "byte_rate")
 #: Work that is held back for less goes on at its speed.
 _STANDS_SECONDS: Final = 2.0
+#: A stream that is opened again within that is not worth a word.
+_AWAY_SECONDS: Final = 3.0
 #: The statistics are stale where a table has so many times the estimated rows.
 _STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
@@ -50,8 +52,9 @@ _ENOUGH_BUILT: Final = 0.02
 class Snapshots:
     """Takes snapshots of a migration's parts."""
 
-    def __init__(self, figures: Figures) -> None:
+    def __init__(self, figures: Figures, *, server: str) -> None:
         self._figures = figures
+        self._server = server
         self._clock = figures.journal.clock
         self._lock = threading.Lock()
         self._backlog = ChangeBacklog()
@@ -59,6 +62,8 @@ class Snapshots:
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
         self._throttled = Wait()
+        self._done: tuple[int, ...] = ()
+        self._moved_at = float("-inf")
         self._state = figures.state
 
     def take(self) -> MigrationStatus:
@@ -81,12 +86,35 @@ class Snapshots:
             "to_come": self._to_come(),
         }
         shown |= self._feed(now) | self._pace() | self._work(now)
-        if self._stands(now, shown):
+        away = self._away(now)
+        shown |= away
+        if away or self._stands(now, shown):
             shown |= {name: 0.0 for name in _SPEEDS if shown.get(name) is not None}
             shown["eta"] = None
         shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
         return MigrationStatus(**shown, totals=totals_of(self._figures))
+
+    def _away(self, now: float) -> dict[str, Any]:
+        """Return the wait for a server that neither the feed nor the work can reach.
+
+        Tasks try again by themselves: of a chunk that is not answered nothing else is known here.
+        """
+        figures = self._figures
+        seen = None if figures.source is None else figures.source.statistics()
+        done = (
+            *(copier.statistics().rows for _, copier in figures.copiers),
+            *(checker.progress.rows for _, checker in figures.checkers),
+            0 if seen is None else seen.applied,
+        )
+        if seen is None or not seen.trouble or done != self._done:
+            self._done, self._moved_at = done, now
+            return {}
+        waited = now - self._moved_at
+        if waited < _AWAY_SECONDS:
+            return {}
+        what = self._state.waits.what or f"the server at {self._server} to answer ({seen.trouble})"
+        return {"waiting_for": what, "waited": waited}
 
     def _stands(self, now: float, shown: Mapping[str, Any]) -> bool:
         """Return whether a pause, or a limit for a while, holds back the phase."""

@@ -12,6 +12,7 @@ import pytest
 from mysql_server import ServerOptions, running
 from spirit_py import points
 from spirit_py.config import FeedOptions
+from spirit_py.migration import snapshots
 from spirit_py.mysql.retry import retrying
 from tests.fixtures.cases import GENTLE_VARIABLE
 from tests.fixtures.mysql import PROVIDER, Database
@@ -49,6 +50,7 @@ def shorter_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults: Any = retrying.__kwdefaults__
     assert defaults["longest_pause"] == WHOLE.pause
     monkeypatch.setitem(defaults, "longest_pause", SCALE.pause)
+    monkeypatch.setattr(snapshots, "_AWAY_SECONDS", SCALE.away / 10)
 
 
 @pytest.fixture
@@ -130,6 +132,11 @@ def test_an_outage_ends_nothing(
     run = start(engine, lone, target_chunk_time=0.02, defer_indexes="on")
     report = run.end(300)
     assert outage.over.is_set()
+    if point == "chunk.committed":
+        away = f"the server at {server.host}:{server.port} to answer"
+        assert any(
+            one.waiting_for.startswith(away) and one.eta is None for one in run.told.snapshots
+        )
     assert report.outcome == "done"
     assert report.runs == 1
     assert report.differences_found == 0, run.told.text

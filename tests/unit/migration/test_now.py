@@ -13,7 +13,9 @@ from spirit_py.migration.facts import IndexesUnderWay
 from spirit_py.migration.figures import Figures, Journal
 from spirit_py.migration.snapshots import Snapshots
 from spirit_py.phases import Phase
+from spirit_py.progress import FeedStatistics
 from spirit_py.status.report import MigrationReport
+from spirit_py.status.wording import in_one_line
 
 TABLE: Any = SimpleNamespace(schema="s", name="t", row_bytes=100, estimated_rows=3000)
 
@@ -31,7 +33,7 @@ class Copying:
             estimates=estimates,
         )
         figures = Figures(self.journal, paused=lambda: self._paused)
-        self.snapshots = Snapshots(figures)
+        self.snapshots = Snapshots(figures, server="db1:3306")
         for phase in (Phase.SHORTCUT, Phase.CREATE, Phase.COPY):
             self.enter(phase)
         seen = CopyStatistics(
@@ -67,6 +69,28 @@ def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
     seen = copying.snapshots.take()
     assert seen.eta == pytest.approx(20.0)
     assert seen.rate == 120
+
+
+def test_a_server_that_is_lost_is_waited_for_and_leaves_no_speed_and_no_end() -> None:
+    """Neither the feed nor a task reaches it; the tasks, which try again, say nothing."""
+    copying = Copying()
+    feed = FeedStatistics()
+    source: Any = SimpleNamespace(statistics=lambda: feed)
+    copying.figures.following(source)
+    assert copying.snapshots.take().waiting_for == ""
+    feed = FeedStatistics(trouble="Lost connection")
+    copying.time = 2.0
+    assert copying.snapshots.take().rate == 120
+    copying.time = 40.0
+    seen = copying.snapshots.take()
+    assert seen.waiting_for == "the server at db1:3306 to answer (Lost connection)"
+    assert seen.waited == 40.0
+    assert (seen.rate, seen.byte_rate, seen.eta, seen.run_eta) == (0.0, 0.0, None, None)
+    assert "waiting for the server at db1:3306 to answer" in in_one_line(seen)
+    # The work goes on before the feed, which pauses longer, is there again.
+    feed = FeedStatistics(trouble="Lost connection", applied=1)
+    seen = copying.snapshots.take()
+    assert (seen.waiting_for, seen.rate) == ("", 120)
 
 
 def test_a_limit_that_holds_the_copy_back_for_a_while_leaves_no_end_either() -> None:
