@@ -219,8 +219,17 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
             "the change is not clear: give either --statement, or --table with --alter",
             hint="spirit-py migrate --help shows an example",
         )
-    if not options["statement"] and not (options["table"] and options["alter"]):
-        raise UsageFault("--table and --alter go together", hint="add the missing one")
+    if not options["statement"] and not options["table"]:
+        raise UsageFault(
+            "--table is missing: --alter goes with the table that it changes",
+            hint="add --table; a whole ALTER TABLE statement goes with --statement",
+        )
+    if not options["statement"] and not options["alter"]:
+        how = "missing" if options["alter"] is None else "empty"
+        raise UsageFault(
+            f"--alter is {how}: nothing says how to change the table",
+            hint='write the change, such as --alter "ADD COLUMN note VARCHAR(200)"',
+        )
     config = settings(options)
     if config.table and not config.database:
         raise _no_schema(config.table)

@@ -9,7 +9,7 @@ import click
 from spirit_py.cli.display import records_of, reporters_of
 from spirit_py.cli.groups import command
 from spirit_py.cli.outcome import confirmed, show_document, show_lines, tell_document, tell_out
-from spirit_py.cli.values import complete, connection_of, named_alike
+from spirit_py.cli.values import complete, connection_of, missing, named_alike
 from spirit_py.config import FeedOptions, MigrationConfig, RevertConfig
 from spirit_py.errors import UsageFault
 from spirit_py.options import declared
@@ -112,9 +112,9 @@ def give_up(
 ) -> None:
     """Forget a batch, or drop what the migration of a table left; ``ask_old`` is for old tables."""
     complete(options)
-    if not (options["batch"] or (options["database"] and options["table"])):
+    if not options["batch"] and (lacking := missing(options)):
         raise UsageFault(
-            "--database and --table are missing",
+            lacking,
             hint="name the table whose migration is abandoned, or a batch with --batch",
         )
     if options["batch"]:
@@ -169,8 +169,8 @@ def ctl(_: ErrorsShown, options: dict[str, Any]) -> int:
     """  # noqa: D301 - click reads the backspace
     as_json = options["as_json"]
     complete(options)
-    if not (options["database"] and options["table"]):
-        raise UsageFault("--database and --table are missing", hint="name the table")
+    if lacking := missing(options):
+        raise UsageFault(lacking, hint="name the table whose migration is meant, with its schema")
     verb, arguments = request_of(options)
     named = {name: options[name] for name in ("database", "table")}
     if verb == "status":
@@ -258,8 +258,8 @@ def revert(shown: ErrorsShown, options: dict[str, Any]) -> None:
 def revert_config(options: dict[str, Any]) -> RevertConfig:
     """Build the configuration from the command line's values; raises UsageFault."""
     complete(options)
-    if not options["database"] or not options["table"]:
-        raise UsageFault("the table is not clear", hint="give --database and --table")
+    if lacking := missing(options):
+        raise UsageFault(lacking, hint="name the table to revert, with its schema")
     return RevertConfig(
         connection=connection_of(options),
         feed=FeedOptions(passable=options["passable"]),

@@ -51,6 +51,8 @@ class FiniteRange(click.FloatRange):
             number = self.read(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        except OverflowError:
+            self.fail("the number is too large.", param, ctx)
         number = float(super().convert(number, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -109,7 +111,7 @@ class Duration(ReadType[float]):
         if self._never and value in {"never", math.inf}:
             return math.inf
         if not isinstance(value, float):
-            seconds = read_duration(str(value))
+            seconds = self._read(str(value))
         elif math.isfinite(value):
             seconds = value
         else:
@@ -117,6 +119,14 @@ class Duration(ReadType[float]):
         if seconds < self._least:
             raise ValueError(f"{value} is shorter than {self._least:g} s.")
         return seconds
+
+    def _read(self, text: str) -> float:
+        try:
+            return read_duration(text)
+        except ValueError as error:
+            if self._never:
+                raise ValueError(f"{str(error).removesuffix('.')}, or never.") from None
+            raise
 
 
 def _read_once(read: Callable[[str], Any], already: type) -> Callable[[Any], Any]:
@@ -186,6 +196,12 @@ def complete(options: dict[str, Any]) -> None:
             hint="leave one of them out",
         )
     options["database"] = named or of_url
+
+
+def missing(options: dict[str, Any]) -> str:
+    """Return which of the options that name a table are missing, as a sentence; empty for none."""
+    names = [f"--{name}" for name in ("database", "table") if not options[name]]
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing" if names else ""
 
 
 def _refuse_undecodable(options: dict[str, Any]) -> None:

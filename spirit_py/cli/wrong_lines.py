@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 _YES: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 _GIVEN: Final = "spirit_py.given"
+#: What people write for a verb of ctl, and no spelling is near to.
+_MEANT: Final = {
+    "continue": ("resume",),
+    "unpause": ("resume",),
+    "stop": ("pause", "abort"),
+    "cancel": ("abort",),
+}
 _NAMES: Final = (click.NoSuchOption, click.exceptions.NoSuchCommand)
 
 
@@ -120,8 +127,9 @@ def _explained(error: click.ClickException, root: click.Context | None) -> tuple
     if isinstance(error, WrongFile):
         return error.message, error.hint
     if setting := setting_of(error):
-        near = "".join(f"did you mean {one}? " for one in _near(error))
-        return f"{setting.text}: {error.message.removesuffix('.')}", near + setting.hint
+        near = _near(error)
+        hint = " ".join([*([_question(near)] if near else []), setting.hint])
+        return f"{setting.text}: {error.message.removesuffix('.')}", hint
     cause = error.message if isinstance(error, _NAMES) else error.format_message()
     # Where an argument is missing, the choices are lines with tabs.
     cause = re.sub(r"\s*\n\s*", " ", cause)
@@ -129,8 +137,8 @@ def _explained(error: click.ClickException, root: click.Context | None) -> tuple
 
 
 def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator[str]:
-    if near := ", ".join(_near(error)):
-        yield f"did you mean {near}?"
+    if near := _near(error):
+        yield _question(near)
     if "unexpected extra argument" in error.format_message():
         yield 'write a value with spaces in quotes: --alter "ADD COLUMN x INT";'
     if context := getattr(error, "ctx", None):
@@ -138,6 +146,10 @@ def _remedy(error: click.ClickException, root: click.Context | None) -> Iterator
     else:
         where = f"spirit-py {(root and root.invoked_subcommand) or ''}".rstrip()
     yield f"{where} {_help_for(error)} shows what there is"
+
+
+def _question(near: Sequence[str]) -> str:
+    return f"did you mean {', '.join(near)}?"
 
 
 def _help_for(error: click.ClickException) -> str:
@@ -155,4 +167,6 @@ def _near(error: click.ClickException) -> list[str]:
     refused = error.message.split("'")[1:2]
     if not isinstance(kind, click.Choice) or not refused:
         return []
-    return difflib.get_close_matches(refused[0].lower(), map(str, kind.choices), n=1)
+    given, choices = refused[0].lower(), list(map(str, kind.choices))
+    meant = [one for one in _MEANT.get(given, ()) if one in choices]
+    return meant or difflib.get_close_matches(given, choices, n=1)

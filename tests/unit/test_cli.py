@@ -219,7 +219,15 @@ def test_threads_stay_within_the_cores_of_a_local_master(configured):
     [
         (["migrate", "--host", "h"], "either --statement"),
         (["migrate", "--statement", "ALTER TABLE t FORCE", "--table", "t"], "either --statement"),
-        (["migrate", "--table", "t"], "--table and --alter go together"),
+        (["migrate", "--table", "t"], "--alter is missing: "),
+        (["migrate", "--table", "t", "--alter", ""], "--alter is empty: "),
+        (["plan", "--alter", "FORCE"], "--table is missing: "),
+        (["plan", "--alter", "FORCE", "--table", ""], "--table is missing: "),
+        (["ctl", "--database", "d", "pause"], "error: --table is missing\n"),
+        (["ctl", "--table", "t", "pause"], "error: --database is missing\n"),
+        (["revert", "--table", "t"], "error: --database is missing\n"),
+        (["cleanup", "--database", "d"], "error: --table is missing\n"),
+        (["cleanup"], "error: --database and --table are missing\n"),
         (["migrate", "--table", "t", "--alter", "FORCE"], "hint: add --database"),
         (
             ["migrate", "--table", "s.t", "--alter", "FORCE"],

@@ -150,6 +150,7 @@ def test_plan_does_not_warn_of_a_report_that_migrate_writes_by_default(places):
         ("min-free-disk = 1.5", "min-free-disk = 1.5: '1.5' is not a size"),
         ('aggressive = "yes"', "aggressive: the value is true or false, without quotes"),
         ("aggressive = 1", "aggressive = 1: the value is true or false, without quotes"),
+        (f"nice = {10**400}", f"nice = {10**400}: the number is too large"),
         ('max-lag = "5x"', "max-lag: '5x' is not a duration"),
         ("replica = [{}]", "replica: the value is a text or a number, or a list of them"),
     ],
