@@ -71,7 +71,7 @@ def test_status_shows_what_it_cannot_read_and_goes_on(db, sandbox):
 
 
 def test_a_batch_believes_nothing_of_a_schema_in_which_it_changes_nothing(db, sandbox):
-    """Neither that its tables belong to another batch, nor that they are done already."""
+    """Neither that its tables belong to another, unfinished batch, nor that they are done already."""
     with shards(db, 2, rows=10) as made:
         config = batch_config(db, made.pattern, alter="ADD COLUMN z INT")
         of_this_one = plan_batch(config).name
@@ -87,7 +87,7 @@ def test_a_batch_believes_nothing_of_a_schema_in_which_it_changes_nothing(db, sa
         # In a schema of the batch such a record is somebody's who may change its tables.
         with open_session(db) as session:
             _forge(session, made.schemas[0], "_spirit_py_batch_other", made.schemas)
-        with pytest.raises(Refusal, match="belong to another batch"):
+        with pytest.raises(Refusal, match="belong to another, unfinished batch"):
             batch_here(ThreadEngine(), batch_config(db, made.pattern, alter="ADD COLUMN y INT"))
 
 
