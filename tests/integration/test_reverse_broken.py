@@ -164,7 +164,8 @@ def test_a_key_that_would_merge_rows_is_refused_before_the_copy(db):
     )
     clauses = "MODIFY k VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, DROP COLUMN gone"
     with pytest.raises(
-        Refusal, match=r"reverse replication is not possible: .* the old key column k may be the same"
+        Refusal,
+        match=r"reverse replication is not possible: .* the old key column k may be the same",
     ):
         SwappedTable(db, clauses)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
+from spirit_py.phases import Phase
 from spirit_py.status.html.plots import Curve, Moment, Plot, Point, Shade, thinned
 from spirit_py.status.timeline import THROTTLED, rates
 from spirit_py.units import human_bytes, human_count
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from spirit_py.status.timeline import History, Span
 
 _GAP = 4.0
+_DEFERRAL = "the end of the deferral"
 _IF_ANY = frozenset({"buffered", "changes"})
 
 
@@ -160,6 +162,8 @@ def _shades(history: History, spans: Sequence[Span]) -> Iterator[Shade]:
         for span, part in _parts(spans, THROTTLED + reason):
             if part > 0:
                 merged.setdefault(span.ended, (span, []))[1].append(reason)
+    for span in _within(history, spans, {Phase.SENTINEL.value}):
+        merged.setdefault(span.ended, (span, []))[1].append(_DEFERRAL)
     began: Shade | None = None
     for _, (span, reasons) in sorted(merged.items()):
         text = ", ".join(reasons)

@@ -24,6 +24,7 @@ from spirit_py.events.run import (
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationStatus, RunTotals
+from spirit_py.status.html.figures import plots
 from spirit_py.status.html.page import PageReporter, page
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -257,6 +258,21 @@ def test_hostile_names_and_texts_are_escaped_everywhere(run):
     assert "<script" not in text.lower()
     assert "<img" not in text.lower()
     assert HOSTILE in " ".join(seen.said)
+
+
+def test_a_deferral_is_grey_and_what_follows_the_swap_is_not(run):
+    """The work waits for the operator; in keep and grace it is done, and nothing is held back."""
+    for phase in (Phase.COPY, Phase.SENTINEL, Phase.KEEP, Phase.GRACE):
+        for _ in range(20):
+            run.look(phase, pending=int(run.at), feed_lag=1.0)
+            run.at += 1.0
+    history = run.reporter._history
+    (lag,) = (plot for plot in plots(history) if plot.name == "lag")
+    (shade,) = lag.shades
+    assert shade.text == "waited for: the end of the deferral"
+    assert 18 <= shade.began <= 20
+    assert 39 <= shade.ended <= 41
+    assert "waited for: the end of the deferral" in run.end()
 
 
 def test_a_page_of_a_run_of_days_is_small(run):
