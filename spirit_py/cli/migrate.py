@@ -214,21 +214,23 @@ def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:
     """Build the configuration from the command line's values; raises UsageFault."""
-    if bool(options["statement"]) == bool(options["table"] or options["alter"]):
+    clauses = options["table"] or options["alter"]
+    nothing = not options["statement"] and not options["table"] and options["alter"] is None
+    if nothing or (options["statement"] and clauses):
         raise UsageFault(
             "the change is not clear: give either --statement, or --table with --alter",
             hint="spirit-py migrate --help shows an example",
-        )
-    if not options["statement"] and not options["table"]:
-        raise UsageFault(
-            "--table is missing: --alter goes with the table that it changes",
-            hint="add --table; a whole ALTER TABLE statement goes with --statement",
         )
     if not options["statement"] and not options["alter"]:
         how = "missing" if options["alter"] is None else "empty"
         raise UsageFault(
             f"--alter is {how}: nothing says how to change the table",
             hint='write the change, such as --alter "ADD COLUMN note VARCHAR(200)"',
+        )
+    if not options["statement"] and not options["table"]:
+        raise UsageFault(
+            "--table is missing: --alter goes with the table that it changes",
+            hint="add --table; a whole ALTER TABLE statement goes with --statement",
         )
     config = settings(options)
     if config.table and not config.database:

@@ -221,6 +221,7 @@ def test_threads_stay_within_the_cores_of_a_local_master(configured):
         (["migrate", "--statement", "ALTER TABLE t FORCE", "--table", "t"], "either --statement"),
         (["migrate", "--table", "t"], "--alter is missing: "),
         (["migrate", "--table", "t", "--alter", ""], "--alter is empty: "),
+        (["plan", "--alter", ""], "--alter is empty: "),
         (["plan", "--alter", "FORCE"], "--table is missing: "),
         (["plan", "--alter", "FORCE", "--table", ""], "--table is missing: "),
         (["ctl", "--database", "d", "pause"], "error: --table is missing\n"),
