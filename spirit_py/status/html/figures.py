@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _GAP = 4.0
 _DEFERRAL = "the end of the deferral"
-_IF_ANY = frozenset({"buffered", "changes"})
+_IF_ANY = frozenset({"buffered", "changes", "chunk"})
 
 
 def plots(history: History) -> list[Plot]:

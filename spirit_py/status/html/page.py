@@ -28,7 +28,7 @@ from spirit_py.status.timeline import History
 from spirit_py.units import DiffLine, diff_of, human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from spirit_py.events.event import Event
     from spirit_py.progress import BatchStatus, MigrationStatus
     from spirit_py.status.html.plots import Plot
-    from spirit_py.status.timeline import Stage
+    from spirit_py.status.timeline import Noted, Stage
 
 SHOWN_EVENTS: Final = 600
 _GOOD: Final = frozenset({"done", "rehearsed"})
 _DIFF_LINES: Final = 400
 _LEAST_SHARE: Final = 0.4
+_NAMED_TABLES: Final = 3
 _ENDS: Final = frozenset({"done", "failed"})
 
 
@@ -101,11 +102,28 @@ def page(history: History, *, ended: datetime) -> str:
         "swap": None if several else facts.get(SwapDone.name),
         "swapped_at": next((one.at for one in reversed(events) if one.name == SwapDone.name), None),
         "waits": _waits(history),
-        "warnings": [one for one in events if one.name == Warned.name],
+        "warnings": _warnings(events, several=len(lanes) > 1),
         "events": events[-SHOWN_EVENTS:],
         "events_left_out": history.timeline.events_left_out,
     }
     return str(_environment().get_template("page.html.j2").render(context))
+
+
+def _warnings(events: Sequence[Noted], *, several: bool) -> list[str]:
+    """Return each warning once, in front of it the tables of several that have it."""
+    found: dict[str, list[str]] = {}
+    for one in events:
+        if one.name == Warned.name:
+            table = one.table or ""
+            tables = found.setdefault(one.text.removeprefix(f"{table}: "), [])
+            tables += [table] if table and table not in tables else []
+    return [f"{_where(tables) if several else ''}{text}" for text, tables in found.items()]
+
+
+def _where(tables: Sequence[str]) -> str:
+    if len(tables) > _NAMED_TABLES:
+        return f"{len(tables)} tables: "
+    return f"{', '.join(tables)}: " if tables else ""
 
 
 def _verdict(outcome: object) -> str:

@@ -205,6 +205,35 @@ def test_a_run_that_failed_has_a_page_with_the_cause_and_the_remedy(run, outcome
         assert part in said
 
 
+def test_a_warning_of_several_tables_is_shown_once_with_their_names(run):
+    """The name of its table stands in front of it once; of many tables, how many there are."""
+    names = [f"shop.t{number}" for number in (1, 2, 3, 4)]
+    tables = tuple(status(Phase.COPY, run.at, name) for name in names)
+    run.reporter.progress(
+        BatchStatus(described="", elapsed=run.at, counts={"running": 4}, tables=tables)
+    )
+    for name in names:
+        run.tell(Warned, table=name, prefix=name, said="the server may lose commits")
+    run.tell(Warned, table=names[0], prefix=names[0], said="of one")
+    for name in names[:2]:
+        run.tell(Warned, table=name, prefix=name, said="of two")
+    run.at = 2.0
+    text = run.end()
+    shown = text.partition("<h2>Warnings</h2>")[2].partition("</ul>")[0]
+    assert re.findall("<li>(.*?)</li>", shown) == [
+        "4 tables: the server may lose commits",
+        "shop.t1: of one",
+        "shop.t1, shop.t2: of two",
+    ]
+
+
+def test_a_plot_of_chunks_without_a_chunk_is_left_out(run):
+    """Tables of few rows have no time of a chunk."""
+    for run.at in (1.0, 2.0, 3.0):
+        run.look(Phase.COPY, chunk_seconds=0.0, tasks=2)
+    assert "plot-chunk" not in Seen(run.end()).ids
+
+
 def test_a_run_that_ended_before_it_began_to_work_has_a_page(run):
     """A refusal has neither snapshots nor phases."""
     text = run.end("refused", error="the table is not there", exit_code=2)
