@@ -25,6 +25,7 @@ from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.plan import Plan, make_plan
 from spirit_py.plan.earlier_run import examine_and_decide
 from spirit_py.plan.model import Note
+from spirit_py.plan.text import METHODS
 from spirit_py.preflight.checks.disk_space import free_bytes
 from spirit_py.preflight.clauses import copy_is_certain
 from spirit_py.preflight.preflight import check_before_create, prepare
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
     from spirit_py.threads import StopSwitch
-
-_COPIED = "copied"
-_PERHAPS = "in place if the server can, otherwise copied"
 
 
 def plan_batch(config: BatchConfig) -> BatchPlan:
@@ -145,7 +143,7 @@ class _Planner:
         contexts = prepare(self._session, config)
         source = contexts[0].source
         certain = copy_is_certain(contexts)
-        action = _COPIED if certain else _PERHAPS
+        action = METHODS["copy" if certain else "unknown"]
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self._session):
             action = (

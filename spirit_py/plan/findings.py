@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost
 from spirit_py.plan.earlier_run import goes_on
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _CHECK_SECONDS: Final = 10.0
 
+_NO_KEY: Final = ErrorCode.NO_USABLE_KEY
+
 
 class TooLong(Refusal):
     """A check took longer than a plan may."""
@@ -42,8 +45,17 @@ class Remarks:
     named: bool = False
 
     def refused(self) -> tuple[Note, ...]:
-        """Return the refusals, each once; those of denied looks only where no GRANTs are named."""
-        return tuple(dict.fromkeys([*self.refusals, *([] if self.named else self.denied)]))
+        """Return the refusals, each once; those of denied looks only where no GRANTs are named.
+
+        The mapping of a table that has no key fails after the check of its keys, for its reason.
+        """
+        no_key = {one.table for one in self.refusals if one.check and one.code == _NO_KEY}
+        found = [
+            one
+            for one in self.refusals
+            if one.check or one.code != _NO_KEY or one.table not in no_key
+        ]
+        return tuple(dict.fromkeys([*found, *([] if self.named else self.denied)]))
 
     def add(self, findings: Sequence[Finding], table: str = "") -> None:
         """Note the findings of checks."""

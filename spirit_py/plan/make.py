@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
-    from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
+    from spirit_py.plan.model import Algorithm, ColumnPlan, EarlierRun, IndexesPlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -244,9 +244,12 @@ class _Maker:
             if isinstance(self._decision, Afresh):
                 search = search_room(self._session, mapping)
         deferred = bool(indexes and indexes.deferred)
+        columns = columns_of(mapping) if mapping is not None else ()
+        if plain.method.algorithm in {"instant", "inplace"} and not self._brief:
+            self._noted.warnings += _gone_in_place(context, columns)
         return replace(
             plain,
-            columns=columns_of(mapping) if mapping is not None else (),
+            columns=columns,
             key=key,
             indexes=indexes,
             attached=attached_to(self._session, context, copied=copied),
@@ -322,3 +325,13 @@ class _Maker:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self._decision.record.rows_copied if isinstance(self._decision, Resume) else 0
         return time_of(mapping, indexes, sample, before=copied)
+
+
+def _gone_in_place(context: PreflightContext, columns: Sequence[ColumnPlan]) -> Iterator[Note]:
+    for one in columns:
+        if one.change == "dropped" and not context.source.column(one.old).generated:
+            yield Note(
+                cause=f"the values of column {one.old} are gone when it is done",
+                remedy="--keep-old-current copies the table, and keeps them in the old one",
+                table=context.source.full_name,
+            )

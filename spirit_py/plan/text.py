@@ -24,13 +24,14 @@ STYLES: Final[dict[Style, str]] = {
     "dim": "dim",
 }
 _WIDTH: Final = 10
-_METHODS: Final = {
+METHODS: Final = {
     "instant": "changed INSTANT, without copying a row",
     "inplace": "changed INPLACE, without copying a row",
     "copy": "copied row by row, and swapped",
     "cleanup": "changed already by an earlier run; what it left is cleaned up",
     "unknown": "changed in place if the server can do that, else copied and swapped",
 }
+"""How a table is changed; a batch says it in the same words."""
 
 
 class PlanLine(NamedTuple):
@@ -42,7 +43,9 @@ class PlanLine(NamedTuple):
 
 def text_of(plan: Plan) -> list[PlanLine]:
     """Return the whole plan."""
-    lines = [line for table in plan.tables for line in _table(table)]
+    lines = [
+        line for table in plan.tables for line in _table(table, refused=_is_refused(table, plan))
+    ]
     if len(plan.tables) > 1:
         lines += _totals(plan)
     lines += _around(plan)
@@ -77,12 +80,23 @@ def headline(table: TablePlan) -> str:
     """Return which table is changed, and how."""
     method = table.method
     expected = "" if method.certain or method.algorithm == "unknown" else " (expected)"
-    return f"{table.name}: {_METHODS[method.algorithm]}{expected}"
+    return f"{table.name}: {METHODS[method.algorithm]}{expected}"
 
 
-def _table(table: TablePlan, *, screen: bool = False) -> Iterator[PlanLine]:
-    yield PlanLine(headline(table), "heading")
-    yield from listed("why", [table.method.why])
+def _is_refused(table: TablePlan, plan: Plan) -> bool:
+    """Return whether a refusal is about this table; a cause has the name with a space behind it."""
+    return any(
+        table.name == one.table or (not one.table and f" {table.name} " in f" {one.cause} ")
+        for one in plan.refusals
+    )
+
+
+def _table(table: TablePlan, *, screen: bool = False, refused: bool = False) -> Iterator[PlanLine]:
+    if refused:
+        yield PlanLine(f"{table.name}: refused, as said below", "heading")
+    else:
+        yield PlanLine(headline(table), "heading")
+        yield from listed("why", [table.method.why])
     definition = list(definition_lines(table))
     yield from _shortened(definition) if screen else definition
     yield from listed("columns", (_screen_columns if screen else _columns)(table.columns))
@@ -97,7 +111,7 @@ def _table(table: TablePlan, *, screen: bool = False) -> Iterator[PlanLine]:
     if indexes is not None and not (screen and not indexes.deferred and not indexes.may_fall):
         yield from listed("indexes", [indexes_line(table)])
     yield from listed("attached", [f"{a.kind} {a.name}: {a.what}" for a in table.attached])
-    if not screen:
+    if not (screen or refused):
         yield from listed("time", _time(table.time))
     if table.space is not None:
         yield from listed("disk", [disk_line(table)])
@@ -251,9 +265,9 @@ def _note(note: Note, style: Style) -> Iterator[PlanLine]:
 
 def _verdict(plan: Plan) -> PlanLine:
     if plan.refusals:
-        first, *others = plan.refusals
-        more = f", and for {len(others)} more reason{'s'[: len(others) - 1]}" if others else ""
-        text = f"would be refused because {first.cause}{more}; nothing was written"
+        count = len(plan.refusals)
+        reasons = "the reason" if count == 1 else f"the {count} reasons"
+        text = f"would be refused for {reasons} above; nothing was written"
         return PlanLine(text, "refusal")
     done = "would run: spirit-py migrate with the same options does it; nothing was written"
     return PlanLine(done, "heading")

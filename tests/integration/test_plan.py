@@ -194,13 +194,39 @@ def test_a_value_that_does_not_fit_is_refused_with_its_row(
 
 
 def test_the_last_line_says_whether_it_would_run(table: Database) -> None:
-    """Of a refusal with the first cause, which stands above with its remedy."""
+    """The causes stand above, each once; the table is not said to be changed."""
     would = run_here(table, "plan", "--alter", "ADD COLUMN z INT")
     assert would.stdout.splitlines()[-1].startswith("would run: spirit-py migrate with the same")
     refused = run_here(table, "plan", "--alter", "ADD UNIQUE KEY u (note)")
-    last = refused.stdout.splitlines()[-1]
-    assert last.startswith("would be refused because the new unique key u meets duplicates")
+    first, *_, last = refused.stdout.splitlines()
+    assert first == f"{table.name}.t: refused, as said below"
+    assert last == "would be refused for the reason above; nothing was written"
+    assert refused.stdout.count("the new unique key u meets duplicates") == 1
     assert refused.returncode == 2
+
+
+def test_a_table_that_is_refused_is_not_said_to_be_changed_in_place(db: Database) -> None:
+    """Neither another engine's, nor one without a key, whose copy fails for the same reason."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, x INT) ENGINE=MyISAM")
+    refused = run_here(db, "plan", "--alter", "ADD y INT").stdout
+    assert refused.startswith(f"{db.name}.t: refused, as said below\n")
+    assert "INSTANT" not in refused
+    assert "has the engine MyISAM" in refused
+    db.execute("DROP TABLE t; CREATE TABLE t (id INT, x INT)")
+    refused = run_here(db, "plan", "--alter", "MODIFY x BIGINT").stdout
+    assert refused.startswith(f"{db.name}.t: refused, as said below\n")
+    assert refused.count("\nrefusal: ") == 1
+    assert refused.endswith("would be refused for the reason above; nothing was written\n")
+
+
+def test_a_column_that_is_dropped_in_place_is_warned_of(db: Database) -> None:
+    """Its values are gone at once; those of a generated column can be computed again."""
+    db.execute("CREATE TABLE t (id INT PRIMARY KEY, x INT, y INT AS (id) VIRTUAL)")
+    gone = f"warning: {db.name}.t: the values of column x are gone when it is done"
+    assert gone in run_here(db, "plan", "--alter", "DROP COLUMN x").stdout
+    assert "are gone" not in run_here(db, "plan", "--alter", "DROP COLUMN y").stdout
+    copied = run_here(db, "plan", "--alter", "DROP COLUMN x", "--keep-old-current", "1h").stdout
+    assert "are gone" not in copied
 
 
 def test_a_missing_java_is_said(table: Database, monkeypatch: pytest.MonkeyPatch) -> None:
