@@ -40,6 +40,6 @@ def test_a_pipe_gets_each_line_whole(capsys):
 def test_a_terminal_gets_lines_of_its_width(monkeypatch, capsys):
     """As wide as it is now."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((60, 24)))
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda **_: os.terminal_size((60, 24)))
     show_lines([LONG])
     assert capsys.readouterr().out.splitlines() == wrapped(LONG, 60)
