@@ -16,7 +16,6 @@ import click
 from click.core import ParameterSource
 
 from spirit_py.errors import UsageFault
-from spirit_py.mysql.option_files import everybody_may_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -97,6 +96,9 @@ def usual_files() -> list[Path]:
 
 def _tables(file: Path) -> dict[str, dict[str, Any]]:
     import tomllib
+
+    # Not for help: it imports TLS.
+    from spirit_py.mysql.option_files import everybody_may_write
 
     if everybody_may_write(file):
         raise UsageFault(

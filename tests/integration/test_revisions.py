@@ -195,6 +195,21 @@ def test_a_connection_that_is_closed_has_sent_what_waits(db):
     assert "`c` int" in definitions(db)["orders"]
 
 
+def _filled_example(db, framework):
+    """Return an example after its first migration, with rows, and the command for the rest."""
+    shop = getattr(example_projects, f"shop_of_{framework}")(db)
+    command = {"alembic": ("upgrade", "head"), "django": ("migrate", "shop")}[framework]
+    first = {"alembic": ("upgrade", "0001"), "django": ("migrate", "shop", "0001")}[framework]
+    insert = {
+        "alembic": "INSERT INTO orders (customer, amount, remark) SELECT i % 97, 0, 'r' FROM {n}",
+        "django": "INSERT INTO shop_order (number, amount, remark) SELECT i, 0, 'r' FROM {n}",
+    }[framework]
+    shop.run(*first)
+    fill_rows(db, insert, 12_000)
+    db.execute(f"ANALYZE TABLE {shop.table}")
+    return shop, command
+
+
 @pytest.mark.draws(1)
 @pytest.mark.kills
 @pytest.mark.parametrize(
@@ -211,16 +226,7 @@ def test_a_connection_that_is_closed_has_sent_what_waits(db):
 def test_the_examples_are_stopped_at_every_alter(db, tmp_path, framework, point, how):
     """The same command ends as if nothing had stopped it, for every ALTER of every migration."""
     assert point in OF_A_REVISION
-    shop = getattr(example_projects, f"shop_of_{framework}")(db)
-    command = {"alembic": ("upgrade", "head"), "django": ("migrate", "shop")}[framework]
-    first = {"alembic": ("upgrade", "0001"), "django": ("migrate", "shop", "0001")}[framework]
-    insert = {
-        "alembic": "INSERT INTO orders (customer, amount, remark) SELECT i % 97, 0, 'r' FROM {n}",
-        "django": "INSERT INTO shop_order (number, amount, remark) SELECT i, 0, 'r' FROM {n}",
-    }[framework]
-    shop.run(*first)
-    fill_rows(db, insert, 12_000)
-    db.execute(f"ANALYZE TABLE {shop.table}")
+    shop, command = _filled_example(db, framework)
     stops = 0
     with PointListener(tmp_path / "points") as listener:
         while True:
@@ -250,16 +256,7 @@ def test_the_examples_are_stopped_at_every_alter(db, tmp_path, framework, point,
 @pytest.mark.parametrize("framework", ["alembic", "django"])
 def test_ctrl_c_says_that_the_table_is_whole_before_the_traceback(db, tmp_path, framework):
     """The framework ends as before; the two lines of the program's own command come first."""
-    shop = getattr(example_projects, f"shop_of_{framework}")(db)
-    command = {"alembic": ("upgrade", "head"), "django": ("migrate", "shop")}[framework]
-    first = {"alembic": ("upgrade", "0001"), "django": ("migrate", "shop", "0001")}[framework]
-    insert = {
-        "alembic": "INSERT INTO orders (customer, amount, remark) SELECT i % 97, 0, 'r' FROM {n}",
-        "django": "INSERT INTO shop_order (number, amount, remark) SELECT i, 0, 'r' FROM {n}",
-    }[framework]
-    shop.run(*first)
-    fill_rows(db, insert, 12_000)
-    db.execute(f"ANALYZE TABLE {shop.table}")
+    shop, command = _filled_example(db, framework)
     with PointListener(tmp_path / "points") as listener:
         hold = listener.hold("chunk.committed", 1)
         process = shop.start(*command, **{VARIABLE: str(listener.path)})

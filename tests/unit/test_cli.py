@@ -338,6 +338,20 @@ def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
     assert result.exit_code == 0, result.output
 
 
+def test_the_list_of_commands_imports_no_tls():
+    """``--help`` of the program has taken half as long again with what TLS imports."""
+    program = (
+        "import sys; from spirit_py import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(', '.join(sorted({'ssl', 'ctypes'} & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("command", ["migrate", "checksum", "watch"])
 def test_help_imports_nothing_heavy(command):
     """``--help`` loads no driver, no Spark, no rich: it must answer at once."""
