@@ -203,7 +203,7 @@ def _calls_itself_pure(tree):
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "tests/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "tests" / "cases" / "README.md",
+    *sorted((ROOT / "tests").glob("*/README.md")),
 ]
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|yml|sql|lock)|(?:[\w.-]+/)+|ci/[\w-]+")
 

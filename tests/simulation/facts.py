@@ -894,7 +894,7 @@ FACTS: Final = tuple(fact for group in GROUPS.values() for fact in group)
 
 
 def table() -> str:
-    """Return the facts as the table of ``docs/simulation.md``."""
+    """Return the facts as the table of ``tests/simulation/README.md``."""
     lines = ["| about | fact | the model | 8.0 and 8.4 |", "|---|---|---|---|"]
     for group, facts in GROUPS.items():
         for fact in facts:

@@ -14,7 +14,7 @@ from tests.simulation.planted import PACKAGE, bugs
 ROOT = Path(__file__).parents[2]
 #: The worlds are the same in each run, so that none can fail by chance.
 FIRST = 150
-#: Bugs of planted.toml that are found within so many worlds; docs/simulation.md has all of them.
+#: Bugs of planted.toml that are found within so many worlds; README.md has all of them.
 FOUND = (
     "too-much-is-dropped",
     "one-table-is-renamed",
