@@ -29,8 +29,9 @@ _CODE = re.compile(r"`[^`]+`")
 _COMMANDS = "<!-- commands -->"
 
 
-#: What a hit in a part of the navigation weighs in the search; 1 in any other.
-_BOOST = {"Errors": 1, "When something is wrong": 3, "Guide": 2, "Development": 0.2}
+#: What a hit in a part of the navigation weighs in the search; 1 in any other. That of an error's
+#: page counts more already, because its title is the word that is looked for.
+_BOOST = {"Errors": 0.8, "Troubleshooting": 3, "Commands": 2, "Guide": 2, "Development": 0.2}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,12 @@ from pages import axis, boxes, hooks, links, options, sequence
 from pages.svg import DrawingError
 
 ROOT = Path(__file__).parent.parent.parent
+#: What operators search for when something is wrong, and the page that must have it in a heading.
+SEARCHED = {
+    **dict.fromkeys(("stuck", "hangs", "slow", "cancel", "abort", "kill"), "trouble.html"),
+    **dict.fromkeys(("resume", "disk is full", "rollback", "undo", "password"), "trouble.html"),
+    "cron": "commands/migrate.html",
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +63,28 @@ def test_the_search_works_without_a_server_and_without_another_host(built):
     assert (folder / "search" / "search_index.js").exists()
     assert (folder / "javascripts" / "iframe-worker.js").exists()
     assert "fonts.g" not in (folder / "index.html").read_text()
+
+
+@pytest.mark.smoke
+def test_the_search_prefers_parts_of_the_navigation():
+    """A part that has got another title is preferred no more, and nothing else would tell."""
+    assert set(hooks._BOOST) <= _titles(load_config(str(ROOT / "mkdocs.yml")).nav)
+
+
+def _titles(entry):
+    """Return the titles of the parts of a navigation that have pages of their own."""
+    if isinstance(entry, dict):
+        parts = {title: one for title, one in entry.items() if isinstance(one, list)}
+        return set(parts).union(*map(_titles, parts.values()))
+    return set().union(*map(_titles, entry)) if isinstance(entry, list) else set()
+
+
+@pytest.mark.parametrize("word", SEARCHED)
+def test_what_operators_search_for_is_in_a_heading(built, word):
+    """The search weighs a heading a thousand times as much as a text."""
+    docs = json.loads((built[0] / "search" / "search_index.json").read_text())["docs"]
+    headed = {one["location"].partition("#")[0] for one in docs if word in one["title"].lower()}
+    assert SEARCHED[word] in headed
 
 
 @pytest.mark.parametrize(
