@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 INDEX: Final = Path(__file__).parent.parent / "docs/errors/index.md"
 _MEANINGS: Final = {
-    0: "warnings: the run goes on",
-    1: "failed cleanly: the source table is whole, run again",
+    0: "warnings: the run continues",
+    1: "failed cleanly: the source table is intact, run again",
     2: "refused before any write",
     3: "outcome of the swap unknown: look at the tables",
     4: "differences found",
