@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.copier.crew import Crew
+    from spirit_py.feed.subscription import TableSubscription
     from tests.faults.draw import Draw
 
 #: After how many statements of its packet a swap is stopped.
@@ -36,13 +38,23 @@ def clock() -> None:
     time.time = jumping
 
 
+def _change_default(of: type, **value: object) -> None:
+    """Change what an argument of a constructor is where nobody passes it."""
+    defaults = of.__init__.__kwdefaults__  # type: ignore[misc]
+    (name,) = value
+    if name not in defaults:
+        message = f"{of.__name__} has no argument {name} with a default"
+        raise LookupError(message)
+    defaults |= value
+
+
 def small_chunks() -> None:
     """Begin the copy with chunks of 200 rows, in parts of 60, and the checksum with 1000."""
     from spirit_py.checksum.result import ChecksumOptions
     from spirit_py.chunk import sizing
 
-    sizing.ChunkSizer.__init__.__kwdefaults__["first_rows"] = 200  # type: ignore[index]
-    ChecksumOptions.__init__.__kwdefaults__["first_rows"] = 1000  # type: ignore[index]
+    _change_default(sizing.ChunkSizer, first_rows=200)
+    _change_default(ChecksumOptions, first_rows=1000)
     sizing.FAST_GROWTH = sizing.GROWTH
     sizing.FEWEST_PART_ROWS = sizing.MOST_PART_ROWS = 60
 
@@ -54,11 +66,11 @@ def spark_first() -> None:
 
     opened = Crew._open
 
-    def opening(self: Any, engine: Any) -> Any:
+    def opening(self: Crew, engine: Any) -> Any:
         try:
-            return opened(self, self._spark or engine)
+            return opened(self, self.spark or engine)
         except MigrationFailure:
-            self._spark = None
+            self.spark = None
             return opened(self, engine)
 
     Crew._open = opening  # type: ignore[method-assign]
@@ -68,14 +80,14 @@ def quick_checkpoints() -> None:
     """Write a checkpoint three times a second."""
     from spirit_py.checkpoint.writer import CheckpointWriter
 
-    CheckpointWriter.__init__.__kwdefaults__["period"] = 0.3  # type: ignore[index]
+    _change_default(CheckpointWriter, period=0.3)
 
 
 def quick_flushes() -> None:
     """Apply what is pending four times a second."""
     from spirit_py.config import FeedOptions
 
-    FeedOptions.__init__.__kwdefaults__["flush_interval"] = 0.25  # type: ignore[index]
+    _change_default(FeedOptions, flush_interval=0.25)
 
 
 def quick_control() -> None:
@@ -133,7 +145,7 @@ def _keep_only(wanted: Callable[[], bool]) -> None:
 
     receive = TableSubscription.receive
 
-    def received(self: Any, changes: Any, epoch: Any, doubt: Any) -> None:
+    def received(self: TableSubscription, changes: Any, epoch: Any, doubt: Any) -> None:
         receive(self, [change for change in changes if wanted()], epoch, doubt)
 
     TableSubscription.receive = received  # type: ignore[method-assign]
