@@ -226,11 +226,9 @@ class _Item:
 
 
 class Hook:
-    """Calls a command with each event.
+    """Calls a command with each event; one call may take so many ``seconds``.
 
-    Args:
-        seconds: that one call may take.
-        tell: reports that the hook is in trouble, once for each kind.
+    ``tell`` reports that the hook is in trouble, once for each kind.
     """
 
     def __init__(self, command: str, *, seconds: float, tell: Tell) -> None:
@@ -268,9 +266,7 @@ class Hook:
     def ask(self, event: Event, check: Callable[[], None]) -> str:
         """Call the command with an event, before the queued ones, and wait for its answer.
 
-        Returns:
-            Why it does not agree, its first line of output; empty where its exit code is 0.
-
+        Returns why it does not agree, its first line of output; empty where its exit code is 0.
         ``check`` is called meanwhile; what it raises ends the wait, not the call.
         """
         item = _Item(event)

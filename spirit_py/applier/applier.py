@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,6 +31,7 @@ T = TypeVar("T")
 _ATTEMPTS = 12
 
 
+@dataclass(eq=False)
 class SqlApplier:
     """Implements :class:`spirit_py.contracts.Applier`, at most ``sessions`` calls at the same time.
 
@@ -37,21 +39,16 @@ class SqlApplier:
     say that a value was changed.
     """
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        *,
-        sessions: int,
-        batch_rows: int,
-        stop: StopSwitch,
-        max_packet: int | None = None,
-        judge_first: bool = False,
-    ) -> None:
+    options: InitVar[ConnectionOptions]
+    _: KW_ONLY
+    sessions: InitVar[int]
+    batch_rows: int
+    stop: StopSwitch
+    max_packet: int | None = None
+    judge_first: bool = False
+
+    def __post_init__(self, options: ConnectionOptions, sessions: int) -> None:
         self._workers = Workers(options, max(1, sessions))
-        self._batch_rows = batch_rows
-        self._stop = stop
-        self._max_packet = max_packet
-        self._judge_first = judge_first
         self._lock = threading.Lock()
 
     def upsert_rows(
@@ -66,8 +63,8 @@ class SqlApplier:
             raise ValueError(f"{len(keys)} keys of {len(rows)} rows")
         # If one row must be staged all are: several may be of one key, in order.
         if _through_stage(mapping, rows):
-            for at in range(0, len(rows), self._batch_rows):
-                part, own = rows[at : at + self._batch_rows], keys[at : at + self._batch_rows]
+            for at in range(0, len(rows), self.batch_rows):
+                part, own = rows[at : at + self.batch_rows], keys[at : at + self.batch_rows]
                 staged = partial(self._replace_staged, mapping=mapping, rows=part, keys=own)
                 self._run(mapping, session, staged)
         elif rows:
@@ -129,8 +126,8 @@ class SqlApplier:
 
     def recopy(self, mapping: TableMapping, keys: Sequence[str]) -> int:
         """Make the new table's rows of these keys equal to the source's; see the contract."""
-        for at in range(0, len(keys), self._batch_rows):
-            part = keys[at : at + self._batch_rows]
+        for at in range(0, len(keys), self.batch_rows):
+            part = keys[at : at + self.batch_rows]
             self._run(mapping, None, lambda s, p=part: self._recopy(s, mapping, p))  # type: ignore[misc]
         return len(keys)
 
@@ -168,17 +165,17 @@ class SqlApplier:
                 self._workers.require_alone(session)
                 return work(session)
             with self._workers.borrow() as worker:
-                result: T = retrying(self._stop, attempts=_ATTEMPTS)(worker.run, work)
+                result: T = retrying(self.stop, attempts=_ATTEMPTS)(worker.run, work)
                 return result
         except ServerFault as fault:
             raise judge_fault(fault, mapping, rows) from fault
 
     def _bounds(self, session: SqlSession) -> Bounds:
         with self._lock:
-            if self._max_packet is None:
+            if self.max_packet is None:
                 found = session.query("SELECT @@SESSION.max_allowed_packet")[0][0]
-                self._max_packet = int(found)
-            return Bounds(self._batch_rows, self._max_packet)
+                self.max_packet = int(found)
+            return Bounds(self.batch_rows, self.max_packet)
 
     def _replace(
         self,
@@ -216,7 +213,7 @@ class SqlApplier:
 
     def _judged(self, session: SqlSession, mapping: TableMapping) -> AbstractContextManager[None]:
         """Commit at the end of the context where it deletes first, or judges warnings first."""
-        first = self._judge_first or mapping.cuts_blanks or mapping.lookup.lingers
+        first = self.judge_first or mapping.cuts_blanks or mapping.lookup.lingers
         return stage.whole(session) if first else contextlib.nullcontext()
 
     def _recopy(self, session: SqlSession, mapping: TableMapping, keys: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import json
 import queue
 import time
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
@@ -55,37 +55,32 @@ class _Worker:
     share: int
 
 
+@dataclass(kw_only=True, eq=False)
 class Batch:
     """The run of a batch. One thread, but for what it starts itself.
 
     ``store`` is None for a dry run; ``engine_factory`` makes Spark once for all tables; ``gate`` is
-    as of :func:`spirit_py.migration.migrate`. ``resumable``: a migration has ended whose copy is
-    kept.
+    as of :func:`spirit_py.migration.migrate`. ``records`` are what became of each table, as far as
+    it is known now. ``resumable``: a migration has ended whose copy is kept.
     """
 
-    def __init__(
-        self,
-        config: BatchConfig,
-        plan: BatchPlan,
-        reporter: Reporter,
-        *,
-        store: BatchTable | None,
-        records: dict[Name, TableRecord],
-        engine_factory: Callable[[MigrationConfig], GangEngine],
-        stop: StopSwitch,
-        gate: Gate | None = None,
+    config: BatchConfig
+    plan: InitVar[BatchPlan]
+    reporter: Reporter
+    store: BatchTable | None
+    records: dict[Name, TableRecord]
+    engine_factory: InitVar[Callable[[MigrationConfig], GangEngine]]
+    stop: StopSwitch
+    gate: Gate | None = None
+
+    def __post_init__(
+        self, plan: BatchPlan, engine_factory: Callable[[MigrationConfig], GangEngine]
     ) -> None:
-        self._config = config
-        self._gate = gate
-        self._reporter = reporter
-        self._tell = teller(reporter.event)
-        self._store = store
-        self._records = records
-        self._stop = stop
-        self._spark = SharedSpark(engine_factory, config.each)
+        self._tell = teller(self.reporter.event)
+        self._spark = SharedSpark(engine_factory, self.config.each)
         self._measures = Measures()
         self._said = set(plan.warnings)
-        self._slots = Slots(config.each.threads, config.parallel)
+        self._slots = Slots(self.config.each.threads, self.config.parallel)
         self._waiting = {one.change.name: one.change for one in plan.left}
         self._workers: dict[Name, _Worker] = {}
         self._related: dict[Name, frozenset[Name]] = {}
@@ -105,7 +100,7 @@ class Batch:
         finally:
             self._spark.stop()
             self.ended = True
-        self._stop.check()
+        self.stop.check()
 
     def _begin_all_that_may(self) -> bool:
         while self._begin_next():
@@ -113,7 +108,7 @@ class Batch:
         return bool(self._workers)
 
     def _begin_next(self) -> bool:
-        if self._halted or self._stop.requested or len(self._workers) == self._config.parallel:
+        if self._halted or self.stop.requested or len(self._workers) == self.config.parallel:
             return False
         name = next_table(self._waiting, self._workers, self._related)
         if name is None:
@@ -127,7 +122,7 @@ class Batch:
         return True
 
     def _table_run(self, change: TableChange, share: int) -> TableRun:
-        each, parallel = self._config.each, self._config.parallel
+        each, parallel = self.config.each, self.config.parallel
         feed = replace(
             each.feed,
             soft_limit_bytes=each.feed.soft_limit_bytes // parallel,
@@ -137,12 +132,12 @@ class Batch:
         config = replace(change.config(each), threads=share, feed=feed)
         return TableRun(
             config,
-            self._reporter,
+            self.reporter,
             engine_factory=self._spark.lease,
-            stop=self._stop.linked(),
+            stop=self.stop.linked(),
             measures=self._measures,
             said=self._said,
-            gate=self._gate,
+            gate=self.gate,
             changed=lambda: self._note(change.name, state=TableState.CHANGED.value),
         )
 
@@ -157,9 +152,9 @@ class Batch:
 
     def _goes_on(self, change: TableChange) -> bool:
         """Note that a migration begins; False where an earlier run has changed the table."""
-        if self._store is None:
+        if self.store is None:
             return True
-        record = self._records[change.name]
+        record = self.records[change.name]
         step = self._step(lambda session: step_for(session, record))
         if step is Step.LOOK:
             raise MigrationFailure(
@@ -167,7 +162,7 @@ class Batch:
                 " server shows by whom",
                 hint="see its definition: if it is what the statement makes, leave the table out"
                 " with --exclude; otherwise, and for a file, which without its statement is another"
-                f" batch: spirit-py cleanup --batch {self._store}, which says what is changed, then"
+                f" batch: spirit-py cleanup --batch {self.store}, which says what is changed, then"
                 " begin anew with what is left",
                 error_code=ErrorCode.CANNOT_RESUME,
             )
@@ -176,7 +171,7 @@ class Batch:
             self._tell(TableSkipped(table=str(change), reason=why))
             return False
         if record.state == TableState.PENDING:
-            forms = self._step(lambda session: forms_of(session, self._config.each, change))
+            forms = self._step(lambda session: forms_of(session, self.config.each, change))
             self._note(change.name, state=TableState.RUNNING.value, before=forms[0], after=forms[1])
         return True
 
@@ -186,7 +181,7 @@ class Batch:
         self._slots.give_back(worker.share)
         report = worker.run.report
         self._tell_end(name, report)
-        stops = worker.run.concerns_all or self._config.on_failure == "stop"
+        stops = worker.run.concerns_all or self.config.on_failure == "stop"
         self._halted |= bool(report.error) and stops
         self.resumable |= report.resumable
         try:
@@ -211,7 +206,7 @@ class Batch:
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
         if report.error:
             return {**self._failed(name), **_noted(report)}
-        if self._store is None:
+        if self.store is None:
             return _noted(report)
         done = {"state": TableState.DONE.value}
         # Without an outcome an earlier run has changed it.
@@ -219,7 +214,7 @@ class Batch:
 
     def _failed(self, name: Name) -> dict[str, str]:
         """Return the state of a failed table: as before where its definition is."""
-        record = self._records[name]
+        record = self.records[name]
         if record.state != TableState.RUNNING:
             return {}
         try:
@@ -231,8 +226,8 @@ class Batch:
 
     def _note(self, name: Name, **changes: str) -> None:
         """Change the record of a table, on the server too; may raise SpiritError."""
-        record = self._records[name] = replace(self._records[name], **changes)
-        store = self._store
+        record = self.records[name] = replace(self.records[name], **changes)
+        store = self.store
         if store is not None:
             self._step(lambda session: store.note(session, record))
 
@@ -243,15 +238,15 @@ class Batch:
             with self._session() as session:
                 return work(session)
 
-        result: T = retrying(self._stop, attempts=_TRIES)(once)
+        result: T = retrying(self.stop, attempts=_TRIES)(once)
         return result
 
     def _session(self) -> Session:
-        return connect(self._config.each.connection, role="batch")
+        return connect(self.config.each.connection, role="batch")
 
     def status(self) -> BatchStatus:
         """Take a snapshot for the display."""
-        records = list(self._records.values())
+        records = list(self.records.values())
         done = sum(one.state == TableState.DONE for one in records)
         failed = sum(bool(one.error) for one in records)
         workers = list(self._workers.values())
@@ -277,10 +272,6 @@ class Batch:
         """After a stop request: end long statements of what is under way."""
         for run in self.runs:
             run.hurry()
-
-    def records(self) -> tuple[TableRecord, ...]:
-        """Return what became of each table, as far as it is known now."""
-        return tuple(self._records.values())
 
 
 def _noted(report: MigrationReport) -> dict[str, str]:

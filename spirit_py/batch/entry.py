@@ -68,9 +68,9 @@ def run_batch(
     report, kept = _report(config), ""
     with _opened(config, plan, report, switch) as (store, records):
         batch = Batch(
-            config,
-            plan,
-            reporter,
+            config=config,
+            plan=plan,
+            reporter=reporter,
             store=store,
             records=records,
             engine_factory=engine_factory or SparkEngine,
@@ -78,7 +78,7 @@ def run_batch(
             gate=gate,
         )
         stopped = _run(batch, switch, reporter)
-        report.add(batch.records())
+        report.add(tuple(batch.records.values()))
         if store is not None:
             kept = "" if _close(config, store, batch, reporter) else str(store)
     report.conclude(stopped, seconds=time.monotonic() - began, record=kept)
@@ -158,8 +158,18 @@ def _opened(
                     error_code=ErrorCode.BATCH_RECORD,
                 )
             if store is None:
-                store = BatchTable(_home(plan), plan.name)
-                store.create(session, _begun(config, plan))
+                store = BatchTable(min(one.change.schema for one in plan.tables), plan.name)
+                begun = BatchRecord(
+                    home=store.name[0],
+                    server_uuid=plan.server_uuid,
+                    asked=_asked(config),
+                    started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                    runs=1,
+                    parallel=config.parallel,
+                    on_failure=config.on_failure,
+                    program=versions()["spirit-py"],
+                )
+                store.create(session, begun)
                 earlier: dict[Name, TableRecord] = {}
             else:
                 earlier = store.tables(session)
@@ -171,23 +181,6 @@ def _opened(
                     store.note(session, record)
             _require_alone(session, store, records, new=not earlier)
         yield store, records
-
-
-def _home(plan: BatchPlan) -> str:
-    return min(one.change.schema for one in plan.tables)
-
-
-def _begun(config: BatchConfig, plan: BatchPlan) -> BatchRecord:
-    return BatchRecord(
-        home=_home(plan),
-        server_uuid=plan.server_uuid,
-        asked=_asked(config),
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        runs=1,
-        parallel=config.parallel,
-        on_failure=config.on_failure,
-        program=versions()["spirit-py"],
-    )
 
 
 def _records(plan: BatchPlan, earlier: dict[Name, TableRecord]) -> dict[Name, TableRecord]:
@@ -256,7 +249,7 @@ def _left_at_once(batch: Batch) -> SpiritError:
 
 def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Reporter) -> bool:
     """Drop the record of a finished batch, or of one that left nothing; return whether it did."""
-    states = {one.state for one in batch.records()}
+    states = {one.state for one in batch.records.values()}
     nothing = states == {TableState.PENDING} and not batch.resumable
     # After a second SIGINT its thread may still write.
     if not batch.ended or (states != {TableState.DONE} and not nothing):

@@ -161,7 +161,9 @@ class UsualDefinitions:
 
     def add(self, change: TableChange, shape: str) -> None:
         """Note the definition of a table: its text without the counter."""
-        text = _without_name(shape, change.table)
+        quoted = change.table.replace("`", "``")
+        text = shape.replace(f"CREATE TABLE `{quoted}`", "CREATE TABLE", 1)
+        text = text.replace(f"CONSTRAINT `{quoted}_", "CONSTRAINT `_")
         group = self._groups.setdefault(change.alike, Counter())
         group[text] += 1
         self._of[change.name] = next(one for one in group if one == text)
@@ -189,12 +191,6 @@ def _differences(own: str, usual: str) -> tuple[str, ...]:
 
 def _lines(text: str) -> list[str]:
     return [line.strip().removesuffix(",") for line in text.splitlines()[1:]]
-
-
-def _without_name(shape: str, table: str) -> str:
-    quoted = table.replace("`", "``")
-    text = shape.replace(f"CREATE TABLE `{quoted}`", "CREATE TABLE", 1)
-    return text.replace(f"CONSTRAINT `{quoted}_", "CONSTRAINT `_")
 
 
 class Slots:

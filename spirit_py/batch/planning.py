@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import changes_of, schemas_of
@@ -86,20 +86,16 @@ def _name(config: BatchConfig, changes: list[TableChange]) -> str:
     return batch_name("statements", (change.normalized for change in changes))
 
 
+@dataclass
 class _Planner:
     """Plans one table after the other, and keeps of each only what the plan shows."""
 
-    def __init__(
-        self,
-        session: Session,
-        trials: Session,
-        config: BatchConfig,
-        earlier: Mapping[Name, TableRecord],
-    ) -> None:
-        self._session = session
-        self._trials = trials
-        self._config = config
-        self._earlier = earlier
+    session: Session
+    trials: Session
+    config: BatchConfig
+    earlier: Mapping[Name, TableRecord]
+
+    def __post_init__(self) -> None:
         self._definitions = UsualDefinitions()
         self.warnings: dict[str, list[str]] = {}
 
@@ -110,7 +106,7 @@ class _Planner:
         )
 
     def _planned(self, change: TableChange) -> PlannedTable:
-        earlier = self._earlier.get(change.name)
+        earlier = self.earlier.get(change.name)
         if earlier is not None and earlier.state == TableState.DONE:
             return PlannedTable(change=change, done=True, action="done by an earlier run")
         try:
@@ -125,31 +121,31 @@ class _Planner:
             return PlannedTable(change=change, refusals=(fault.message,))
 
     def _checked(self, change: TableChange) -> PlannedTable:
-        config = change.config(self._config.each)
-        earlier = self._earlier.get(change.name)
+        config = change.config(self.config.each)
+        earlier = self.earlier.get(change.name)
         begun = earlier is not None and earlier.state != TableState.PENDING
-        holder = named_lock_holder(self._session, lock_name("migration", *change.name))
+        holder = named_lock_holder(self.session, lock_name("migration", *change.name))
         if holder is not None:
             raise Refusal(
-                f"another migration of {change} is running ({whose(self._session, holder)})",
+                f"another migration of {change} is running ({whose(self.session, holder)})",
                 hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
                 error_code=ErrorCode.ALREADY_RUNNING,
             )
         if earlier is not None and begun:
-            step = step_for(self._session, earlier)
+            step = step_for(self.session, earlier)
             # Its definition may be the new one, to which the checks do not apply.
             if step is not Step.MIGRATE:
                 return PlannedTable(change=change, action=ACTIONS[step])
-        contexts = prepare(self._session, config)
+        contexts = prepare(self.session, config)
         source = contexts[0].source
         certain = copy_is_certain(contexts)
         action = METHODS["copy" if certain else "unknown"]
         # Its checks were made when it began, and do not expect tables that are half copied.
-        if CheckpointTable(*change.name).is_ours(self._session):
+        if CheckpointTable(*change.name).is_ours(self.session):
             action = (
                 "carried on, as its checkpoint says"
                 if begun
-                else what_becomes_of_it(self._session, config, contexts)
+                else what_becomes_of_it(self.session, config, contexts)
             )
         else:
             for finding in check_before_create(contexts):
@@ -157,7 +153,7 @@ class _Planner:
                 self.warnings.setdefault(f"{finding.cause}{remedy}", []).append(str(change))
             shape = shape_of(source)
             parsed = contexts[0].statement.parsed
-            refusal = refused_in_trial(self._trials, change.name, shape, change.clauses, parsed)
+            refusal = refused_in_trial(self.trials, change.name, shape, change.clauses, parsed)
             if refusal is not None:
                 raise refusal
             self._definitions.add(change, shape)

@@ -68,7 +68,10 @@ class BatchReport(OutcomeReport):
         early = self.exit_code if stopped is not None else 0
         self.exit_code = exit_code(failed, stopped=early, written=written)
         if stopped is None or self.exit_code == OutcomeUnknown.exit_code:
-            self.outcome = _outcome(self.exit_code, self.tables)
+            rehearsed = any(one["outcome"] == REHEARSED for one in self.tables)
+            outcomes = {kind.exit_code: kind.outcome for kind in (OutcomeUnknown, Refusal)}
+            outcomes[0] = REHEARSED if rehearsed else "done"
+            self.outcome = outcomes.get(self.exit_code, SpiritError.outcome)
 
     def summary(self) -> list[str]:
         """Return a line for each table that is not changed, and the totals."""
@@ -108,13 +111,6 @@ def exit_code(failed: Sequence[int], *, stopped: int, written: bool) -> int:
         return 0
     refused = set(failed) == {Refusal.exit_code}
     return Refusal.exit_code if refused and not written else MigrationFailure.exit_code
-
-
-def _outcome(code: int, tables: Iterable[dict[str, Any]]) -> str:
-    if code:
-        kinds: tuple[type[SpiritError], ...] = (OutcomeUnknown, Refusal)
-        return next((one.outcome for one in kinds if one.exit_code == code), SpiritError.outcome)
-    return REHEARSED if any(one["outcome"] == REHEARSED for one in tables) else "done"
 
 
 def _shown(table: TableRecord) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import contextlib
 import secrets
 import socket
 import struct
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
@@ -74,6 +75,7 @@ class StreamLost(Exception):
     """The connection ended or fell silent; the reader opens another one."""
 
 
+@dataclass(eq=False)
 class BinlogConnection:
     """One open binlog dump: from ``place``, or without the transactions in ``gtids``.
 
@@ -82,25 +84,18 @@ class BinlogConnection:
     read the binlog. The server ends an older dump of the same ``replica_uuid``.
     """
 
-    def __init__(
-        self,
-        options: ConnectionOptions,
-        *,
-        gtids: GtidSet | None,
-        place: FilePlace | None,
-        server_uuid: str,
-        replica_uuid: str,
-        heartbeat: float,
-        silence: float,
-    ) -> None:
-        self._address = options.address
-        self._server_uuid = server_uuid
-        self._gtids = gtids
-        self._place = place
-        self._options = options
-        self._silence = silence
+    options: ConnectionOptions
+    _: KW_ONLY
+    gtids: GtidSet | None
+    place: FilePlace | None
+    server_uuid: str
+    replica_uuid: InitVar[str]
+    heartbeat: InitVar[float]
+    silence: float
+
+    def __post_init__(self, replica_uuid: str, heartbeat: float) -> None:
         where: dict[str, Any] = {"auto_position": _PLACEHOLDER}
-        if place is not None:
+        if (place := self.place) is not None:
             where = {"log_file": place.file, "log_pos": place.offset, "resume_stream": True}
         reader = BinLogStreamReader(
             {},
@@ -135,8 +130,8 @@ class BinlogConnection:
                 if self._packets.ending[0] == _ERROR:
                     pymysql.err.raise_mysql_exception(self._packets.ending)
                 raise StreamLost("the server ended the stream")
-            if self._place is not None and any(event[4] not in _OF_FILE for event in events):
-                self._place = None
+            if self.place is not None and any(event[4] not in _OF_FILE for event in events):
+                self.place = None
             return events
 
     def interrupt(self) -> None:
@@ -150,10 +145,10 @@ class BinlogConnection:
             self._connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _open(self, **_: object) -> Connection[Any]:
-        ways = attempts(self._options)
+        ways = attempts(self.options)
         for way in ways:
             try:
-                connection = _DumpConnection(self._gtids, **self._settings(way))
+                connection = _DumpConnection(self.gtids, **self._settings(way))
                 self._check_server(connection)
                 self._claim(connection)
                 return connection
@@ -164,7 +159,9 @@ class BinlogConnection:
             except RuntimeError as error:
                 # Without TLS PyMySQL cannot encrypt a password that the server has forgotten.
                 if way == ways[-1]:
-                    raise StreamLost(f"cannot authenticate at {self._address}: {error}") from error
+                    raise StreamLost(
+                        f"cannot authenticate at {self.options.address}: {error}"
+                    ) from error
         raise AssertionError("there is always one attempt to make")
 
     def _check_server(self, connection: Connection[Any]) -> None:
@@ -172,9 +169,9 @@ class BinlogConnection:
             cursor.execute("SELECT @@GLOBAL.server_uuid")
             row = cursor.fetchone()
         found = row[0] if row else ""
-        if found != self._server_uuid:
+        if found != self.server_uuid:
             connection.close()
-            raise another_server(self._address, found=str(found), wanted=self._server_uuid)
+            raise another_server(self.options.address, found=str(found), wanted=self.server_uuid)
 
     def _claim(self, connection: Connection[Any]) -> None:
         def query(sql: str) -> Sequence[Sequence[Any]]:
@@ -184,16 +181,16 @@ class BinlogConnection:
                 return rows
 
         number = int(connection.thread_id())  # type: ignore[no-untyped-call]
-        claim(query, number, origin=self._options.origin, label=self._options.label)
+        claim(query, number, origin=self.options.origin, label=self.options.label)
 
     def _settings(self, way: TlsAttempt) -> dict[str, Any]:
-        options = self._options
+        options = self.options
         settings: dict[str, Any] = {
             "user": options.user,
             "password": options.password,
             "connect_timeout": options.connect_timeout,
-            "read_timeout": self._silence,
-            "write_timeout": self._silence,
+            "read_timeout": self.silence,
+            "write_timeout": self.silence,
             "charset": "utf8mb4",
             "autocommit": True,
             "program_name": "spirit-py",
@@ -222,12 +219,12 @@ class BinlogConnection:
             raise self._translate(error) from error
         except (OSError, struct.error, AttributeError, ValueError) as error:
             # A connection that is closed under a read shows itself in any of these.
-            raise StreamLost(f"the connection to {self._address} broke: {error}") from error
+            raise StreamLost(f"the connection to {self.options.address} broke: {error}") from error
 
     def _translate(self, error: pymysql.err.MySQLError) -> Exception:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[1]) if len(error.args) > 1 else str(error)
-        where = f"the binlog of {self._address}: {text} (error {code})"
+        where = f"the binlog of {self.options.address}: {text} (error {code})"
         if code == _FATAL_BINLOG_READ:
             low = text.lower()
             if any(sign in low for sign in _PASSING):
@@ -237,9 +234,9 @@ class BinlogConnection:
                     f"cannot go on reading {where}",
                     hint="start again; keep binlogs longer (binlog_expire_logs_seconds)",
                 )
-            if self._place is not None and any(sign in low for sign in _NO_EVENT):
+            if self.place is not None and any(sign in low for sign in _NO_EVENT):
                 return FeedFailure(
-                    f"no event of the binlog begins at {self._place}: cannot read {where}",
+                    f"no event of the binlog begins at {self.place}: cannot read {where}",
                     hint="use a position as spirit-py printed it (--from)",
                     error_code=ErrorCode.WRONG_OPTIONS,
                 )

@@ -63,7 +63,7 @@ class BinlogParser:
         self._followed = followed
         #: Everything emitted completely: where the next connection goes on.
         self.complete = start.copy()
-        self.emit: Callable[[Event], bool] = _refuse
+        self.emit: Callable[[Event], bool] = lambda _: False
         self._codecs: dict[bytes, RowCodec] = {}
         self._open_tables: dict[bytes, tuple[Table, RowCodec]] = {}
         self._checksums: bool | None = None
@@ -147,7 +147,10 @@ class BinlogParser:
             return
         if kind == wire.FORMAT_DESCRIPTION:
             self._checksums = wire.format_has_checksums(event)
-            self._begin_file(int.from_bytes(event[:4], "little"))
+            created = int.from_bytes(event[:4], "little")
+            if self.created and created != self.created:
+                raise binlog_reset(f"another {self.file} is there")
+            self.created = created
         body = self._body(event, kind)
         if kind not in {wire.ROTATE, wire.HEARTBEAT, wire.HEARTBEAT_V2}:
             self._move(event)
@@ -195,11 +198,6 @@ class BinlogParser:
             self._gtid(kind, body)
         elif handle := self._handlers.get(kind):
             handle(body)
-
-    def _begin_file(self, created: int) -> None:
-        if self.created and created != self.created:
-            raise binlog_reset(f"another {self.file} is there")
-        self.created = created
 
     def _new_file(self, _: bytes) -> None:
         """Drop the incomplete transaction: cut off by the end of a file, it never committed."""
@@ -361,7 +359,3 @@ def binlog_reset(why: str) -> HistoryLost:
         hint="run the same command again: it starts from the beginning if the new log does"
         " not continue at the old position",
     )
-
-
-def _refuse(_: Event) -> bool:
-    return False

@@ -10,6 +10,7 @@ import re
 import struct
 import time
 import uuid
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
@@ -118,16 +119,14 @@ def _frontier(session: SqlSession, found: ServerFrontier, *, whole: bool) -> Ser
         return FileFrontier(server, _checked_place(session, cast("FilePlace", found.place)))
     gtids = _checked_set(session, found.gtids, whole=whole)
     if moved:
-        _check_whole(session, found.server_uuid)
+        # A replica without ``replica_preserve_commit_order`` may have gaps.
+        origin = found.server_uuid
+        executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
+        there = executed.only(lambda tsid: tsid == origin)
+        if len(list(there.ranges())) != 1:
+            text = f"of the server {origin} it has {there or 'nothing'}: there are gaps"
+            raise _Unreachable(text)
     return GtidFrontier(server, gtids)
-
-
-def _check_whole(session: SqlSession, origin: str) -> None:
-    """Refuse gaps, which a replica without ``replica_preserve_commit_order`` may have."""
-    executed = GtidSet.parse(str(session.query("SELECT @@GLOBAL.gtid_executed")[0][0]))
-    found = executed.only(lambda tsid: tsid == origin)
-    if len(list(found.ranges())) != 1:
-        raise _Unreachable(f"of the server {origin} it has {found or 'nothing'}: there are gaps")
 
 
 def _checked_set(session: SqlSession, gtids: GtidSet, *, whole: bool) -> GtidSet:
@@ -148,10 +147,8 @@ def _await_commits(session: SqlSession, gtids: GtidSet) -> tuple[GtidSet, GtidSe
     """Return what is executed and purged, once nothing of a set is being committed.
 
     A position has what the feed received: a semi-synchronous commit may stall after that, and is
-    owned by its session until it is executed (measured on 9.7.4). It proves nothing (R17).
-
-    Raises:
-        FeedFailure: such commits stall on.
+    owned by its session until it is executed (measured on 9.7.4). It proves nothing (R17):
+    FeedFailure where it stalls on.
     """
     until = time.monotonic() + _COMMITS_WITHIN
     while True:
@@ -212,6 +209,7 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
         ) from error
 
 
+@dataclass
 class BetweenRuns:
     """Notes which new tables were written to after ``behind``, the earlier run's last write.
 
@@ -219,18 +217,13 @@ class BetweenRuns:
     threads.
     """
 
-    def __init__(
-        self,
-        tables: Iterable[Table],
-        *,
-        behind: ServerFrontier,
-        until: ServerFrontier,
-        passing: bool = False,
-    ) -> None:
+    tables: InitVar[Iterable[Table]]
+    behind: ServerFrontier
+    until: ServerFrontier
+    passing: bool = False
+
+    def __post_init__(self, tables: Iterable[Table]) -> None:
         self._names = {name_key(*table): table for table in tables}
-        self._behind = behind
-        self._until = until
-        self._passing = passing
         self.written_by_others: set[Table] = set()
 
     def rows(self, name: bytes, place: Place, *, prepared: bool) -> None:
@@ -250,10 +243,10 @@ class BetweenRuns:
 
     def passes(self, place: Place) -> bool:
         """Whether a change that cannot be read may be passed over: every chunk reads its result."""
-        return self._passing and has_reached(self._until, place)
+        return self.passing and has_reached(self.until, place)
 
     def _is_between(self, place: Place) -> bool:
-        return not has_reached(self._behind, place) and has_reached(self._until, place)
+        return not has_reached(self.behind, place) and has_reached(self.until, place)
 
 
 def reached_at(position: str) -> ServerFrontier | None:

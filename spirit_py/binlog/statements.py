@@ -148,7 +148,8 @@ def read_statement(
         names = [name.within(schema) for name in names]
         return Statement(verb=verb, rebuilds=True, names=tuple(names), exact=certain and exact)
     if verb not in _DDL:
-        quiet = _is_quiet(verb, head[1].upper if len(head) > 1 else "")
+        second = head[1].upper if len(head) > 1 else ""
+        quiet = second in _QUIET_SET if verb == "SET" else verb in _QUIET
         nothing = exact and not head
         return Statement(verb=verb, writes=not (quiet or nothing), exact=certain and exact)
     found, exact = _cut(sql, mode)
@@ -170,10 +171,6 @@ def _cut(sql: str, mode: SqlMode, most: int | None = None) -> tuple[list[Token],
     except Refusal:
         return found, False
     return found, True
-
-
-def _is_quiet(verb: str, second: str) -> bool:
-    return second in _QUIET_SET if verb == "SET" else verb in _QUIET
 
 
 def _is_whole(token: Token) -> bool:

@@ -192,7 +192,10 @@ def split_payload(body: bytes) -> Iterator[bytes]:
     if compression == _UNCOMPRESSED:
         yield from _cut(payload)
     elif compression == _ZSTD:
-        yield from _decompressed(payload)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        with decompressor.stream_reader(payload, read_across_frames=True) as reader:
+            while header := _read(reader, HEADER_SIZE):
+                yield header + _read(reader, HEADER.unpack(header)[3] - HEADER_SIZE)
     else:
         raise BinlogUnreadable(
             f"the binlog has a transaction with the unknown compression {compression}",
@@ -206,13 +209,6 @@ def _cut(data: memoryview) -> Iterator[bytes]:
         size = HEADER.unpack_from(data, at)[3]
         yield bytes(data[at : at + size])
         at += size
-
-
-def _decompressed(data: memoryview) -> Iterator[bytes]:
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-    with decompressor.stream_reader(data, read_across_frames=True) as reader:
-        while header := _read(reader, HEADER_SIZE):
-            yield header + _read(reader, HEADER.unpack(header)[3] - HEADER_SIZE)
 
 
 def _read(reader: zstandard.ZstdDecompressionReader, size: int) -> bytes:

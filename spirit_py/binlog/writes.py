@@ -87,7 +87,8 @@ class StatementWrites:
         if not any(statement.writes for statement in readings(event)):
             return
         said = f"{event.excerpt} ({event.where})"
-        targets = self._targets(event)
+        found = [target_of(sql, event.schema) for sql in event.texts] if event.certain else []
+        targets = [target for target in found if target] if all(found) else []
         for target in targets:
             if self._ours(target.schema, target.table or ""):
                 raise HiddenChange(
@@ -115,10 +116,6 @@ class StatementWrites:
             f" function or a foreign key), {self._onward.format(option)}; {_ROWS_NEXT_TIME} spares"
             " later runs this"
         )
-
-    def _targets(self, event: StatementSeen) -> list[Name]:
-        found = [target_of(sql, event.schema) for sql in event.texts] if event.certain else []
-        return [target for target in found if target] if all(found) else []
 
     def _passes(self, target: Name) -> bool:
         schema = self._fold(target.schema)
@@ -212,7 +209,10 @@ def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
     if codec == "utf-8":
         # The server takes no name that is not valid.
         return raw.decode("utf-8", "replace"), "", True
-    other = _utf8(raw)
+    try:
+        other = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        other = ""
     if charset == "latin1":
         sql = raw.decode("latin-1").translate(_LATIN1)
     else:
@@ -221,10 +221,3 @@ def read_text(raw: bytes, charset: str) -> tuple[str, str, bool]:
         except UnicodeDecodeError:
             return raw.decode("ascii", "backslashreplace"), other, False
     return sql, other if other != sql else "", charset != "swe7"
-
-
-def _utf8(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spirit_py.checkpoint.earlier_run import Found, ReverseFound
-    from spirit_py.checkpoint.record import TableProgress
     from spirit_py.config import SessionModes
 
 _SHOWN: Final = 200
@@ -243,7 +242,12 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
     tables = [(record.of(*table.name), table) for table in found.tables]
     for progress, table in tables:
         if table.new_shape and not table.new_is_ours and not table.taken_over:
-            return _refuse_new_table(progress)
+            new = progress.names.new
+            return Refuse(
+                reason=f"{progress.schema}.{new} is not the table that the migration of {progress}"
+                " made",
+                hint=f"see who created it; drop or rename {new}, then run the same command again",
+            )
     if too_old := _too_old(found, wanted):
         return Afresh(
             reason=too_old,
@@ -268,14 +272,6 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
         record=_not_compared(record) if found.moved else record,
         reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
         f" {human_count(record.rows_copied)} rows are copied{there if found.moved else ''}",
-    )
-
-
-def _refuse_new_table(progress: TableProgress) -> Refuse:
-    new = progress.names.new
-    return Refuse(
-        reason=f"{progress.schema}.{new} is not the table that the migration of {progress} made",
-        hint=f"see who created it; drop or rename {new}, then run the same command again",
     )
 
 

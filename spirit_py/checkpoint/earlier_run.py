@@ -73,8 +73,11 @@ class TableFound(OfTable):
         if not self.keeps_one:
             return ""
         if self.emptied[0]:
-            finished = self.old_table is not None and self.old_table.finished
-            return being_dropped(*self.emptied, finished=finished)
+            emptied, partitions = self.emptied
+            ends = "spirit-py cleanup --drop-old ends it"
+            if self.old_table is None or not self.old_table.finished:
+                ends = f"the same command or {ends}"
+            return f"being dropped: {emptied} of {partitions} partitions are emptied; {ends}"
         return "" if self.old_table is None else str(self.old_table)
 
     def described(self, progress: TableProgress) -> str:
@@ -97,13 +100,6 @@ class TableFound(OfTable):
         )
         old = _whose(self.names.old, self.old_shape, "from before the swap", ours=self.old_is_ours)
         return f"{progress} {source}, {new}, {old}"
-
-
-def being_dropped(emptied: int, partitions: int, *, finished: bool) -> str:
-    """Return how far the drop of an old table is, and what ends it."""
-    cleanup = "spirit-py cleanup --drop-old"
-    ends = f"{cleanup} ends it" if finished else f"the same command or {cleanup} ends it"
-    return f"being dropped: {emptied} of {partitions} partitions are emptied; {ends}"
 
 
 def _whose(name: str, shape: str, which: str, *, ours: bool) -> str:

@@ -128,7 +128,9 @@ class ComparisonPlan:
         name = f"{_ROW}.{quote_identifier(pair.old.name)}"
         if pair not in self.staged:
             return field(pair.old, name, pair.new, hashed=hashed, place=place)
-        text = nullable_field(pair.new, self.staged_column(pair), hashed=hashed, place=place)
+        # Every column of the staging table may be NULL.
+        staged = replace(pair.new, nullable=True)
+        text = field(staged, self.staged_column(pair), pair.new, hashed=hashed, place=place)
         text = unless_lost(pair.old, name, pair.new, text)
         if self.unfit:
             named = f"FIND_IN_SET('{self.staged.index(pair)}', {_STAGE}.`{UNFIT}`)"
@@ -185,11 +187,6 @@ def stage_column(kind: str, place: int) -> str:
 
 def _hashed(pair: ColumnPair) -> bool:
     return is_lob(pair.old) or is_lob(pair.new)
-
-
-def nullable_field(column: Column, name: str, *, hashed: bool, place: Place = "alone") -> str:
-    """Render a column of the staging table, where every column may be NULL."""
-    return field(replace(column, nullable=True), name, column, hashed=hashed, place=place)
 
 
 def stage_table(mapping: TableMapping, side: str) -> str:

@@ -6,6 +6,7 @@ Where tables are kept equal from outside, rows lag: they are read again in new s
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -59,47 +60,42 @@ def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
         yield Keys(batch)
 
 
+@dataclass(eq=False)
 class Recheck:
     """Separates rows that differ from rows in motion, reading them after ``pauses`` in seconds.
 
     A row is in motion when it is equal now, or as the source's was at an earlier reading.
     """
 
-    def __init__(
-        self,
-        join: JoinChecksum,
-        pauses: Sequence[float],
-        *,
-        stop: StopSwitch,
-        on_wait: Callable[[str], None],
-    ) -> None:
-        self._join = join
-        self._pauses = tuple(pauses)
-        self._stop = stop
-        self._on_wait = on_wait
-        self._plan = ComparisonPlan(mapping=join.mapping)
+    join: JoinChecksum
+    pauses: Sequence[float]
+    stop: StopSwitch
+    on_wait: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._plan = ComparisonPlan(mapping=self.join.mapping)
         #: For each key the source's hashes at each reading in which it differed.
         self._seen: dict[tuple[Any, ...], list[_Held]] = {}
 
     def confirm(self, found: Sequence[RowDifference]) -> list[RowDifference]:
         """Return the rows that differ in every reading, the first ones with their columns."""
         left = list(found)
-        for number, pause in enumerate(self._pauses, start=1):
+        for number, pause in enumerate(self.pauses, start=1):
             if not left:
                 break
-            self._on_wait(f"the recheck of {len(left)} differing rows ({number})")
-            if self._stop.wait(pause):
-                self._stop.check()
-            left = self._look(left, last=number == len(self._pauses))
-        self._on_wait("")
+            self.on_wait(f"the recheck of {len(left)} differing rows ({number})")
+            if self.stop.wait(pause):
+                self.stop.check()
+            left = self._look(left, last=number == len(self.pauses))
+        self.on_wait("")
         return left
 
     def _look(self, found: Sequence[RowDifference], *, last: bool) -> list[RowDifference]:
-        with contextlib.closing(self._join(0)) as reader:
+        with contextlib.closing(self.join(0)) as reader:
             reader.take_snapshot()
             left = self._left(reader, found)
             if last:
-                shown = self._join.examples
+                shown = self.join.examples
                 left[:shown] = [reader.explain(difference) for difference in left[:shown]]
         return left
 
@@ -120,15 +116,11 @@ class Recheck:
             one = {same: source[same]} if same in source else {}
             other = {same: target[same]} if same in target else {}
             difference = differences(one, other)
-            if difference and not self._follows(same, _held(one), _held(other)):
-                still += difference
+            if difference:
+                earlier = self._seen.setdefault(same, [])
+                still += [] if _held(other) in earlier else difference
+                earlier.append(_held(one))
         return still
-
-    def _follows(self, same: tuple[Any, ...], source: _Held, target: _Held) -> bool:
-        earlier = self._seen.setdefault(same, [])
-        follows = target in earlier
-        earlier.append(source)
-        return follows
 
 
 _Held = tuple[str, ...]

@@ -124,7 +124,11 @@ class SnapshotLock:
 
     def _attempt(self, open_snapshots: Callable[[], object], attempt: int) -> LockFigures:
         self._requested_for = 0.0
-        self._look_further()
+        for (options, front), request in zip(self._turns.fronts, self._requests, strict=True):
+            if written := [table for table in request.tables if table not in request.read_only]:
+                with connect(options, role="lock-look", read_timeout=10) as session:
+                    implied = implied_locks(session, written)
+                front.request = request.including(written=implied.written, read=implied.read)
         self.await_free()
         if self._what.feed is not None:
             self._what.feed.catch_up(self._on_wait)
@@ -133,7 +137,10 @@ class SnapshotLock:
             if self._what.feed is not None:
                 stack.enter_context(self._what.feed.applies_paused())
             locks = stack.enter_context(self._sessions())
-            following = self._catch_up_before(locks, attempt)
+            following = bool(self._what.follower) and attempt <= _CATCH_UP_ATTEMPTS
+            if following:
+                self._on_wait("the replica to catch up")
+                _catch_up(locks[0].session, locks[1].session, _CATCH_UP_SECONDS)
             self._turns.require_free([each.session for each in locks])
             points.reach("checksum.lock")
             began = self._acquire(stack, locks, attempt, following=following)
@@ -150,20 +157,6 @@ class SnapshotLock:
             attempts=attempt,
             one_moment=self._what.target is None or following,
         )
-
-    def _look_further(self) -> None:
-        for (options, front), request in zip(self._turns.fronts, self._requests, strict=True):
-            if written := [table for table in request.tables if table not in request.read_only]:
-                with connect(options, role="lock-look", read_timeout=10) as session:
-                    implied = implied_locks(session, written)
-                front.request = request.including(written=implied.written, read=implied.read)
-
-    def _catch_up_before(self, locks: list[_Side], attempt: int) -> bool:
-        if not self._what.follower or attempt > _CATCH_UP_ATTEMPTS:
-            return False
-        self._on_wait("the replica to catch up")
-        _catch_up(locks[0].session, locks[1].session, _CATCH_UP_SECONDS)
-        return True
 
     def _acquire(
         self,

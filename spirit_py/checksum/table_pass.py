@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import time
+from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -57,6 +58,7 @@ _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
 
 
+@dataclass(eq=False)
 class TablePass:
     """One pass above ``above``, the end of an earlier run's pass or None; :meth:`run` once.
 
@@ -64,21 +66,15 @@ class TablePass:
     until the tasks were ready.
     """
 
-    def __init__(
-        self,
-        what: Comparison,
-        sizer: ChunkSizer,
-        *,
-        above: KeyBound | None,
-        show: Callable[..., None],
-        on_snapshot: Callable[[LockFigures, float], None],
-    ) -> None:
-        self._what = what
-        self._options = what.options
-        self._plan = ComparisonPlan(mapping=what.mapping)
-        self._sizer = sizer
-        self._show = show
-        self._on_snapshot = on_snapshot
+    what: Comparison
+    sizer: ChunkSizer
+    above: InitVar[KeyBound | None]
+    show: Callable[..., None]
+    on_snapshot: Callable[[LockFigures, float], None]
+
+    def __post_init__(self, above: KeyBound | None) -> None:
+        self._options = self.what.options
+        self._plan = ComparisonPlan(mapping=self.what.mapping)
         self._coverage = PassCoverage(lower=above if self._plan.aligned else None)
         #: The key up to which complete segments had no difference; for any thread.
         self.clean_up_to = self._coverage.lower
@@ -96,7 +92,7 @@ class TablePass:
 
     @property
     def _size(self) -> int:
-        return self._options.tasks or self._what.engine.slots
+        return self._options.tasks or self.what.engine.slots
 
     def run(self) -> tuple[PassCoverage, list[RowDifference]]:
         """Go over the whole table once; return what was compared, and rows that differ."""
@@ -113,13 +109,15 @@ class TablePass:
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
                 _log.warning("%s; its part of the checksum starts over", error.message)
-                self._await_servers()
+                # One that restarts ends the whole gang.
+                for options in filter(None, (self.what.source, self.what.target)):
+                    await_server(options, self.what.stop, tell=self._wait_for)
         return coverage, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
         coverage = self._coverage
-        with connect(self._what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
-            chunker = make_chunker(self._what.mapping, session.query)
+        with connect(self.what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
+            chunker = make_chunker(self.what.mapping, session.query)
             chunker.restart(coverage.lower)
             while not coverage.complete:
                 self._await_turn()
@@ -130,20 +128,14 @@ class TablePass:
 
     def _await_turn(self) -> None:
         self._given_back, self._held_by = False, ""
-        what = self._what
+        what = self.what
         await_turn(what.pace, Work.CHECKSUM, pause=what.stop.pause, show=self._wait_for)
 
-    def _await_servers(self) -> None:
-        """Wait until the servers answer: one that restarts ends the whole gang."""
-        for options in (self._what.source, self._what.target):
-            if options is not None:
-                await_server(options, self._what.stop, tell=self._wait_for)
-
     def _wait_for(self, what: str) -> None:
-        self._show(waiting_for=what)
+        self.show(waiting_for=what)
 
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
-        coverage, what = self._coverage, self._what
+        coverage, what = self._coverage, self.what
         coverage.begin_segment()
         self._handed_out = 0
         lock = SnapshotLock(what, on_wait=self._wait_for)
@@ -165,18 +157,14 @@ class TablePass:
         ):
             began = time.monotonic()
             gang.assemble(_ASSEMBLE_SECONDS)
-            self._take_snapshot(lock, gang, time.monotonic() - began)
+            gathered = time.monotonic() - began
+            order = json.dumps({"do": "snapshot"})
+            figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
+            self.on_snapshot(figures, gathered)
             self._wait_for("")
             points.reach("checksum.compare")
             self._verify(gang, self._compare(gang, chunker))
             return [difference for part in gang.finish() for difference in part]
-
-    def _take_snapshot(
-        self, lock: SnapshotLock, gang: Gang[list[RowDifference]], gathered: float
-    ) -> None:
-        order = json.dumps({"do": "snapshot"})
-        figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
-        self._on_snapshot(figures, gathered)
 
     def _compare(
         self, gang: Gang[list[RowDifference]], chunker: CompositeChunker
@@ -187,13 +175,16 @@ class TablePass:
         asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
         ended = False
         while not ended or asked:
-            rank = None if ended or self._held() else self._idlest(gang)
+            rank = None
+            if not (ended or self._held()):
+                idlest = min(range(self.what.pace.tasks(gang.size)), key=gang.outstanding)
+                rank = idlest if gang.outstanding(idlest) < _OUTSTANDING else None
             if rank is None:
                 for answer in gang.collect():
                     asked.pop((answer.rank, answer.number))(json.loads(answer.text))
             elif (order := next(orders, None)) is not None:
                 text, take = order
-                rest = {"rest": self._what.pace.rest_after(1.0)}
+                rest = {"rest": self.what.pace.rest_after(1.0)}
                 asked[rank, gang.post(rank, json.dumps({**text, **rest}))] = take
             else:
                 ended = True
@@ -201,7 +192,7 @@ class TablePass:
 
     def _held(self) -> bool:
         """Return whether no chunk may be handed out now; after a while that ends the segment."""
-        reason = self._what.pace.reason(Work.CHECKSUM)
+        reason = self.what.pace.reason(Work.CHECKSUM)
         if reason != self._held_by:
             self._wait_for(reason)
         now = time.monotonic()
@@ -218,8 +209,8 @@ class TablePass:
         while not segment.at_end and (
             not segment.dispatched or (not self._given_back and time.monotonic() < give_back)
         ):
-            self._sizer.aim(self._options.target_seconds * self._piece)
-            chunk = chunker.next_chunk(self._sizer.rows)
+            self.sizer.aim(self._options.target_seconds * self._piece)
+            chunk = chunker.next_chunk(self.sizer.rows)
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
             segment.dispatch(chunk)
@@ -257,11 +248,7 @@ class TablePass:
     @property
     def _piece(self) -> float:
         """The part of the full size that a chunk has, so that others get the CPU."""
-        return max(_LEAST_PIECE, self._what.pace.part_bytes() / PART_BYTES)
-
-    def _idlest(self, gang: Gang[list[RowDifference]]) -> int | None:
-        rank = min(range(self._what.pace.tasks(gang.size)), key=gang.outstanding)
-        return rank if gang.outstanding(rank) < _OUTSTANDING else None
+        return max(_LEAST_PIECE, self.what.pace.part_bytes() / PART_BYTES)
 
     def _answered(self, chunker: CompositeChunker, chunk: Chunk, said: Mapping[str, Any]) -> None:
         coverage = self._coverage
@@ -269,12 +256,12 @@ class TablePass:
         coverage.segment.answer(chunk.number, said["source"], said["target"], counts)
         if counts.total:
             self.clean_up_to = None
-        self._sizer.finished(
+        self.sizer.finished(
             target_rows=chunk.target_rows, rows=said["source"], seconds=said["seconds"]
         )
         chunker.observed(chunk, said["source"])
         self._handed_out -= chunk.target_rows
-        self._show(
+        self.show(
             rows=coverage.rows + coverage.segment.source_rows,
             handed_out=self._handed_out,
             left=NOTHING_LEFT if chunker.finished else RowsLeft(most=chunker.width()),
@@ -291,7 +278,7 @@ class TablePass:
             below=self._below,
         )
         # Where no feed kept earlier rows equal, a missing row and an unseen one may cancel out.
-        doubtful = self._below and self._what.feed is None
+        doubtful = self._below and self.what.feed is None
         if aligned or not (extra or doubtful):
             return
         (said,) = gang.ask([json.dumps({"do": "extra"})])
@@ -300,7 +287,7 @@ class TablePass:
             coverage.differing_chunks += 1
 
     def _kill(self, server: str, session: int) -> None:
-        what = self._what
+        what = self.what
         options = what.target if server == TARGET and what.target is not None else what.source
         with (
             contextlib.suppress(ServerFault),

@@ -127,11 +127,8 @@ class SnapshotReader:
         """Open the snapshot; it lasts until the sessions close."""
         # In a READ ONLY transaction the staging tables could not be created.
         read_only = "" if self._plan.staged else ", READ ONLY"
-        for session in self._both():
+        for session in dict.fromkeys((self.session, self._target)):
             session.execute(f"START TRANSACTION WITH CONSISTENT SNAPSHOT{read_only}")
-
-    def _both(self) -> tuple[SqlSession, ...]:
-        return (self.session,) if self._target is self.session else (self.session, self._target)
 
     def _count(self, side: Side, span: Chunk) -> int:
         session = self.session if side == SOURCE else self._target

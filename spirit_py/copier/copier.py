@@ -53,9 +53,8 @@ _THROTTLE_SECONDS: Final = 0.1
 class CopyOptions:
     """How to copy; times in seconds. ``own_writes`` is the run of the chunks' GTIDs, or empty.
 
-    Attributes:
-        visibility_timeout: for which commits may stall while a chunk waits (R3).
-        grace: for running chunks, after a stop or a failure.
+    ``visibility_timeout``: for which commits may stall while a chunk waits (R3); ``grace``: for
+    running chunks, after a stop or a failure.
     """
 
     visibility_timeout: float = PATIENCE

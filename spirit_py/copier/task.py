@@ -221,7 +221,9 @@ class ChunkWriter:
         sql = copy_sql(self._spec.mapping, piece)
         with committing_as(self._own, order.gtid_of(part)):
             affected = self._own.execute(sql)
-            rows = _records(self._own.info, affected)
+            # As in "Records: 3  Duplicates: 1  Warnings: 0"; replaced ones count once.
+            found = re.search(r"Records: (\d+)", self._own.info)
+            rows = int(found.group(1)) if found else affected
             self._refuse_warnings(order.chunk, part)
         return rows
 
@@ -251,9 +253,3 @@ class ChunkWriter:
     def _label(self, chunk: Chunk) -> str:
         source = self._spec.mapping.source
         return f"chunk {chunk.number} of {source.full_name}"
-
-
-def _records(info: str, affected: int) -> int:
-    """Read the rows from ``Records: 3  Duplicates: 1  Warnings: 0``; replaced ones count once."""
-    found = re.search(r"Records: (\d+)", info)
-    return int(found.group(1)) if found else affected

@@ -203,15 +203,11 @@ class Attempt:
         with contextlib.suppress(ServerFault):
             self.table_lock.release()
         if not self.swapped:
-            self._forget_own_ddl()
+            if self.sent:
+                with contextlib.suppress(SpiritError):
+                    self.plan.source.block_wait(timeout=_RECEIVED_WITHIN)
+            self.plan.source.forget_own_ddl()
         self.held_ms = self._held_for() * 1000
-
-    def _forget_own_ddl(self) -> None:
-        source = self.plan.source
-        if self.sent:
-            with contextlib.suppress(SpiritError):
-                source.block_wait(timeout=_RECEIVED_WITHIN)
-        source.forget_own_ddl()
 
     def _prove(self) -> None:
         """Raise unless RENAME may be sent: all is received and applied, and the lock is held."""

@@ -153,12 +153,6 @@ def find_outcome(
     return Verdict.UNKNOWN
 
 
-def end_locking_session(options: ConnectionOptions, *, fence: str, patience: float) -> bool:
-    """Wait until the session that took the fence has ended; False when that is not known."""
-    looks = _looks(options, fence, (), patience, time.monotonic)
-    return any(evidence.server and evidence.fence is None for evidence in looks)
-
-
 def _looks(
     options: ConnectionOptions, fence: str, swaps: Sequence[Swap], patience: float, clock: Clock
 ) -> Iterator[Evidence]:
@@ -216,8 +210,10 @@ def _end(connection: ConnectionOptions, session: Session, fence: str, patience: 
     """Close the locking session, and wait for its end: a lost one could still get the lock."""
     lost = not session.alive()
     session.close()
-    if lost and not end_locking_session(connection, fence=fence, patience=patience):
-        _LOG.warning("could not see whether session %d has ended", session.id)
+    if lost:
+        looks = _looks(connection, fence, (), patience, time.monotonic)
+        if not any(evidence.server and evidence.fence is None for evidence in looks):
+            _LOG.warning("could not see whether session %d has ended", session.id)
 
 
 class _SwitchInterval:

@@ -18,7 +18,7 @@ from spirit_py.errors import ValueLost
 from spirit_py.table.values import KeyedChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from spirit_py.contracts import Applier, SqlSession
     from spirit_py.feed.partitions import Pending
@@ -68,13 +68,10 @@ class BatchApplier:
                 for call in calls:
                     call()
             else:
-                self._in_parallel(calls)
-
-    def _in_parallel(self, calls: Iterable[Callable[[], None]]) -> None:
-        futures = [self._pool.submit(call) for call in calls]
-        faults = [fault for future in futures if (fault := future.exception()) is not None]
-        if faults:
-            raise faults[0]
+                futures = [self._pool.submit(call) for call in calls]
+                faults = [fault for each in futures if (fault := each.exception()) is not None]
+                if faults:
+                    raise faults[0]
 
     def _write(
         self, mapping: TableMapping, changes: Sequence[Pending], session: SqlSession | None

@@ -77,7 +77,8 @@ class Flusher:
             request = _Request(self._ask(insist=True))
             self._requests.append(request)
             try:
-                while not self._done(request.number):
+                parts = [one.buffer.partitions for one in self._subscriptions.values()]
+                while not all(one.done(request.number) for one in parts):
                     if self.shared.over and not self._running():
                         break
                     self._settled.wait(_POLL)
@@ -129,9 +130,6 @@ class Flusher:
             wanted |= partitions.ask(self._rounds, insist=insist)
         self._work.notify_all()
         return self._rounds if wanted or insist else 0
-
-    def _done(self, number: int) -> bool:
-        return all(s.buffer.partitions.done(number) for s in self._subscriptions.values())
 
     def _running(self) -> int:
         return sum(s.buffer.partitions.running for s in self._subscriptions.values())

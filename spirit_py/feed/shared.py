@@ -207,9 +207,11 @@ class Backpressure:
         while not self._has_room():
             if not told and self.shared.clock() - began >= _TELL_AFTER:
                 told = True
-                self._tell_begun()
+                held = self.shared.subscriptions.bytes
+                self.tell(BackpressureBegun(buffered_bytes=held))
         if told:
-            self._tell_ended(self.shared.clock() - began)
+            seconds = self.shared.clock() - began
+            self.tell(BackpressureEnded(seconds=round(seconds, 3)))
 
     def _has_room(self) -> bool:
         with self.shared.lock:
@@ -220,13 +222,6 @@ class Backpressure:
             self._seconds = self.seconds
             self._since = None
             return True
-
-    def _tell_begun(self) -> None:
-        held = self.shared.subscriptions.bytes
-        self.tell(BackpressureBegun(buffered_bytes=held))
-
-    def _tell_ended(self, seconds: float) -> None:
-        self.tell(BackpressureEnded(seconds=round(seconds, 3)))
 
     def ask_retention(self) -> None:
         """Ask how far the source's history reaches: seldom, unless the reader waits."""

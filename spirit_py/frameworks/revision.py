@@ -119,10 +119,9 @@ class Revision:
 
     def gather(self, statement: str, asked: OnlineChange | None) -> None:
         """Take a statement; Refusal for one that neither changes a table (``asked``) nor reads."""
-        if asked is not None:
-            self.online(asked)
-        else:
+        if asked is None:
             raise self._apart(statement)
+        self.online(asked)
 
     def version(self, change: VersionChange) -> bool:
         """Take what the framework would note; False where it is to do that itself."""
@@ -365,7 +364,8 @@ class Revision:
             # What the framework has open would hold back the swap, and is committed by any ALTER.
             config = prepared(session, one.arguments, around, one.statement)
             after = self._shape_after(one.table, [_clauses(one.statement, around)])
-            self._begin(one.table, one.statement, self._form_of(after, one.table))
+            form = form_of(after, self._definition(one.table)) if after else ""
+            self._begin(one.table, one.statement, form)
             self._table.write(self._steps)
             points.reach("revision.begun")
             try:
@@ -422,9 +422,6 @@ class Revision:
     def _form(self, table: tuple[str, str]) -> str:
         definition = self._definition(table)
         return form_of(definition) if definition else ABSENT
-
-    def _form_of(self, shape: str, table: tuple[str, str]) -> str:
-        return form_of(shape, self._definition(table)) if shape else ""
 
     def _definition(self, table: tuple[str, str]) -> str:
         try:

@@ -138,15 +138,13 @@ class StepTable:
 
     def write_versions(self, noted: NotedVersions) -> None:
         """Note what is exchanged with the tables of the migration."""
-        self._make()
         self._replace(f"id = {_VERSIONS}", [(_VERSIONS, to_text(noted))])
 
     def write(self, steps: list[RevisionStep]) -> None:
         """Replace the steps by these."""
-        self._make()
         self._replace("id >= 0", [(step.number, to_text(step)) for step in steps])
 
-    def _make(self) -> None:
+    def _replace(self, which: str, rows: list[tuple[Any, ...]]) -> None:
         if not self.exists:
             self._session().query(
                 f"CREATE TABLE {self._quoted} (id INT NOT NULL PRIMARY KEY,"
@@ -155,7 +153,6 @@ class StepTable:
             )
             self.exists = True
 
-    def _replace(self, which: str, rows: list[tuple[Any, ...]]) -> None:
         session = self._session()
         into = self._quoted.replace("%", "%%")
         session.query("BEGIN")

@@ -199,7 +199,9 @@ def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
 
     Own sessions are left out. Without PROCESS only the account's own statements are seen.
     """
-    transactions = _open_transactions(session)
+    seen = excused(lambda: open_transactions(session, _OPEN), None, access_denied) or []
+    #: Id, rows changed and age of every open transaction by session; empty if unseen.
+    transactions = {int(row[0]): (int(row[1]), int(row[2]), int(row[3] or 0)) for row in seen}
     names = [name.lower() for _, name in request.tables]
     found = []
     for row in process_list(session):
@@ -227,9 +229,3 @@ def find_possible(session: SqlSession, request: LockRequest) -> list[Blocker]:
         )
     own = ours(session, [each.session for each in found if each.session is not None])
     return [each for each in found if each.session not in own]
-
-
-def _open_transactions(session: SqlSession) -> dict[int, tuple[int, int, int]]:
-    """Return id, rows changed and age of every open transaction by session; empty if unseen."""
-    rows = excused(lambda: open_transactions(session, _OPEN), None, access_denied) or []
-    return {int(row[0]): (int(row[1]), int(row[2]), int(row[3] or 0)) for row in rows}

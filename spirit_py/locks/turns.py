@@ -236,7 +236,9 @@ class LockTurns:
         found: list[Blocker] = []
         for session, (_, front) in zip(sessions, self.fronts, strict=True):
             front.look(session)
-            self._report_unseen(front)
+            if front.unseen and not self._told_unseen:
+                self._told_unseen = True
+                self.tell(LockUnseen(lock=self.what, reason=front.unseen))
             front.kill(session)
             found += front.older_than(old)
         if self._looked >= _UNCERTAIN_SECONDS:
@@ -289,8 +291,3 @@ class LockTurns:
             self._said = self.clock()
             self.tell(LockBlocked(lock=self.what, blockers=who, remedy=end))
         return text
-
-    def _report_unseen(self, front: Front) -> None:
-        if front.unseen and not self._told_unseen:
-            self._told_unseen = True
-            self.tell(LockUnseen(lock=self.what, reason=front.unseen))

@@ -92,10 +92,8 @@ def clean_up(
 ) -> None:
     """Drop what a migration left of this table and of those migrated with it, after asking.
 
-    Raises:
-        Refusal: the server cannot be reached; a process works on it; nothing proves that the tables
-            are ours; the answer was no.
-        ServerFault: the server does not answer any more.
+    Refusal where the server cannot be reached, a process works on it, nothing proves that the
+    tables are ours, or the answer was no. ServerFault where the server answers no more.
     """
     with connect_first(options, role="cleanup", read_timeout=600) as session:
         require_one_server(session, options)

@@ -79,11 +79,8 @@ def migrations(
 ) -> list[MigrationShown]:
     """Return the migrations that left a checkpoint, each once.
 
-    An empty ``database`` or ``table`` stands for all.
-
-    Raises:
-        ServerFault: the server does not answer any more.
-        Refusal: the server cannot be reached, or a privilege is missing; with its GRANT.
+    An empty ``database`` or ``table`` stands for all. Refusal where the server cannot be reached,
+    or a privilege is missing; with its GRANT.
     """
     with connect_first(
         options, role="status", read_timeout=60, lock_wait_timeout=_LOCK_WAIT
@@ -217,7 +214,11 @@ class _Listing:
             try:
                 return why_unreachable(self._options, position, age, origin)
             except (FeedFailure, ServerFault) as error:
-                unseen = self._unseen(error)
+                if isinstance(error, ServerFault) and not access_denied(error):
+                    raise
+                lacks = self.grants.missing(_BINLOG)
+                hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
+                unseen = f"cannot be looked at: {error.message} ({hint})"
                 return ""
 
         def look(*, blind: bool) -> Found:
@@ -296,13 +297,6 @@ class _Listing:
         elif kept:
             until = min(until, kept - found.age)
         return round(max(0.0, until), 1)
-
-    def _unseen(self, error: FeedFailure | ServerFault) -> str:
-        if isinstance(error, ServerFault) and not access_denied(error):
-            raise error
-        lacks = self.grants.missing(_BINLOG)
-        hint = f"{self.grants.grant(_BINLOG)};" if lacks else error.hint
-        return f"cannot be looked at: {error.message} ({hint})"
 
 
 def _paused(session: SqlSession, checkpoint: CheckpointTable) -> str:

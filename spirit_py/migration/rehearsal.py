@@ -149,12 +149,10 @@ class BinlogMeter:
         """Take the server's list of binlog files: name and size."""
         now = dict(files)
         if self._seen is not None:
-            self.written += sum(self._growth(name, size) for name, size in now.items())
+            for name, size in now.items():
+                before = self._seen.get(name, 0)
+                self.written += size - before if size >= before else size
         self._seen = now
-
-    def _growth(self, name: str, size: int) -> int:
-        before = (self._seen or {}).get(name, 0)
-        return size - before if size >= before else size
 
 
 _LOG = logging.getLogger(__name__)

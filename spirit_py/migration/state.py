@@ -8,7 +8,6 @@ after it, by two tables: :data:`ENTERS` for the report, :data:`KEEPS` for the st
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py.events.copy import (
@@ -46,7 +45,7 @@ from spirit_py.migration.facts import (
     TableCopiedBefore,
     WaitsFor,
 )
-from spirit_py.phases import AFTER_SWAP, TRANSITIONS, Phase, PhaseLog, with_index_build
+from spirit_py.phases import Phase, PhaseLog, with_index_build
 from spirit_py.status.report import REVERTED, failure_of
 
 if TYPE_CHECKING:
@@ -177,10 +176,6 @@ def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
     }
 
 
-def _concluded(concluded: Concluded, report: MigrationReport) -> dict[str, Any]:
-    return {"outcome": REVERTED if report.reverted else concluded.outcome}
-
-
 ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
     StatementRead: lambda read, report: {
         "schema": read.names[0][0],
@@ -211,18 +206,12 @@ ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
     Rehearsed: lambda made, _: {"rehearsal": made.figures, "rehearsal_lines": made.lines},
     PlainFact.STAYS_RESUMABLE: lambda _, __: {"resumable": True},
     Counted: lambda counted, _: counted.figures,
-    Concluded: _concluded,
+    Concluded: lambda concluded, report: {
+        "outcome": REVERTED if report.reverted else concluded.outcome
+    },
     Broken: lambda broken, _: failure_of(broken.error),
 }
 """What is entered into the report when something happens: its fields, with their new values."""
-
-
-def _phase_entered(entered: PhaseEntered, state: State, now: float) -> dict[str, Any]:
-    return {
-        "phases": state.phases.entered(Phase(entered.phase), now),
-        "waits": replace(state.waits, what="", ended=float("-inf")),
-        "built": None,
-    }
 
 
 def _counted(_counted: Counted, state: State, now: float) -> dict[str, Any]:
@@ -246,7 +235,11 @@ KEEPS: Final[Mapping[type | PlainFact, Keeps]] = {
         "planned": with_index_build(state.planned, built=planned.built)
     },
     IndexesDropped: lambda _, state, __: {"planned": with_index_build(state.planned)},
-    PhaseEntered: _phase_entered,
+    PhaseEntered: lambda entered, state, now: {
+        "phases": state.phases.entered(Phase(entered.phase), now),
+        "waits": replace(state.waits, what="", ended=float("-inf")),
+        "built": None,
+    },
     WaitsFor: lambda waits, state, now: {"waits": state.waits.then(waits.what, now)},
     LockHeldUp: lambda held, state, _: {
         "held_up": held.what,
@@ -281,37 +274,3 @@ def apply(state: State, happened: Event | Fact, now: float) -> State:
     if keeps := KEEPS.get(kind):
         state = replace(state, **keeps(happened, state, now))
     return state
-
-
-def validate(state: State) -> list[str]:
-    """Return what cannot be, a line each; empty where the state is sound."""
-    report, passed = state.report, [phase for phase, _ in state.phases.history]
-    way = [*passed, state.phase]
-    made = ("done", REVERTED)
-    swapped = not (AFTER_SWAP - {Phase.DONE}).isdisjoint(way)
-    broken = {
-        "the phases do not begin with the first one": way[0] is not Phase.PREFLIGHT,
-        "a phase follows that may not": any(
-            later not in TRANSITIONS[earlier] for earlier, later in pairwise(way)
-        ),
-        "seconds of a phase are below zero": any(spent < 0 for _, spent in state.phases.history),
-        "rows are copied of no table": Phase.COPY in way and not report.tables,
-        "rows are copied, and no algorithm says so": (
-            Phase.COPY in way and report.algorithm != "copy"
-        ),
-        "a swap was made without a comparison": report.cutover_attempts > 0 and not state.clean_at,
-        "a table is changed in place and copied": state.altered and Phase.COPY in way,
-        "an outcome is known and not known": state.altering and state.altered,
-        "it is done, and its last phase is not": (
-            report.outcome in made and state.phase is not Phase.DONE
-        ),
-        "it is reverted, and its outcome is another": report.outcome == "done" and report.reverted,
-        "it is done, and can be resumed": report.outcome in made and report.resumable,
-        "it is done, and has an error": report.outcome in (*made, "rehearsed") and report.error,
-        "a dry run has swapped": report.outcome == "rehearsed" and swapped,
-        "it was reverted before it was swapped": report.reverted and not swapped,
-        "the tables are changed, and it is not known": (
-            report.outcome in made and not state.changed
-        ),
-    }
-    return [why for why, so in broken.items() if so]

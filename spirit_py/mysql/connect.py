@@ -214,7 +214,9 @@ def _prepare(
     if native:
         return
     _restrict(session, options.settings)
-    _keep_warnings(session)
+    # If the account may; a list of warnings that is cut short is detected (R10).
+    sql = f"SET SESSION max_error_count={MOST_WARNINGS}"
+    excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
 
 
 def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
@@ -225,12 +227,6 @@ def _restrict(session: Session, settings: Iterable[tuple[str, str]]) -> None:
     ):
         if str(found) != value:
             session.execute(f"SET SESSION {name}={value}")
-
-
-def _keep_warnings(session: Session) -> None:
-    """Raise ``max_error_count`` if the account may; a list that is cut short is detected (R10)."""
-    sql = f"SET SESSION max_error_count={MOST_WARNINGS}"
-    excused(lambda: session.execute(sql), 0, {ACCESS_NEEDS_PRIVILEGE})
 
 
 def evaluate_with(session: Session, settings: Iterable[tuple[str, str]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import above, order_by, up_to, walk_directions
@@ -25,42 +26,38 @@ _PADDING: Final = "SELECT COLLATION_NAME FROM information_schema.COLLATIONS WHER
 _FLOATS: Final = ("float", "double")
 
 
+@dataclass
 class Hashes:
     """The hashes of one key's values, in a temporary table of a session."""
 
-    def __init__(
-        self,
-        session: SqlSession,
-        mapping: TableMapping,
-        parts: Sequence[str],
-        own: Sequence[str],
-        selecting: Callable[[str], str],
-    ) -> None:
-        self._session = session
-        self._mapping = mapping
-        self._parts = parts
+    session: SqlSession
+    mapping: TableMapping
+    parts: Sequence[str]
+    own: InitVar[Sequence[str]]
+    selecting: Callable[[str], str]
+
+    def __post_init__(self, own: Sequence[str]) -> None:
         self._hash, self._number, *self._keys = own
-        self._selecting = selecting
-        self._table = quote_table(mapping.source.schema, _HASHES)
+        self._table = quote_table(self.mapping.source.schema, _HASHES)
 
     def fill(self, rows: int) -> Iterator[int]:
         """Hash the whole source, so many rows in a statement; yield how many after each."""
         self.drop()
         key = ", ".join(f"{name} AS {own}" for name, own in zip(self._old, self._keys, strict=True))
-        with as_stored(self._session):
-            self._session.execute(
+        with as_stored(self.session):
+            self.session.execute(
                 f"CREATE TEMPORARY TABLE {self._table} ({self._number} BIGINT UNSIGNED NOT NULL"
                 f" AUTO_INCREMENT PRIMARY KEY, {self._hash} BINARY(8) NOT NULL DEFAULT '',"
                 f" KEY ({self._hash})) ENGINE=InnoDB SELECT {key} FROM {self._source} LIMIT 0"
             )
         hashed, names = self._hashed(), ", ".join((self._hash, *self._keys))
-        key_columns = self._mapping.key_columns
-        within = ranges(self._session, self._source, self._mapping.key, key_columns, rows=rows)
+        key_columns = self.mapping.key_columns
+        within = ranges(self.session, self._source, self.mapping.key, key_columns, rows=rows)
         for number, where in enumerate(within, 1):
             # A value that does not convert is an error of the copy, not of this search.
-            self._session.execute(
+            self.session.execute(
                 f"INSERT IGNORE INTO {self._table} ({names})"
-                f" SELECT DISTINCT {', '.join((hashed, *self._keys))} {self._selecting(where)}"
+                f" SELECT DISTINCT {', '.join((hashed, *self._keys))} {self.selecting(where)}"
             )
             yield number * rows
 
@@ -68,12 +65,12 @@ class Hashes:
         """Yield a condition of the source's rows for each hash that several have; None between."""
         lower = "TRUE"
         while True:
-            bounds = self._session.query(
+            bounds = self.session.query(
                 f"SELECT {self._hash} FROM {self._table} WHERE {lower} ORDER BY {self._hash}"
                 f" LIMIT 1 OFFSET {rows - 1}"
             )
             upper = f"{self._hash} <= {binary_literal(bounds[0][0])}" if bounds else "TRUE"
-            found = self._session.query(
+            found = self.session.query(
                 f"SELECT {self._hash} FROM {self._table} WHERE {lower} AND {upper}"
                 f" GROUP BY {self._hash} HAVING COUNT(*) > 1"
             )
@@ -86,16 +83,16 @@ class Hashes:
 
     def drop(self) -> None:
         """Drop the temporary tables."""
-        shape = quote_table(self._mapping.source.schema, _SHAPE)
-        self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._table}, {shape}")
+        shape = quote_table(self.mapping.source.schema, _SHAPE)
+        self.session.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._table}, {shape}")
 
     @property
     def _source(self) -> str:
-        return self._mapping.source.quoted
+        return self.mapping.source.quoted
 
     @property
     def _old(self) -> tuple[str, ...]:
-        return tuple(quote_identifier(name) for name in self._mapping.key.columns)
+        return tuple(quote_identifier(name) for name in self.mapping.key.columns)
 
     def _having(self, value: bytes) -> str:
         keys = ", ".join(f"{self._table}.{name}" for name in self._keys)
@@ -106,18 +103,18 @@ class Hashes:
 
     def _hashed(self) -> str:
         """Return the hash of the parts, equal for parts that the server equates by their types."""
-        shape = quote_table(self._mapping.source.schema, _SHAPE)
-        names = [quote_identifier(f"p{number}") for number in range(len(self._parts))]
-        parts = ", ".join(f"{p} AS {name}" for p, name in zip(self._parts, names, strict=True))
-        padded = {str(row[0]) for row in self._session.query(f"{_PADDING} = 'PAD SPACE'")}
-        self._session.execute(
+        shape = quote_table(self.mapping.source.schema, _SHAPE)
+        names = [quote_identifier(f"p{number}") for number in range(len(self.parts))]
+        parts = ", ".join(f"{p} AS {name}" for p, name in zip(self.parts, names, strict=True))
+        padded = {str(row[0]) for row in self.session.query(f"{_PADDING} = 'PAD SPACE'")}
+        self.session.execute(
             f"CREATE TEMPORARY TABLE {shape} (n INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB"
-            f" SELECT {parts} {self._selecting(' LIMIT 0')}"
+            f" SELECT {parts} {self.selecting(' LIMIT 0')}"
         )
-        columns = self._session.query(f"SHOW FULL COLUMNS FROM {shape}")[1:]
+        columns = self.session.query(f"SHOW FULL COLUMNS FROM {shape}")[1:]
         forms = [
             _form(part, str(row[1]), row[2], padded)
-            for part, row in zip(self._parts, columns, strict=True)
+            for part, row in zip(self.parts, columns, strict=True)
         ]
         return f"UNHEX(LEFT(SHA2(CONCAT_WS('/', {', '.join(forms)}), 256), 16))"
 

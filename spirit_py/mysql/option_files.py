@@ -83,7 +83,11 @@ def _parsed(
         if not line or line[0] in "#;":
             continue
         if included := re.fullmatch(r"!(include|includedir)\s+(.+)", line):
-            for other in _included(included.group(1), path.parent / included.group(2).strip()):
+            named = path.parent / included.group(2).strip()
+            found = [named]
+            if included.group(1) == "includedir":
+                found = sorted(entry for entry in named.glob("*.cnf") if entry.is_file())
+            for other in found:
                 yield from _settings(other, groups, depth=depth + 1)
         elif header := re.fullmatch(r"\[([^\]]*)\]\s*(?:#.*)?", line):
             group = header.group(1).strip().lower()
@@ -96,12 +100,6 @@ def _parsed(
             yield _setting(line)
 
 
-def _included(kind: str, path: Path) -> list[Path]:
-    if kind == "include":
-        return [path]
-    return sorted(entry for entry in path.glob("*.cnf") if entry.is_file())
-
-
 def _setting(line: str) -> tuple[str, str]:
     name, _, value = line.partition("=")
     name = name.split("#", 1)[0].strip().lower().replace("_", "-").removeprefix("loose-")
@@ -110,24 +108,14 @@ def _setting(line: str) -> tuple[str, str]:
         value = quoted.group(2)
     else:
         value = re.split(r"\s+#|^#", value, maxsplit=1)[0].rstrip()
-    return name, re.sub(r"\\(.)", _unescape, value)
-
-
-def _unescape(found: re.Match[str]) -> str:
-    """Undo one escape sequence; an unknown one keeps its backslash, as MySQL does."""
-    return _ESCAPES.get(found.group(1), found.group(0))
+    # An unknown sequence keeps its backslash, as MySQL does.
+    return name, re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), value)
 
 
 _UNUSED: Final = 4
 _KEY_BYTES: Final = 20
 _BLOCK: Final = 16
 _LENGTH: Final = 4
-
-
-def login_file() -> Path:
-    """Return where the file is; it need not exist."""
-    named = os.environ.get("MYSQL_TEST_LOGIN_FILE")
-    return Path(named or os.path.expanduser("~/.mylogin.cnf"))  # noqa: PTH111
 
 
 def read_login_file(path: Path, groups: Collection[str], login_path: str) -> dict[str, str]:
@@ -216,7 +204,9 @@ def read_defaults(options: DefaultsOptions) -> dict[str, str]:
         found |= read_option_file(path, groups)
     if options.login_path is None:
         return found
-    return found | read_login_file(login_file(), groups, options.login_path)
+    named = os.environ.get("MYSQL_TEST_LOGIN_FILE")
+    path = Path(named or os.path.expanduser("~/.mylogin.cnf"))  # noqa: PTH111
+    return found | read_login_file(path, groups, options.login_path)
 
 
 def _files(options: DefaultsOptions) -> list[Path]:
@@ -229,11 +219,8 @@ def _files(options: DefaultsOptions) -> list[Path]:
     if not options.usual:
         return named
     first = [path for path in _GLOBAL if _is_usable(path)]
-    return [*first, *named, *filter(_is_usable, [_home() / ".my.cnf"])]
-
-
-def _home() -> Path:
-    return Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where there is none
+    own = Path(os.path.expanduser("~/.my.cnf"))  # noqa: PTH111 - Path.home() raises without one
+    return [*first, *named, *filter(_is_usable, [own])]
 
 
 def _is_usable(path: Path) -> bool:

@@ -103,16 +103,12 @@ def known_replicas(session: SqlSession) -> list[KnownReplica]:
     ]
     if all(one.host for one in found):
         return found
-    peers = _peers(session)
-    return [one if one.host else replace(one, host=peers.get(one.uuid, "")) for one in found]
-
-
-def _peers(session: SqlSession) -> dict[str, str]:
-    """Return where replicas connect from, by ``server_uuid``; none that two claim to be."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    #: Where replicas connect from, by ``server_uuid``; none that two claim to be.
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
     for uuid, host in excused(lambda: session.query(_PEERS), (), access_denied):
-        found[uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)].add(host)
-    return {uuid: str(host) for uuid, (host, *others) in found.items() if host and not others}
+        hosts[uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)].add(host)
+    peers = {uuid: str(host) for uuid, (host, *more) in hosts.items() if host and not more}
+    return [one if one.host else replace(one, host=peers.get(one.uuid, "")) for one in found]
 
 
 def readers_of_binlog(session: SqlSession) -> int:

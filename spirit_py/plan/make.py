@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
@@ -106,92 +106,78 @@ def brief_plan(
         return _Maker(session, config, contexts, decision, noted, brief=True).plan()
 
 
+@dataclass
 class _Maker:
-    def __init__(
-        self,
-        session: Session,
-        config: MigrationConfig,
-        contexts: Contexts,
-        decision: Decision,
-        noted: Remarks,
-        *,
-        sampling: StopSwitch | None = None,
-        left: Found | None = None,
-        brief: bool = False,
-    ) -> None:
-        self._session = session
-        self._config = config
-        self._contexts = tuple(one for one in contexts if one.found is not None)
-        self._facts = contexts[0].facts
-        self._decision = decision
-        self._noted = noted
-        self._sampling = sampling
-        self._left = left
-        self._brief = brief
-        self._refused_before = bool(noted.refused())
+    session: Session
+    config: MigrationConfig
+    contexts: Contexts
+    decision: Decision
+    noted: Remarks
+    sampling: StopSwitch | None = None
+    left: Found | None = None
+    brief: bool = False
+
+    def __post_init__(self) -> None:
+        self._facts = self.contexts[0].facts
+        self.contexts = tuple(one for one in self.contexts if one.found is not None)
+        self._refused_before = bool(self.noted.refused())
         self._running: EarlierRun | None = None
         self._targets: dict[tuple[str, str], TableSchema] = {}
 
     def plan(self) -> Plan:
-        if not self._brief:
-            self._running = running_run(self._session, self._contexts)
-            for one in self._contexts:
-                self._noted.warnings += kept_by_others(self._session, (one.schema, one.table))
+        if not self.brief:
+            self._running = running_run(self.session, self.contexts)
+            for one in self.contexts:
+                self.noted.warnings += kept_by_others(self.session, (one.schema, one.table))
         tables = tuple(self._tables())
-        earlier = earlier_run(self._decision, start_afresh=self._config.start_afresh)
+        earlier = earlier_run(self.decision, start_afresh=self.config.start_afresh)
         if self._running is not None:
-            self._noted.refusals.append(note_of(self._running))
+            self.noted.refusals.append(note_of(self._running))
         elif kept := self._kept_from_dry_run():
-            self._noted.refusals.append(Remarks.of_error(kept))
+            self.noted.refusals.append(Remarks.of_error(kept))
         else:
-            self._noted.refusals += refusals_of(self._decision, earlier)
+            self.noted.refusals += refusals_of(self.decision, earlier)
         copied = any(one.method.algorithm in {"copy", "unknown"} for one in tables)
-        if copied and not self._brief:
-            self._look_for_spark()
-            self._look_for_replicas()
+        if copied and not self.brief:
+            with self.noted.refusing():
+                spark = engine_of(self.config, SparkEngine)
+                trouble = spark if isinstance(spark, str) else unprotected(self.config)
+                if trouble:
+                    self.noted.warnings.append(Note(cause=trouble))
+            with self.noted.refusing():
+                self.noted.warnings += [
+                    Note(cause=cause, remedy=remedy, check="replicas")
+                    for cause, remedy in unwatched(self.config, self.session)
+                ]
         deferred = any(one.indexes is not None and one.indexes.deferred for one in tables)
         return Plan(
-            server=self._config.connection.address,
+            server=self.config.connection.address,
             version=self._facts.version,
-            together=len(self._contexts) > 1,
+            together=len(self.contexts) > 1,
             tables=tables,
             earlier=self._running or earlier,
-            replicas=replicas_of(self._session, self._config, copied=copied, deferred=deferred),
-            pace=pace_of(self._config) if copied else (),
-            warnings=tuple(dict.fromkeys(self._noted.warnings)),
-            refusals=self._noted.refused(),
+            replicas=replicas_of(self.session, self.config, copied=copied, deferred=deferred),
+            pace=pace_of(self.config) if copied else (),
+            warnings=tuple(dict.fromkeys(self.noted.warnings)),
+            refusals=self.noted.refused(),
         )
 
     def _kept_from_dry_run(self) -> Refusal | None:
-        if not self._config.dry_run or self._left is None or isinstance(self._decision, Refuse):
+        if not self.config.dry_run or self.left is None or isinstance(self.decision, Refuse):
             return None
-        return why_not_dropped(self._left, self._decision)
-
-    def _look_for_spark(self) -> None:
-        with self._noted.refusing():
-            spark = engine_of(self._config, SparkEngine)
-            trouble = spark if isinstance(spark, str) else unprotected(self._config)
-            if trouble:
-                self._noted.warnings.append(Note(cause=trouble))
-
-    def _look_for_replicas(self) -> None:
-        with self._noted.refusing():
-            self._noted.warnings += [
-                Note(cause=cause, remedy=remedy, check="replicas")
-                for cause, remedy in unwatched(self._config, self._session)
-            ]
+        return why_not_dropped(self.left, self.decision)
 
     def _tables(self) -> Iterator[TablePlan]:
-        if not self._contexts:
+        if not self.contexts:
             return
-        options = self._config.connection
+        options = self.config.connection
         with connect(options, role="plan", native=True, lock_wait_timeout=_LOCK_WAIT) as native:
             choose_modes(native, self._facts)
-            for context in self._contexts:
+            for context in self.contexts:
                 yield self._table(context, native)
-        if self._targets and not self._brief:
-            with self._noted.refusing():
-                self._noted.refusals += refused_keys(self._session, self._contexts, self._targets)
+        if self._targets and not self.brief:
+            with self.noted.refusing():
+                self.noted.refusals += refused_keys(self.session, self.contexts, self._targets)
 
     def _table(self, context: PreflightContext, native: Session) -> TablePlan:
         source = context.source
@@ -199,60 +185,60 @@ class _Maker:
             schema=source.schema,
             table=source.name,
             statement=context.statement.sql,
-            method=self._going_on() or method_of(context, None, len(self._contexts)),
+            method=self._going_on() or method_of(context, None, len(self.contexts)),
             size=SizePlan(
                 rows=source.estimated_rows,
                 data_bytes=source.data_bytes,
                 index_bytes=source.index_bytes,
             ),
         )
-        if isinstance(self._decision, Resume) and self._decision.cleanup:
+        if isinstance(self.decision, Resume) and self.decision.cleanup:
             return plain
-        if not self._brief and any(syntax(context)):
+        if not self.brief and any(syntax(context)):
             return replace(plain, definition=Definition(old=shape_of(source), unknown=(_UNREAD,)))
-        tried = try_definition(self._session, native, source, context.statement)
+        tried = try_definition(self.session, native, source, context.statement)
         try:
             made = Definition(old=shape_of(source), new=tried.new, unknown=tried.unknown)
             return self._tried(context, replace(plain, definition=made), tried)
         finally:
             if tried.target is not None:
                 with contextlib.suppress(ServerFault):
-                    self._session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
+                    self.session.execute(f"DROP TEMPORARY TABLE IF EXISTS {tried.target.quoted}")
 
     def _going_on(self) -> Method | None:
-        if not isinstance(self._decision, Resume):
+        if not isinstance(self.decision, Resume):
             return None
-        why = f"an earlier run is carried on: {self._decision.reason}"
+        why = f"an earlier run is carried on: {self.decision.reason}"
         if self._running is not None:
             why = working(self._running.running)
-        algorithm: Algorithm = "cleanup" if self._decision.cleanup else "copy"
+        algorithm: Algorithm = "cleanup" if self.decision.cleanup else "copy"
         return Method(algorithm=algorithm, certain=True, why=why)
 
     def _tried(self, context: PreflightContext, plain: TablePlan, tried: Tried) -> TablePlan:
-        if tried.refusal is not None and not self._brief:
-            self._noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
+        if tried.refusal is not None and not self.brief:
+            self.noted.refusals.append(Remarks.of_error(tried.refusal, plain.name))
         mapping: TableMapping | None = None
         if tried.target is not None:
-            method = self._going_on() or method_of(context, tried.target, len(self._contexts))
+            method = self._going_on() or method_of(context, tried.target, len(self.contexts))
             plain = replace(plain, method=method)
             mapping = self._mapped(context, plain, tried)
         copied = plain.method.algorithm in {"copy", "unknown"}
         key, indexes, search = None, None, 0
         if copied and mapping is not None:
             key = key_of(mapping)
-            indexes = indexes_of(self._session, self._config, self._facts, mapping)
-            if isinstance(self._decision, Afresh):
-                search = search_room(self._session, mapping)
+            indexes = indexes_of(self.session, self.config, self._facts, mapping)
+            if isinstance(self.decision, Afresh):
+                search = search_room(self.session, mapping)
         deferred = bool(indexes and indexes.deferred)
         columns = columns_of(mapping) if mapping is not None else ()
-        if plain.method.algorithm in {"instant", "inplace"} and not self._brief:
-            self._noted.warnings += _gone_in_place(context, columns)
+        if plain.method.algorithm in {"instant", "inplace"} and not self.brief:
+            self.noted.warnings += _gone_in_place(context, columns)
         return replace(
             plain,
             columns=columns,
             key=key,
             indexes=indexes,
-            attached=attached_to(self._session, context, copied=copied),
+            attached=attached_to(self.session, context, copied=copied),
             locks=locks_of(context, copied=copied, known=plain.method.certain, deferred=deferred),
             space=space_of(context.source, self._facts, indexes, search=search) if copied else None,
             time=self._time(plain, mapping, indexes, tried.create),
@@ -266,23 +252,23 @@ class _Maker:
             return None
         mapping: TableMapping | None = None
         copied = plain.method.algorithm == "copy"
-        if copied and not self._brief:
-            with self._noted.refusing(plain.name):
+        if copied and not self.brief:
+            with self.noted.refusing(plain.name):
                 mapping = mapping_of(context, target)
         else:
             # In place the server needs no mapping, and the migration says what it refuses itself.
             with contextlib.suppress(Refusal):
                 mapping = mapping_of(context, target)
-        if copied and isinstance(self._decision, Afresh):
+        if copied and isinstance(self.decision, Afresh):
             self._targets[context.schema, context.table] = target
-            if mapping is not None and not self._brief:
-                with self._noted.refusing(plain.name):
+            if mapping is not None and not self.brief:
+                with self.noted.refusing(plain.name):
                     self._check(context, mapping, tried.new)
-        if copied and mapping is not None and self._config.keep_old_current and not self._brief:
-            with self._noted.refusing(plain.name):
+        if copied and mapping is not None and self.config.keep_old_current and not self.brief:
+            with self.noted.refusing(plain.name):
                 _, back = way_back(mapping, context.statement, context.facts.time_zone)
                 losses = losses_of(back, plain.name)
-                self._noted.warnings += [Note(cause=line, table=plain.name) for line in losses]
+                self.noted.warnings += [Note(cause=line, table=plain.name) for line in losses]
         return mapping
 
     def _check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
@@ -292,7 +278,7 @@ class _Maker:
         if self._refused_before:
             # The migration ends before these checks: one that fails now tells its consequence.
             found = tuple(one for one in found if one.code is not ErrorCode.SERVER_ERROR)
-        self._noted.add(found, f"{context.schema}.{context.table}")
+        self.noted.add(found, f"{context.schema}.{context.table}")
 
     def _time(
         self,
@@ -305,25 +291,25 @@ class _Maker:
             return TimePlan(
                 seconds=1.0, least=0.0, most=3.0, how="the server changes only metadata"
             )
-        if self._sampling is None or mapping is None:
+        if self.sampling is None or mapping is None:
             return TimePlan(how="no sample was taken")
-        if self._noted.refused():
+        if self.noted.refused():
             return TimePlan(how="no sample is taken for a change that is refused")
         try:
             sample = take_sample(
-                self._config.connection,
+                self.config.connection,
                 mapping,
                 without_indexes(create, clauses_of(mapping, indexes)),
-                sessions=local_slots(self._config),
-                stop=self._sampling,
-                limits=(*self._config.max_load, *self._config.critical_load),
+                sessions=local_slots(self.config),
+                stop=self.sampling,
+                limits=(*self.config.max_load, *self.config.critical_load),
             )
         except ValueLost as lost:
-            self._noted.refusals.append(Remarks.of_error(lost, plain.name))
+            self.noted.refusals.append(Remarks.of_error(lost, plain.name))
             return TimePlan(how="no time is estimated for a change that is refused")
         except ServerFault as fault:
             return TimePlan(how=f"not measured: {fault.message}")
-        copied = self._decision.record.rows_copied if isinstance(self._decision, Resume) else 0
+        copied = self.decision.record.rows_copied if isinstance(self.decision, Resume) else 0
         return time_of(mapping, indexes, sample, before=copied)
 
 

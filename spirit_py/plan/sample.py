@@ -116,32 +116,25 @@ def _log_byte(session: Session) -> float | None:
     return sum(float(row[1]) / 1e12 / float(row[2]) for row in enough) if enough else None
 
 
+@dataclass
 class _Sampler:
-    def __init__(
-        self,
-        connection: ConnectionOptions,
-        mapping: TableMapping,
-        create: str,
-        reader: Session,
-        *,
-        limits: Mapping[str, float],
-        sessions: int,
-        stop: StopSwitch,
-    ) -> None:
-        self._connection = connection
-        self._limits = limits
-        self._mapping = mapping
-        self._create = create
-        self._reader = reader
-        self._stop = stop
+    connection: ConnectionOptions
+    mapping: TableMapping
+    create: str
+    reader: Session
+    limits: Mapping[str, float]
+    sessions: int
+    stop: StopSwitch
+
+    def __post_init__(self) -> None:
+        mapping, numbers = self.mapping, range(self.sessions)
         self._part = part_rows(mapping.source)
-        self._chunker = LaneChunker(mapping, reader.query, workers=sessions)
-        self._plan = ComparisonPlan(mapping=mapping if create else _with_itself(mapping))
+        self._chunker = LaneChunker(mapping, self.reader.query, workers=self.sessions)
+        self._plan = ComparisonPlan(mapping=mapping if self.create else _with_itself(mapping))
         self._lock = threading.Lock()
         self._ended = threading.Semaphore(0)
-        self._sessions = sessions
         self._bytes = 0.0
-        self._pieces: dict[int, list[tuple[int, float, float]]] = {n: [] for n in range(sessions)}
+        self._pieces: dict[int, list[tuple[int, float, float]]] = {n: [] for n in numbers}
         self._error: BaseException | None = None
         self._trouble = ""
 
@@ -160,7 +153,7 @@ class _Sampler:
             self._error = error
 
     def wait(self) -> None:
-        for _ in range(self._sessions):
+        for _ in range(self.sessions):
             self._ended.acquire()
 
     def result(self, seconds: float, log_byte: float | None) -> Sample:
@@ -194,21 +187,21 @@ class _Sampler:
         )
 
     def _run(self, number: int) -> None:
-        with connect(self._connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
-            if self._create:
+        with connect(self.connection, role="plan", lock_wait_timeout=_LOCK_WAIT) as session:
+            if self.create:
                 with as_stored(session):
-                    session.execute(self._create)
-            until = time.monotonic() + (SECONDS if self._create else COMPARED_SECONDS)
+                    session.execute(self.create)
+            until = time.monotonic() + (SECONDS if self.create else COMPARED_SECONDS)
             while self._goes_on() and (chunk := self._next(number)) is not None:
                 self._measure(number, session, chunk)
                 if time.monotonic() >= until:
                     break
 
     def _goes_on(self) -> bool:
-        if self._stop.requested or self._bytes > _MOST_BYTES:
+        if self.stop.requested or self._bytes > _MOST_BYTES:
             return False
         with self._lock:
-            self._trouble = self._trouble or _above_load(self._reader, self._limits)
+            self._trouble = self._trouble or _above_load(self.reader, self.limits)
         return not self._trouble
 
     def _next(self, number: int) -> Chunk | None:
@@ -218,7 +211,7 @@ class _Sampler:
     def _measure(self, number: int, session: Session, chunk: Chunk) -> None:
         rows = 0
         began = time.monotonic()
-        if self._create:
+        if self.create:
             rows = self._copied(session, chunk)
         copied = time.monotonic()
         if self._plan.staged:
@@ -226,14 +219,14 @@ class _Sampler:
         else:
             ((found, _),) = session.query(aggregate(self._plan, SOURCE, chunk))
             hashed = time.monotonic() - copied
-            rows = rows if self._create else int(found)
+            rows = rows if self.create else int(found)
         with self._lock:
-            self._bytes += rows * (self._mapping.source.row_bytes or 100.0)
+            self._bytes += rows * (self.mapping.source.row_bytes or 100.0)
         if rows > 0:
             self._pieces[number].append((rows, copied - began, hashed))
 
     def _copied(self, session: Session, chunk: Chunk) -> int:
-        mapping = self._mapping
+        mapping = self.mapping
         complaint: tuple[int, str] | None = None
         try:
             with evaluating(session, mapping):
@@ -258,7 +251,7 @@ class _Sampler:
             " of the table",
         )
         with self._lock:
-            raise lost.named(mapping, chunk, self._reader.query)
+            raise lost.named(mapping, chunk, self.reader.query)
 
 
 def _with_itself(mapping: TableMapping) -> TableMapping:

@@ -98,7 +98,10 @@ def _table(table: TablePlan, *, screen: bool = False, refused: bool = False) -> 
         yield PlanLine(headline(table), "heading")
         yield from listed("why", [table.method.why])
     definition = list(definition_lines(table))
-    yield from _shortened(definition) if screen else definition
+    more = len(definition) - _MOST_LINES + 1
+    if screen and more > 1:
+        definition[_MOST_LINES - 1 :] = listed("", [f"and {more} lines more: see spirit-py plan"])
+    yield from definition
     yield from listed("columns", (_screen_columns if screen else _columns)(table.columns))
     if (key := table.key) is not None:
         how = "changes of one row are applied as one" if key.deduplicates else "changes are applied"
@@ -292,13 +295,6 @@ def screen_of(plan: Plan) -> list[PlanLine]:
         lines += listed("earlier", [earlier_line(plan)])
     lines += listed("replicas", plan.replicas)
     return [PlanLine(_cut(line.text), line.style) for line in lines]
-
-
-def _shortened(lines: list[PlanLine]) -> list[PlanLine]:
-    if len(lines) <= _MOST_LINES:
-        return lines
-    more = len(lines) - _MOST_LINES + 1
-    return [*lines[: _MOST_LINES - 1], *listed("", [f"and {more} lines more: see spirit-py plan"])]
 
 
 def _screen_columns(columns: Iterable[ColumnPlan]) -> Iterator[str]:

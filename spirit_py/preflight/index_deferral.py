@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from spirit_py.config import IndexMode
     from spirit_py.contracts import SqlSession
     from spirit_py.mysql.facts import ServerFacts
-    from spirit_py.statement.index_definitions import DeferrableIndexes
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
@@ -38,13 +37,6 @@ BRIEF_BYTES: Final = 1 << 30
 FALLING_SHARE: Final = POOL_SHARE / 4
 _WORTH_BYTES: Final = 16 << 20
 _ENTRY_BYTES: Final = 40
-
-
-def why_none(found: DeferrableIndexes) -> str:
-    """Return why no index of a table may be deferred."""
-    if not found.kept:
-        return "there are only unique ones"
-    return "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +64,8 @@ def deferral(
     except Refusal as error:
         return IndexDeferral(why=error.message)
     if not found.clauses:
-        return IndexDeferral(why=why_none(found))
+        stay = "; ".join(f"{name} stays: {why}" for name, why in found.kept.items())
+        return IndexDeferral(why=stay or "there are only unique ones")
     if mode == "on":
         return IndexDeferral(clauses=found.clauses, at_once=True, why="--defer-indexes on")
     others: list[str] = []

@@ -126,7 +126,10 @@ def _reasons(altered: Altered) -> Iterator[str]:
         yield from _of_column(old, new)
     if _reordered(altered):
         yield "the order of columns changes"
-    if not _same_indexes(altered):
+    names = {old.name.lower(): new.name.lower() for old, new in altered.pairs}
+    before = [one for one in altered.source.indexes if one.kind.upper() != "FULLTEXT"]
+    after = {_index(one, {}) for one in altered.target.indexes}
+    if {_index(one, names) for one in before} != after:
         yield "indexes change"
     yield from _of_renames(altered)
     yield from _of_new_and_gone(altered)
@@ -201,14 +204,6 @@ def _length_bytes(column: Column) -> int:
         return 0
     longest = (column.length or 0) * _WIDEST.get(column.charset or "", 1)
     return 1 if longest <= _ONE_BYTE else 2
-
-
-def _same_indexes(altered: Altered) -> bool:
-    names = {old.name.lower(): new.name.lower() for old, new in altered.pairs}
-    before = [one for one in altered.source.indexes if one.kind.upper() != "FULLTEXT"]
-    return {_index(one, names) for one in before} == {
-        _index(one, {}) for one in altered.target.indexes
-    }
 
 
 def _index(index: Index, names: dict[str, str]) -> Index:

@@ -170,7 +170,9 @@ class Shortcut:
         # Whole seconds, and a request may wait twice: to read the table, then to change it.
         wait = max(1, int(self.turns.policy.wait))
         while True:
-            self._await_free()
+            # A look's session that is lost has changed nothing.
+            if not retrying(self.turns.stop)(self.turns.await_free):
+                raise self._no_lock(None)
             if self.await_turn():
                 continue
             self.renew()
@@ -195,7 +197,11 @@ class Shortcut:
         self._sends += 1
         fence = f"spirit-py:alter:{secrets.token_hex(8)}"
         try:
-            self._fence(fence)
+            # For the statement: a restarted server numbers its sessions again.
+            if self._fenced:
+                release_named_lock(self.native, self._fenced)
+            take_named_lock(self.native, fence)
+            self._fenced = fence
             self.native.execute(f"SET SESSION lock_wait_timeout = {wait}")
             self.native.execute(
                 f"ALTER TABLE {table} {_MODIFIERS[algorithm]}, {self.statement.clauses}"
@@ -209,18 +215,6 @@ class Shortcut:
             return "" if self._changed(error, fence) else None
         self._require_made()
         return ""
-
-    def _fence(self, fence: str) -> None:
-        """Take a named lock for the statement: a restarted server numbers its sessions again."""
-        if self._fenced:
-            release_named_lock(self.native, self._fenced)
-        take_named_lock(self.native, fence)
-        self._fenced = fence
-
-    def _await_free(self) -> None:
-        # A look's session that is lost has changed nothing.
-        if not retrying(self.turns.stop)(self.turns.await_free):
-            raise self._no_lock(None)
 
     def _was_restarted(self, error: ServerFault) -> bool:
         return disposition(error, committing=True) is not Disposition.FATAL and self.renew()

@@ -91,7 +91,10 @@ class SparkRuntime:
             self._application = str(self.context.applicationId)
         # PySpark would print the exception after a JVM is killed.
         self.context._accumulatorServer.handle_error = _note_lost_feedback  # noqa: SLF001
-        self.context.pythonExec = self._worker_python(conf)
+        chosen = conf.get("spark.pyspark.python", "")
+        if not single_machine(self._config):
+            chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
+        self.context.pythonExec = chosen or sys.executable
         if not private(self._config):
             self.context.addPyFile(str(ship_package(scratch)))
         if not embedded(self._config):
@@ -119,12 +122,6 @@ class SparkRuntime:
         how = launch(self._config, conf, self._java, bundled=bundled, scratch=scratch, more=more)
         _log.debug("Spark starts: %s %s", how.command[0], " ".join(more))
         return JavaProcess(how, scratch, scratch / "jvm.log")
-
-    def _worker_python(self, conf: dict[str, str]) -> str:
-        chosen = conf.get("spark.pyspark.python", "")
-        if not single_machine(self._config):
-            chosen = chosen or os.environ.get("PYSPARK_PYTHON", "")
-        return chosen or sys.executable
 
     def _wait_for_executors(self) -> None:
         pause = threading.Event()

@@ -47,13 +47,6 @@ RESERVED: Final = frozenset(_WORDS.split())
 _PLAIN: Final = re.compile(r"[a-z_\u0080-\U0010ffff][0-9a-z_$\u0080-\U0010ffff]*")
 
 
-def bare_name(name: str) -> str:
-    """Write a quoted name, in lower case; without quotes where they are not needed."""
-    folded = name.lower()
-    plain = _PLAIN.fullmatch(folded) is not None and folded not in RESERVED
-    return folded if plain else quote_identifier(folded)
-
-
 class Cursor:
     """A position in a run of tokens of one text."""
 
@@ -190,11 +183,9 @@ def _touch(before: Token, token: Token) -> bool:
 def _normal(tokens: tuple[Token, ...], at: int) -> str:
     token = tokens[at]
     if token.kind == "name":
-        return (
-            quote_identifier(token.value.lower())
-            if _is_call(tokens, at)
-            else bare_name(token.value)
-        )
+        folded = token.value.lower()
+        plain = _PLAIN.fullmatch(folded) is not None and folded not in RESERVED
+        return folded if plain and not _is_call(tokens, at) else quote_identifier(folded)
     if token.kind == "string":
         return "'" + token.value.replace("\\", "\\\\").replace("'", "''") + "'"
     return token.value if token.kind == "symbol" else token.value.lower()

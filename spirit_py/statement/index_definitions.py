@@ -67,7 +67,9 @@ def _why_kept(table: TableSchema, index: Index) -> str:
     if not _is_stored(table, index):
         return "it holds values that are not stored in the rows"
     first = table.column(index.parts[0].column or "")
-    if first.auto_increment and not _begins_unique(table, first.name):
+    if first.auto_increment and not any(
+        other.unique and other.parts[0].column == first.name for other in table.indexes
+    ):
         return "the AUTO_INCREMENT column needs it"
     return ""
 
@@ -81,10 +83,6 @@ def _is_stored(table: TableSchema, index: Index) -> bool:
         part.column is not None and table.column(part.column).generated != "VIRTUAL"
         for part in index.parts
     )
-
-
-def _begins_unique(table: TableSchema, column: str) -> bool:
-    return any(other.unique and other.parts[0].column == column for other in table.indexes)
 
 
 def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:

@@ -257,7 +257,8 @@ def reverse_mapping(
         mapping = without_computed(build_mapping(now, old, changes, server_time_zone))
     except Refusal as refusal:
         raise _impossible(refusal.message) from refusal
-    kept = _kept(mapping)
+    fresh = fresh_names(mapping.target, mapping.pairs)
+    kept = tuple(c for c in mapping.target.columns if c.name in fresh and not c.generated)
     for column in kept:
         if needs_fill(column):
             raise _impossible(
@@ -292,11 +293,6 @@ def _impossible(reason: str, remedy: str = "") -> Refusal:
         hint=remedy + _REMEDY,
         error_code=ErrorCode.REVERSE_NOT_POSSIBLE,
     )
-
-
-def _kept(mapping: TableMapping) -> tuple[Column, ...]:
-    fresh = fresh_names(mapping.target, mapping.pairs)
-    return tuple(c for c in mapping.target.columns if c.name in fresh and not c.generated)
 
 
 def _merging_key(mapping: TableMapping) -> str:

@@ -190,7 +190,7 @@ def value_type(column: Column) -> ValueType:
         return _temporal(column)
     if kind == "decimal":
         literal = partial(decimal_literal, scale=column.scale or 0)
-        return _plain("{name}", _parse_decimal, literal)
+        return _plain("{name}", lambda text: int(text.replace(".", "")), literal)
     if kind in {"float", "double"}:
         return _plain("{name} + 0e0", float, float_literal)
     if column.charset is not None:
@@ -224,10 +224,6 @@ def _temporal(column: Column) -> ValueType:
     # With an offset, a plain text in IN is compared as text in a session of another time zone.
     kind = "TIMESTAMP" if column.data_type == "timestamp" else ""
     return _plain("{name}", read, lambda value: f"{kind}'{show(value)}'")
-
-
-def _parse_decimal(text: str) -> int:
-    return int(text.replace(".", ""))
 
 
 def _text(item: object) -> str:

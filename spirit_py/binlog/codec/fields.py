@@ -70,11 +70,7 @@ class Field:
 
 
 def expected_type(column: Column) -> tuple[ColumnType, ...]:
-    """Return the types with which a table map may announce a column of this definition.
-
-    Raises:
-        SchemaChanged: for a type that this program does not know.
-    """
+    """Return the types with which a table map may announce it; SchemaChanged for unknown ones."""
     kind = column.data_type
     if kind in _INTEGERS:
         return (codes.ColumnType(_INTEGERS[kind][0], 0),)

@@ -160,9 +160,7 @@ def sql_expression(raw: bytes) -> str:
     """Return an SQL expression of type JSON for a document in binary form.
 
     An empty value, which a non-strict server stores in a new NOT NULL column, is JSON null.
-
-    Raises:
-        UnreadableChange: when the bytes are not binary JSON, or no expression gives them.
+    UnreadableChange where the bytes are not binary JSON, or no expression gives them.
     """
     return _document(raw, opaque_sql).document
 
@@ -273,11 +271,7 @@ def _temporal(kind: int, packed: int) -> Node:
 
 
 def opaque_sql(kind: int, payload: bytes) -> str:
-    """Return an SQL expression of binary data that gets its type code back.
-
-    Raises:
-        UnreadableChange: there is none.
-    """
+    """Return an SQL expression of binary data with its type code; UnreadableChange without one."""
     literal, size = binary_literal(payload), len(payload)
     if kind == _VARCHAR:
         return literal

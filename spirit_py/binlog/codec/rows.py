@@ -39,11 +39,9 @@ _SIGNED = INTEGERS | {"decimal", "float", "double"}
 
 
 def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
-    """Compare what a table map announces with the definition of the table.
+    """Raise SchemaChanged for the first column that is not announced as it is defined.
 
-    Raises:
-        SchemaChanged: naming the first column that differs.
-        UnreadableChange: for a column in a format from before MySQL 5.6.4.
+    UnreadableChange for a column in a format from before MySQL 5.6.4.
     """
     name = schema.full_name
     hint = "another session altered the table; start the migration again"
@@ -132,11 +130,7 @@ class RowImage(NamedTuple):
         return len(self.data) + _OBJECT_BYTES
 
     def render(self) -> RenderedRow:
-        """Render the mapping's old columns for SQL.
-
-        Raises:
-            UnreadableChange: a value has no literal; with row and column.
-        """
+        """Render the mapping's old columns for SQL; UnreadableChange for what has no literal."""
         codec, data = self.codec, self.data
         try:
             return codec.renderers[data[: codec.bitmap_bytes]](data)
@@ -265,10 +259,8 @@ class RowCodec:
     def rows(self, event_type: int, body: bytes) -> list[RowChange]:
         """Cut a rows event of this table into its changes, in order.
 
-        Raises:
-            HiddenChange: when the event does not hold full row images (R13).
-            UnreadableChange: when it cannot be read.
-            SchemaChanged: when it has another number of columns.
+        HiddenChange without full row images (R13); UnreadableChange where it cannot be read;
+        SchemaChanged for another number of columns.
         """
         kind, images = self.images(event_type, body)
         if kind == "insert":

@@ -20,13 +20,7 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 class DecimalCodec(NamedTuple):
-    """Functions for one precision and scale.
-
-    Attributes:
-        width: bytes of a value.
-        read: returns the value times 10 ** scale.
-        show: returns the SQL literal.
-    """
+    """Functions for values of so many bytes: the value times 10 ** scale, and the SQL literal."""
 
     width: int
     read: Callable[[bytes], int]

@@ -24,7 +24,7 @@ from spirit_py.frameworks.online import (
     rows_of,
     settle_by,
 )
-from spirit_py.frameworks.policy import Policy, split_settings
+from spirit_py.frameworks.policy import split_settings
 from spirit_py.frameworks.revision import Revision
 from spirit_py.frameworks.steps import VersionChange
 from spirit_py.statement import changed_table, defined_table
@@ -42,11 +42,6 @@ _SECTION: Final = "spirit_py"
 _revisions: WeakKeyDictionary[Connection, Revision] = WeakKeyDictionary()
 _QUOTED: Final = re.compile(r"'([^']*)'")
 _NOTE: Final = "-- spirit-py changes the table online; this is the plain statement."
-
-
-def policy_of(impl: DefaultImpl) -> Policy:
-    """Return the team's policy for tables that nobody asks to change online."""
-    return split_settings(_settings(impl))[0]
 
 
 def change_online(impl: DefaultImpl, statement: str, options: Mapping[str, Any]) -> None:
@@ -84,7 +79,8 @@ def execute(impl: DefaultImpl, statement: str, plainly: Callable[[], Any]) -> An
         return None
     if table is None:
         return plainly()
-    if not chosen(session, around, statement, policy_of(impl)):
+    policy, _ = split_settings(_settings(impl))
+    if not chosen(session, around, statement, policy):
         return revision.plainly(table, statement, plainly)
     connection = _connection(impl)
     if not connection.in_transaction():
@@ -156,13 +152,6 @@ def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
     return revision.version(VersionChange(sql=sql, parameters=tuple(_QUOTED.findall(text))))
 
 
-def sql_mode_of(impl: DefaultImpl) -> str:
-    """Return the mode by whose rules statements are quoted; empty in offline mode."""
-    if impl.as_sql:
-        return ""
-    return look_around(session_of(impl)).sql_mode
-
-
 def _connection(impl: DefaultImpl) -> Connection:
     connection = impl.connection
     if connection is None:
@@ -171,16 +160,13 @@ def _connection(impl: DefaultImpl) -> Connection:
 
 
 def _settings(impl: DefaultImpl) -> dict[str, Any]:
-    return {**_section(), **(impl.context_opts.get(_SECTION) or {})}
-
-
-def _section() -> dict[str, str]:
+    given = impl.context_opts.get(_SECTION) or {}
     config = getattr(context, "config", None)
     if config is None:
-        return {}
+        return dict(given)
     found = config.get_section(_SECTION) or {}
     of_all = config.file_config.defaults()
-    return {name: value for name, value in found.items() if name not in of_all}
+    return {name: value for name, value in found.items() if name not in of_all} | given
 
 
 def _arguments(connection: Connection, told: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from spirit_py.frameworks.alembic.changing import (
     change_online,
     execute,
     revision_of,
-    sql_mode_of,
+    session_of,
     take_version,
 )
+from spirit_py.frameworks.online import look_around
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import parse_statement
 
@@ -177,7 +178,7 @@ def online_alter_table(
     for name, arguments, settings in collected.batch:
         getattr(recorder, name)(*arguments, **settings)
     if recorded:
-        mode = sql_mode_of(impl)
+        mode = "" if impl.as_sql else look_around(session_of(impl)).sql_mode
         change_online(impl, joined(recorded, schema or "", table_name, sql_mode=mode), options)
 
 

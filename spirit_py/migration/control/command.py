@@ -48,11 +48,8 @@ def follow_answer(
     """Show what the process answers, until it is done; False where it ended without an answer.
 
     ``pause`` waits for :data:`LOOK_SECONDS`, and raises where the command is to end; its argument
-    is whether the answer has begun, which must be ``within`` seconds.
-
-    Raises:
-        MigrationFailure: the process does not answer.
-        SpiritError: the failure that it answered.
+    is whether the answer has begun, which must be ``within`` seconds: else MigrationFailure.
+    A failure that it answers is raised.
     """
     began, shown = time.monotonic(), 0
     while True:
@@ -99,11 +96,9 @@ def control(
 ) -> None:
     """Ask for one thing, and wait until it is done.
 
-    Raises:
-        Refusal: no process can be asked, or it refused.
-        MigrationFailure: the process does not answer.
-        ServerFault: ``spirit-py ctl status`` shows whether the request was carried out.
-        Interrupted: by a signal; a request that no process had claimed is withdrawn.
+    Refusal where no process can be asked, or it refused; MigrationFailure without an answer. After
+    a ServerFault ``spirit-py ctl status`` shows whether the request was carried out; one that no
+    process had claimed is withdrawn by a signal.
     """
     stop = StopSwitch()
     with (

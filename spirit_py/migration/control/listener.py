@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import InitVar, dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -185,6 +185,7 @@ class _Pending:
         return self.by is None or (self.by.ended and self.written is self.by.answer)
 
 
+@dataclass(eq=False)
 class ControlListener:
     """Answers requests in the order in which they came, one after the other.
 
@@ -192,23 +193,18 @@ class ControlListener:
     is shown at once where it has changed, without I/O; ``figures`` may raise ServerFault.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        home: Name,
-        verbs: Carrier,
-        *,
-        key: Callable[[], object],
-        figures: Callable[[Session], LiveFigures],
-    ) -> None:
-        self._job = job
+    job: Job
+    home: InitVar[Name]
+    verbs: Carrier
+    key: Callable[[], object]
+    figures: Callable[[Session], LiveFigures]
+
+    def __post_init__(self, home: Name) -> None:
         self._checkpoint = CheckpointTable(*home)
         self._queue = RequestQueue(*home)
         self._created = False
-        self._verbs = verbs
-        self._key = key
-        self._figures = figures
-        self._session = RenewedSession(partial(job.session, "control", read_timeout=_ANSWER_WITHIN))
+        opening = partial(self.job.session, "control", read_timeout=_ANSWER_WITHIN)
+        self._session = RenewedSession(opening)
         self._written_at = float("-inf")
         self._shown: object = None
         self._pending: list[_Pending] = []
@@ -295,7 +291,7 @@ class ControlListener:
     def _answer(self, session: Session, asked: Asked | Malformed) -> None:
         if not isinstance(asked, Asked):
             if self._queue.claim(session, asked.number):
-                self._job.tell(
+                self.job.tell(
                     ControlRefused(
                         said=f"refused a request that cannot be read: {asked.why}",
                         reason=asked.why,
@@ -305,7 +301,7 @@ class ControlListener:
                 self._queue.answer(session, asked.number, Answer.of_error("", error))
             return
         request = asked.request
-        if not self._verbs.can_answer(request):
+        if not self.verbs.can_answer(request):
             return
         again = request.lock in {one.asked.request.lock for one in self._pending if one.asked.who}
         if not self._queue.claim(session, asked.number):
@@ -319,19 +315,19 @@ class ControlListener:
                 raise refused("the command that asked no longer waits for the answer")
             if again:
                 raise refused("this request was carried out already")
-            effect = self._verbs.carry_out(session, asked)
+            effect = self.verbs.carry_out(session, asked)
             if effect.by is not None:
                 pending.by = effect.by
                 return
             answer = Answer(token=request.token, state=DONE, said=(effect.said,))
-            self._job.tell(
+            self.job.tell(
                 ControlObeyed(said=effect.said, request=str(request), **_described(asked))
             )
             then = effect.then
         except SpiritError as error:
             answer = Answer.of_error(request.token, error)
             who = asked.who or "nobody"
-            self._job.tell(
+            self.job.tell(
                 ControlRefused(
                     said=f"ctl {request} refused: {error.message}; asked by {who}",
                     reason=error.message,
@@ -342,13 +338,13 @@ class ControlListener:
             self._queue.answer(session, asked.number, answer)
         finally:
             if then is not None:
-                self._job.stop.request(then)
+                self.job.stop.request(then)
 
     def _show(self, session: Session) -> None:
-        shown, now = self._key(), time.monotonic()
+        shown, now = self.key(), time.monotonic()
         if shown == self._shown and now - self._written_at < _WRITE_SECONDS:
             return
-        figures = self._figures(session)
+        figures = self.figures(session)
         try:
             self._checkpoint.write(session, figures)
         except ServerFault as fault:

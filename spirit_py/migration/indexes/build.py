@@ -132,10 +132,8 @@ class IndexBuild:
     def run(self) -> None:
         """Build the indexes, if they are not there; on return the definition is whole.
 
-        Raises:
-            SchemaChanged: another session changed the new table (R14).
-            MigrationFailure: they could not be built; the same command resumes.
-            SpiritError: the reason of the stop switch.
+        SchemaChanged where another session changed the new table (R14); MigrationFailure where they
+        could not be built: the same command resumes.
         """
         began = time.monotonic()
         try:

@@ -81,12 +81,9 @@ def open_reverse_feed(
 ) -> list[Pair]:
     """Let the old tables follow from the record's position on, until ``stack`` is closed.
 
-    ``stop`` gets the fault that ends the feed; never the process's own switch.
-
-    Raises:
-        SchemaChanged: a definition is not the one that was noted.
-        PositionNotFound: the binlog no longer reaches the position.
-        Refusal: the old table cannot follow, with the reason.
+    ``stop`` gets the fault that ends the feed; never the process's own switch. SchemaChanged for
+    another definition than was noted; PositionNotFound where the binlog no longer reaches the
+    position; Refusal where the old table cannot follow.
     """
     with job.session("keep") as session:
         require_definitions(session, record.tables)

@@ -166,11 +166,8 @@ class Keeper:
         """Let the old tables follow; True after a revert, False when the time is over.
 
         After the time the old tables and the checkpoint tables are the caller's to drop.
-
-        Raises:
-            ReverseReplicationLost: the old tables can follow no more.
-            OutcomeUnknown: the answer to a swap back was lost.
-            SpiritError: this process cannot go on; another one may.
+        ReverseReplicationLost where the old tables can follow no more, OutcomeUnknown where the
+        answer to a swap back was lost; after another error another process may go on.
         """
         with contextlib.closing(self._record), self._following():
             return self._keep()

@@ -73,9 +73,8 @@ def begin_reverse(
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
     """Let the old tables follow until the end; True when a revert was made: nothing is left.
 
-    Raises:
-        ReverseReplicationLost: the old tables can follow no more; the change is done.
-        Interrupted: another process may go on with it.
+    ReverseReplicationLost where they can follow no more: the change is done. After Interrupted
+    another process may go on with it.
     """
     keeper = Keeper(run, record)
     run.keep_with(keeper)

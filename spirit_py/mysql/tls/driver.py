@@ -286,7 +286,8 @@ def tls_arguments(options: ConnectionOptions, attempt: TlsAttempt) -> dict[str, 
         files["ca"] = file_of(options.tls.authorities)
     if pinning(attempt):
         arguments["ssl_mode"] = "REQUIRED"
-        arguments["read_default_file"] = _pin_file(options, attempt)
+        digits = fingerprint(shown_certificate(options, attempt), _algorithm())
+        arguments["read_default_file"] = file_of(f"[client]\nssl-fp={digits}\n".encode())
     if files:
         arguments["ssl"] = files
     return arguments
@@ -326,11 +327,6 @@ def _load_plugins() -> None:
     for name in _SAFE_IN_THE_CLEAR:
         library.mysql_client_find_plugin(handle, name.encode(), _AUTHENTICATION)
     library.mysql_close(handle)
-
-
-def _pin_file(options: ConnectionOptions, attempt: TlsAttempt) -> str:
-    digits = fingerprint(shown_certificate(options, attempt), _algorithm())
-    return file_of(f"[client]\nssl-fp={digits}\n".encode())
 
 
 @functools.cache

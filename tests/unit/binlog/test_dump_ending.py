@@ -15,7 +15,7 @@ from spirit_py.errors import PositionNotFound
 def ended(ending: bytes) -> BinlogConnection:
     """Return a connection whose dump has ended with a packet."""
     made: Any = BinlogConnection.__new__(BinlogConnection)
-    made._address, made._place = "here", None
+    made.options, made.place = SimpleNamespace(address="here"), None
     made._packets = SimpleNamespace(read=list, ending=ending)
     found: BinlogConnection = made
     return found

@@ -34,9 +34,10 @@ from spirit_py.migration.facts import (
     WaitsFor,
 )
 from spirit_py.migration.figures import Journal
-from spirit_py.migration.state import State, Wait, apply, validate
+from spirit_py.migration.state import State, Wait, apply
 from spirit_py.phases import IllegalTransition, Phase
 from spirit_py.status.report import MigrationReport
+from tests.kits.states import validate
 
 FIRST = State(report=MigrationReport(threads=1, versions={}))
 READ = StatementRead(
