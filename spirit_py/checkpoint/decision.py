@@ -16,6 +16,7 @@ an old table left to the operator, and now gone       afresh; nothing is reporte
 a server not proven to have all of the first's GTIDs  refused (R14)
 begun under other modes (``--sql-mode`` ...)          refused
 a revert was made or reverse replication lost         resume, with the cleanup
+reverse replication, without --keep-old-current       refused
 the old table is kept after the swap                  resume, with the cleanup
 tables from neither before nor after the swap         refused
 the swap was done, its cleanup was not                resume, with the cleanup
@@ -59,11 +60,15 @@ _SHOWN: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What this run is to do; ``max_age`` in seconds; None for a statement or modes takes any."""
+    """What this run is to do; ``max_age`` in seconds; None for a statement or modes takes any.
+
+    ``keeps_current``: an old table that follows the new one goes on to do so.
+    """
 
     statement: str | None
     max_age: float
     modes: SessionModes | None = None
+    keeps_current: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +168,13 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
     swapped = bool(found.kept) or was_swapped(found.tables, record)
     if swapped is None:
         return _refuse_unclear(found, record)
+    if swapped and reverse is not None and not wanted.keeps_current:
+        another = _refuse_another(reverse)
+        return Refuse(
+            reason=f"{reverse}; without --keep-old-current this command would drop the old table:"
+            " spirit-py revert could not bring the old definition back any more",
+            hint=f"to keep that possible, add --keep-old-current; otherwise {another.hint}",
+        )
     if swapped:
         return Resume(record=record, reason=_swapped_already(found), cleanup=True)
     return _before_the_swap(found, record, wanted)
@@ -235,7 +247,7 @@ def _swapped_already(found: Found) -> str:
         done = f"{done}; {found.old_tables}"
     if found.reverse is None:
         return done
-    return f"{done}; {found.reverse}: with --keep-old-current it goes on, without it is given up"
+    return f"{done}; {found.reverse}, and goes on"
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:

@@ -209,13 +209,12 @@ class ReverseBegun(Event):
     seconds: float
 
 
-@event("reverse.ended", "reverse replication of {tables} {how}: {reason}")
+@event("reverse.ended", "reverse replication of {tables} ends: {reason}")
 class ReverseEnded(Event):
     """A revert is possible no more."""
 
     tables: str
     reason: str
-    how: str = aside(default="ends")
 
 
 @event("revert.loses")

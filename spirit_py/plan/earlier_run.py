@@ -44,7 +44,10 @@ def examine_and_decide(
     """Examine what an earlier run left, and decide what is done with it. Nothing is written."""
     found = look(session, config.connection, [(one.schema, one.table) for one in contexts])
     wanted = Wanted(
-        statement=statement_of(contexts), max_age=config.checkpoint_max_age, modes=config.modes
+        statement=statement_of(contexts),
+        max_age=config.checkpoint_max_age,
+        modes=config.modes,
+        keeps_current=config.keep_old_current > 0,
     )
     return found, decide(found, wanted)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.proofs import Where, any_old_table, find_reverse, where_is
 from spirit_py.checkpoint.record import ENDED, FOLLOWING
-from spirit_py.events.swap import ReverseEnded
 from spirit_py.migration.facts import PlainFact
 from spirit_py.migration.reverse.feed import plan_reverse
 from spirit_py.migration.reverse.keeper import Keeper, ReverseReplicationLost, begin
@@ -103,8 +102,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         if any_old_table(session, record):
             raise ReverseReplicationLost.of(record, record.reason)
         return False
-    if not wanted:
-        run.tell(ReverseEnded(tables=record.names, reason="not asked for again", how="is given up"))
+    if not wanted and not any_old_table(session, record):
         return False
     tables = [one.name for one in record.tables]
     require_passable(session, run.config.feed.passable, tables)

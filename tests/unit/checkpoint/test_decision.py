@@ -242,6 +242,16 @@ def test_after_reverse_replication_the_same_command_never_begins_anew(reverse, r
     assert decision.reason.startswith(reason)
 
 
+def test_the_way_back_is_not_given_up_unasked():
+    """The same command without ``--keep-old-current`` would drop the old table: it is refused."""
+    seen = found(tables=(AFTER,), reverse=KEPT)
+    decision = decide(seen, replace(WANTED, keeps_current=False))
+    assert isinstance(decision, Refuse)
+    assert "shop.t is kept until 2030-01-01; without --keep-old-current" in decision.reason
+    for way in ("add --keep-old-current", "spirit-py revert", "spirit-py cleanup"):
+        assert way in decision.hint
+
+
 @pytest.mark.parametrize("reverse", [KEPT, LOST, REVERTED])
 @pytest.mark.parametrize(
     "changes",
