@@ -88,11 +88,35 @@ class SessionModes:
         """What chooses them on the command line; empty where nothing is chosen."""
         chosen = []
         if self.sql_mode is not None:
-            chosen.append(f"--sql-mode '{self.sql_mode}'")
+            # A checkpoint may be forged (R26), and this is shown as a command to be run.
+            text = self.sql_mode.replace("'", "'\\''")
+            chosen.append(f"--sql-mode '{text}'")
         if self.allow_zero_dates:
             chosen.append("--allow-zero-dates")
         if self.innodb_strict_mode:
-            chosen.append(f"--innodb-strict-mode {self.innodb_strict_mode}")
+            chosen.append(f"--innodb-strict-mode {shlex.quote(self.innodb_strict_mode)}")
+        return " ".join(chosen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapChoices:
+    """When a run swaps, and what becomes of the old table, as :class:`MigrationConfig` has it."""
+
+    defer_cutover: bool = False
+    keep_old_current: float = 0.0
+    drop_old_after: float = 0.0
+
+    @property
+    def options(self) -> str:
+        """What chooses it on the command line; empty where nothing is chosen."""
+        chosen = ["--defer-cutover"] if self.defer_cutover else []
+        if self.keep_old_current:
+            chosen.append(f"--keep-old-current {self.keep_old_current:.12g}s")
+        if self.drop_old_after:
+            never = self.drop_old_after == float("inf")
+            chosen.append(
+                f"--drop-old-after {'never' if never else f'{self.drop_old_after:.12g}s'}"
+            )
         return " ".join(chosen)
 
 
@@ -206,6 +230,15 @@ class MigrationConfig(RunConfig):
             source,
             user=self.replica_user or source.user,
             password=self.replica_password or source.password,
+        )
+
+    @property
+    def swap_choices(self) -> SwapChoices:
+        """What another run that carries on with this one is to be asked for, too."""
+        return SwapChoices(
+            defer_cutover=self.defer_cutover,
+            keep_old_current=self.keep_old_current,
+            drop_old_after=self.drop_old_after,
         )
 
     def relies_on(self, limit: str) -> bool:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from spirit_py.config import SessionModes
+from spirit_py.config import SessionModes, SwapChoices
 from spirit_py.contracts import Origin
 from spirit_py.mysql.tables.identity import Identity
 from spirit_py.phases import Phase
@@ -87,7 +87,7 @@ class CheckpointRecord:
     and ``settled_at`` are opaque: the feed's safe position, empty before it started; its position
     after the run's last write to a new table, empty while it may write and after a kill.
     ``started_at`` is ISO 8601 in UTC; ``seconds`` and ``totals`` are of all runs. ``sentinel``: it
-    was created; one that is gone was dropped by the operator.
+    was created; one that is gone was dropped by the operator. ``choices`` are of the last run.
     """
 
     statement: str
@@ -103,6 +103,7 @@ class CheckpointRecord:
     totals: dict[str, int] = field(default_factory=dict)
     sentinel: bool = False
     modes: SessionModes = field(default_factory=SessionModes)
+    choices: SwapChoices = field(default_factory=SwapChoices)
     program: str = ""
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ from spirit_py.threads import Background
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from spirit_py.config import ConnectionOptions, SessionModes
+    from spirit_py.config import ConnectionOptions, MigrationConfig, SwapChoices
     from spirit_py.contracts import Clock, SqlSession
     from spirit_py.statement import AlterStatement
     from spirit_py.table.names import Name
@@ -173,7 +173,7 @@ def first_record(
     statement: str,
     sources: Mapping[Name, TableSchema],
     server_uuid: str,
-    modes: SessionModes,
+    config: MigrationConfig,
 ) -> CheckpointRecord:
     """Return the record of a migration that begins now, of a :func:`normal_form`."""
     now = session.query("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f')")[0][0]
@@ -186,14 +186,21 @@ def first_record(
         server_uuid=server_uuid,
         phase=Phase.PREFLIGHT.value,
         started_at=f"{now}+00:00",
-        modes=modes,
+        modes=config.modes,
+        choices=config.swap_choices,
         program=__version__,
     )
 
 
-def renewed(record: CheckpointRecord, server_uuid: str) -> CheckpointRecord:
+def renewed(record: CheckpointRecord, server_uuid: str, choices: SwapChoices) -> CheckpointRecord:
     """Return the record of a run that carries on with an earlier one's."""
-    return replace(record, runs=record.runs + 1, program=__version__, server_uuid=server_uuid)
+    return replace(
+        record,
+        runs=record.runs + 1,
+        program=__version__,
+        server_uuid=server_uuid,
+        choices=choices,
+    )
 
 
 def with_new_tables(

@@ -285,8 +285,10 @@ class _Listing:
 
     def _command(self, record: CheckpointRecord) -> str:
         statement = shlex.join(["--statement", " ".join(record.statement.split())])
-        modes = f" {record.modes.options}" if record.modes.options else ""
-        return f"spirit-py migrate {self._options.words} {statement}{modes}"
+        chosen = (record.modes.options, record.choices.options)
+        return " ".join(
+            filter(None, (f"spirit-py migrate {self._options.words}", statement, *chosen))
+        )
 
     def _resumable_for(self, found: Found, seen: MigrationShown) -> float:
         """Return for how many seconds the same command can still resume."""

@@ -110,8 +110,8 @@ def _begin(
     """Change the tables in place, or create the new ones; None when nothing is left to do."""
     run.enter(Phase.SHORTCUT)
     sources = {(context.schema, context.table): context.source for context in contexts}
-    uuid, modes = contexts[0].facts.uuid, run.config.modes
-    record = first_record(session, statement_of(contexts), sources, uuid, modes)
+    uuid = contexts[0].facts.uuid
+    record = first_record(session, statement_of(contexts), sources, uuid, run.config)
     # Wrong Spark settings and a missing Java are refused before anything is written.
     if abandoned is not None or copy_is_certain(contexts):
         _begin_engines(run, contexts)
@@ -146,7 +146,7 @@ def _resume(run: Run, session: Session, contexts: Contexts, record: CheckpointRe
     contexts = _evaluated_at(contexts, record.started_at)
     mappings = take_over(run, session, contexts)
     plans = carry_on_with_indexes(run, session, contexts, mappings, record)
-    record = renewed(record, contexts[0].facts.uuid)
+    record = renewed(record, contexts[0].facts.uuid, run.config.swap_choices)
     return _new_tables(run, contexts, mappings, record, plans, traffic=traffic)
 
 

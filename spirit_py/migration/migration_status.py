@@ -60,7 +60,7 @@ class MigrationShown:
         paused: who has paused it: the next run begins paused.
         live: the figures that the process wrote last, ``live_age`` seconds ago.
         resumable_for: seconds; None where a process works on it, and after the swap.
-        command: what resumes it, with the options that must be the same.
+        command: what resumes it, with the modes, and with what the last run did about its swap.
     """
 
     checkpoint: str

@@ -87,6 +87,7 @@ def test_the_commands_that_are_shown_do_what_they_are_shown_for(db, engine):
     with pytest.raises(MigrationFailure):
         waiting.end()
     carries_on = shown(db).command
+    assert "--defer-cutover" in shlex.split(carries_on)
     assert f"  command    {carries_on}" in shown(db).lines()
     db.execute("DROP TABLE _t_snt")
     run_as_shown(db, carries_on)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import io
 import json
+import math
 import os
+import shlex
 import subprocess
 import sys
 from typing import Any
@@ -16,9 +18,16 @@ from click.testing import CliRunner
 from spirit_py import cli
 from spirit_py.cli import checksum as watch_command
 from spirit_py.cli import outcome
-from spirit_py.config import DEFAULT_MAX_LAG, DEFAULT_MIN_FREE, SessionModes, host_and_port
+from spirit_py.config import (
+    DEFAULT_MAX_LAG,
+    DEFAULT_MIN_FREE,
+    SessionModes,
+    SwapChoices,
+    host_and_port,
+)
 from spirit_py.errors import Refusal, UsageFault
-from spirit_py.events.run import WatchEmpty
+from spirit_py.events.run import Warned, WatchEmpty
+from spirit_py.events.swap import CutoverVetoed
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.records import RecordOptions
 
@@ -143,6 +152,26 @@ def test_locks_are_requested_as_the_command_line_says(configured, mode):
     assert asked.kills.after == 2.5
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        SwapChoices(),
+        SwapChoices(defer_cutover=True, keep_old_current=1.5, drop_old_after=12_345_678.0),
+        SwapChoices(drop_old_after=math.inf),
+    ],
+)
+def test_what_a_run_chose_about_its_swap_is_shown_as_options_that_choose_it(configured, chosen):
+    """``status`` shows it with the command that carries on."""
+    assert configured(*BASE, *chosen.options.split()).swap_choices == chosen
+
+
+def test_modes_of_a_forged_checkpoint_end_no_command_that_is_shown():
+    """R26: the operator copies it into a shell."""
+    forged = SessionModes(sql_mode="'; rm -rf ~; '", innodb_strict_mode="; ls")
+    words = ["--sql-mode", "'; rm -rf ~; '", "--innodb-strict-mode", "; ls"]
+    assert shlex.split(forged.options) == words
+
+
 def test_own_writes_are_tagged_when_asked_for(configured):
     """Every run has an identifier of its own; without the option there is none."""
     first, second = (configured(*BASE, "--tag-own-writes").feed.own_writes for _ in range(2))
@@ -204,7 +233,24 @@ def test_what_a_run_waits_for_is_read(configured):
 )
 def test_a_duration_with_bounds_takes_units_too(configured, option, name, given, seconds):
     """As every other duration; and each form of a number that it took before."""
-    assert getattr(configured(*BASE, option, given), name) == seconds
+    assert getattr(configured(*BASE, "--kill-blockers", "all", option, given), name) == seconds
+
+
+def test_the_summary_counts_every_warning_that_was_shown(monkeypatch):
+    """Also what is no finding of the run, and not in its report."""
+    from spirit_py import migration
+    from spirit_py.status.report import MigrationReport
+
+    def migrate(_config, *, reporter, **_):
+        reporter.event(Warned(said="one"))
+        for number in (1, 2):
+            reporter.event(CutoverVetoed(reason="no", number=number, seconds=5.0))
+        return MigrationReport(schema="shop", table="t", algorithm="instant", warnings=["one"])
+
+    monkeypatch.setattr(migration, "migrate", migrate)
+    result = CliRunner().invoke(cli.main, BASE)
+    assert result.output.count("warning: ") == 3
+    assert "; 3 warnings, shown above\n" in result.output
 
 
 def test_threads_stay_within_the_cores_of_a_local_master(configured):
