@@ -7,7 +7,7 @@ are read only on request.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from spirit_py.cli.values import LIMITS, TABLE, Duration
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, UsageFault
 from spirit_py.events.event import teller
+from spirit_py.options import require_needed
 from spirit_py.options.commands import (
     BatchArguments,
     ChecksumArguments,
@@ -52,9 +53,16 @@ def argument_name(option: click.Option) -> str:
 
 
 def option_values(
-    command: click.Command, arguments: type, given: Mapping[str, object]
+    command: click.Command,
+    arguments: type,
+    given: Mapping[str, object],
+    *,
+    also: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return the values of all options; None is not given. TypeError, UsageFault for wrong ones."""
+    """Return the values of all options; None is not given. TypeError, UsageFault for wrong ones.
+
+    ``also`` names options that count as given where others need them.
+    """
     options = {
         argument_name(option): option
         for option in command.params
@@ -68,6 +76,7 @@ def option_values(
     values = {
         str(option.name): _value(context, option, name, asked) for name, option in options.items()
     }
+    require_needed(arguments, {*asked, *also}, values)
     if values["no_defaults"] and "login_path" not in asked:
         values["login_path"] = None
     return values
@@ -185,12 +194,14 @@ def run_of(
     return Running(work, records=config.records, handle_signals=handle_signals)
 
 
-def migration_config_of(**options: Unpack[MigrationArguments]) -> MigrationConfig:
+def migration_config_of(
+    *, also: Collection[str] = (), **options: Unpack[MigrationArguments]
+) -> MigrationConfig:
     """Build the same configuration as the command line; raises UsageFault."""
     from spirit_py.cli.migrate import migrate as command
     from spirit_py.cli.migrate import migration_config
 
-    return migration_config(option_values(command, MigrationArguments, options))
+    return migration_config(option_values(command, MigrationArguments, options, also=also))
 
 
 def plan_migration(**options: Unpack[PlanArguments]) -> Plan:
@@ -349,9 +360,10 @@ def batch_config_of(**options: Unpack[BatchArguments]) -> BatchConfig:
 
     given: dict[str, Any] = dict(options)
     listed = _listed(given.get("statements"))
-    if listed is not None:
-        del given["statements"]
-    values = option_values(command, BatchArguments, given)
+    also = () if listed is None else ("statements",)
+    for name in also:
+        del given[name]
+    values = option_values(command, BatchArguments, given, also=also)
     return batch_config(values, settings(values), listed=listed or "")
 
 

@@ -125,7 +125,7 @@ def _asked(config: BatchConfig) -> str:
 def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
     """Refuse a plan with tables that cannot be changed, unless the others go on."""
     refused = plan.refused
-    if refused and (config.on_failure == "stop" or not (plan.left or config.each.dry_run)):
+    if plan.is_refused(config):
         raise Refusal(
             f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
             hint="see what refuses each; --exclude leaves tables out, --on-failure continue changes"

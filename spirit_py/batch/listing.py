@@ -56,7 +56,7 @@ class BatchShown:
             now = f"a process works on it now (server session {self.worked_on_by})"
         runs = counted(self.runs, "run")
         return [
-            f"batch of {len(self.tables)} tables ({self.asked})",
+            f"batch of {counted(len(self.tables), 'table')} ({self.asked})",
             f"  begun      {self.started_at}, {runs}; its record is {self.batch}",
             f"  tables     {told}",
             *(f"             {_shown(one)}" for one in self.tables),

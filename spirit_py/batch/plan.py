@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from spirit_py.batch.changes import TableChange
     from spirit_py.batch.store import TableRecord
+    from spirit_py.config import BatchConfig
     from spirit_py.events.event import Tell
     from spirit_py.table.names import Name
 
@@ -81,6 +82,11 @@ class BatchPlan:
         """The tables that cannot be changed."""
         return tuple(one for one in self.tables if one.refusals)
 
+    def is_refused(self, config: BatchConfig) -> bool:
+        """Whether nothing is begun because tables are refused."""
+        goes_on = config.on_failure == "continue" and (self.left or config.each.dry_run)
+        return bool(self.refused) and not goes_on
+
     @property
     def lost(self) -> tuple[TableRecord, ...]:
         """The tables that an earlier run has not changed, and that are not in this plan."""
@@ -126,8 +132,8 @@ class BatchPlan:
         return [*lines, *(f"  {line}" for line in self.room)]
 
 
-def tell_plan(plan: BatchPlan, tell: Tell) -> None:
-    """Report the plan, table by table."""
+def tell_plan(plan: BatchPlan, tell: Tell, *, causes: bool = True) -> None:
+    """Report the plan, table by table; without ``causes`` where an error follows that has them."""
     tell(
         BatchPlanned(
             said=plan.counts(),
@@ -146,7 +152,7 @@ def tell_plan(plan: BatchPlan, tell: Tell) -> None:
                 refusals=list(one.refusals),
             )
         )
-        for line in others:
+        for line in others if causes else others[len(one.refusals) :]:
             tell(Summary(said=line))
     for line in plan.remarks():
         tell(Summary(said=line))

@@ -26,7 +26,7 @@ from spirit_py.cli.values import (
 )
 from spirit_py.cli.wrong_lines import warn
 from spirit_py.config import is_secret_of_spark
-from spirit_py.options import Form, Option, SslMode, declared
+from spirit_py.options import Form, Option, SslMode, declared, require_needed
 
 OUTPUT: Final = "Output"
 """The section with ``--help`` itself."""
@@ -201,7 +201,11 @@ def command(
         def run(**options: Any) -> None:
             verbose, log_format = options["verbose"], options.get("log_format", "text")
             as_json = bool(document) and options[document] in {True, "json"}
+            source = click.get_current_context().get_parameter_source
+            line = click.core.ParameterSource.COMMANDLINE
+            given = [name for name in options if source(name) is line]
             with ErrorsShown(verbose=verbose, log_format=log_format, document=as_json) as shown:
+                require_needed(arguments, given, options)
                 leave_with(body(shown, options) or 0)
 
         return click.command(cls=SectionedCommand, epilog=exit_codes)(options_of(arguments)(run))
@@ -213,7 +217,7 @@ def options_of(arguments: type) -> Callable[[Command], Command]:
     """Declare the options of a TypedDict, in the order in which ``--help`` shows them."""
 
     def add(command: Command) -> Command:
-        for one in reversed(list(declared(arguments))):
+        for one in reversed(declared(arguments)):
             command = _declare(one)(command)
         return command
 

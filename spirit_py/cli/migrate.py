@@ -29,7 +29,7 @@ from spirit_py.errors import Refusal, UnfinishedWork, UsageFault
 from spirit_py.events.event import teller
 from spirit_py.options.commands import MigrateCommand, PlanCommand
 from spirit_py.records import RecordOptions
-from spirit_py.units import one_line
+from spirit_py.units import counted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,23 +43,7 @@ if TYPE_CHECKING:
     from spirit_py.status.reporters import Reporters
 
 _BATCH: Final = ("tables", "statements")
-_ONLY_BATCH: Final = ("exclude", "parallel", "on_failure", "yes")
 _LARGEST_FILE: Final = 16 << 20
-
-
-def is_batch(options: dict[str, Any]) -> bool:
-    """Whether many tables are changed; raises UsageFault for options that need that."""
-    if any(options[name] for name in _BATCH):
-        return True
-    # A team's defaults for batches, from its configuration or the environment, hinder no other.
-    source = click.get_current_context().get_parameter_source
-    given = [name for name in _ONLY_BATCH if source(name) is ParameterSource.COMMANDLINE]
-    if given:
-        raise UsageFault(
-            f"--{given[0].replace('_', '-')} goes with --tables or --statements",
-            hint="leave it out, or add one",
-        )
-    return False
 
 
 def batch_config(
@@ -104,9 +88,8 @@ def _require_one_way(options: dict[str, Any]) -> None:
         )
     if options["tables"] and not options["alter"]:
         raise UsageFault("--tables and --alter go together", hint="add --alter")
-    if options["statements"] and (options["alter"] or options["exclude"]):
-        name = "alter" if options["alter"] else "exclude"
-        raise UsageFault(f"--{name} goes with --tables", hint="the file has whole statements")
+    if options["statements"] and options["alter"]:
+        raise UsageFault("--alter goes with --tables", hint="the file has whole statements")
 
 
 def _refuse_what_waits(each: MigrationConfig) -> None:
@@ -145,8 +128,8 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     with reported(config, reporter):
         plan = plan_batch(config)
-        tell_plan(plan, teller(reporter.event))
-        refused = plan.refused and config.on_failure == "stop"
+        refused = plan.is_refused(config)
+        tell_plan(plan, teller(reporter.event), causes=not refused)
         if not (yes or config.each.dry_run or refused):
             _require_agreed(plan, config.records.log_format)
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
@@ -162,13 +145,14 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
 def _require_agreed(plan: BatchPlan, log_format: LogFormat) -> None:
     if not plan.asks:
         return
+    tables = counted(len(plan.left), "table")
     if not can_ask(log_format):
         raise Refusal(
-            f"the patterns match {len(plan.left)} tables, and there is no terminal to confirm them",
-            hint="see the list above; to change these tables, add --yes",
+            f"the patterns match {tables}, and there is no terminal where that can be confirmed",
+            hint="see the list above; to change what it has, add --yes",
             error_code=ErrorCode.NOT_CONFIRMED,
         )
-    if not confirmed(f"Change these {len(plan.left)} tables?"):
+    if not confirmed(f"Change {tables}?"):
         raise Refusal(
             "nothing was changed",
             hint="--exclude leaves tables out",
@@ -184,12 +168,12 @@ def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
     spirit-py migrate --host db1 --database shop --table orders \\
         --alter "ADD COLUMN note VARCHAR(200)"
     """  # noqa: D301 - click reads the backspace
-    if is_batch(options):
+    if any(options[name] for name in _BATCH):
         return run(batch_config(options, settings(options)), shown, yes=options["yes"])
     config = migration_config(options)
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     report = _migrate(config, reporter)
-    tell_summary(report.summary(), reporter)
+    tell_summary(report.summary(warnings=reporter.warnings), reporter)
     return 0
 
 
@@ -346,7 +330,7 @@ def _made(options: dict[str, Any]) -> Plan:
     from spirit_py.plan import make_plan
 
     sample = options["sample"]
-    if is_batch(options):
+    if any(options[name] for name in _BATCH):
         from spirit_py.batch.planning import plan_of_batch
 
         return plan_of_batch(batch_config(options, settings(options)), sample=sample)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import cleanup, flag_value, migration_config_of, run_of
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped
-from spirit_py.options.commands import CleanupArguments
+from spirit_py.options.commands import CleanupArguments, MigrationArguments
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind, changed_table, parse_statement
 from spirit_py.units import one_line
@@ -198,7 +198,9 @@ def prepared(
     if around.chosen_mode is not None and not options.get("allow_zero_dates"):
         options.setdefault("sql_mode", around.chosen_mode)
     statement = ";\n".join(_with_present_names(session, around, one) for one in statements)
-    config = migration_config_of(**(options | {"statement": statement, "database": around.schema}))
+    options |= {"statement": statement, "database": around.schema}
+    # A project's settings are defaults for many tables: none is refused for another that it needs.
+    config = migration_config_of(also=MigrationArguments.__annotations__, **options)
     return replace(config, connection=replace(config.connection, server_uuid=around.server_uuid))
 
 

@@ -1,12 +1,15 @@
 """Every option, declared once: command line, help, configuration file and library are derived."""
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from itertools import count
 from os import PathLike
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_type_hints
+
+from spirit_py.errors import UsageFault
 
 Form = enum.Enum(
     "Form",
@@ -50,6 +53,7 @@ class Option:
         environment: whether it may be set there, or in a configuration file, at all.
         live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
         common: ``--help`` shows it where a command has many.
+        needs: other options, without all of which it has no effect.
     """
 
     section: str
@@ -67,6 +71,7 @@ class Option:
     environment: bool = True
     live: str = ""
     common: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -111,11 +116,31 @@ OUTPUT: Final = Section("Output")
 HOOKS: Final = Section("Hooks")
 
 
-def declared(arguments: type) -> Iterator[Option]:
-    """Yield the options of a TypedDict, in the order of ``--help``."""
+@cache
+def declared(arguments: type) -> tuple[Option, ...]:
+    """Return the options of a TypedDict, in the order of ``--help``."""
     found = []
     for name, hint in get_type_hints(arguments, include_extras=True).items():
         *form, option, text = hint.__metadata__
         form = form[0] if form else None
         found.append(replace(option, name=name, type=hint.__origin__, form=form, help=text))
-    yield from sorted(found, key=lambda one: one.place)
+    return tuple(sorted(found, key=lambda one: one.place))
+
+
+def require_needed(arguments: type, given: Container[str], values: Mapping[str, object]) -> None:
+    """Raise UsageFault for an option that is given for this run, and has no effect in it.
+
+    Those that are not ``given``, but set in a file or the environment, are defaults for many runs.
+    """
+    options = {one.name: one for one in declared(arguments)}
+    for one in options.values():
+        needed = [options[name] for name in one.needs if name in options]
+        if not needed or one.name not in given or not values[one.name]:
+            continue
+        off = (None, (), False)
+        if all(two.name not in given and values[two.name] in (*off, two.default) for two in needed):
+            names = " or ".join(two.flag for two in needed)
+            raise UsageFault(
+                f"{one.flag} goes with {names}, and has no effect alone",
+                hint=f"add {names}, or leave {one.flag} out",
+            )

@@ -117,7 +117,7 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     ]
     defer_timeout: Annotated[
         Seconds,
-        LOCKS(least=1, default="48h"),
+        LOCKS(least=1, default="48h", needs=("defer_cutover",)),
         "How long to wait for that before the run ends; the same command resumes.",
     ]
     keep_old_current: Annotated[
@@ -141,7 +141,7 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     ]
     recheck_interval: Annotated[
         Seconds,
-        COMPARISON(least=1, default="10m"),
+        COMPARISON(least=1, default="10m", needs=("defer_cutover", "hook_veto")),
         "Pause between two checksums while the cut-over is deferred.",
     ]
     sql_mode: Annotated[
@@ -213,7 +213,7 @@ class MigrateCommand(MigrationArguments, BatchOptions, RunOutput, VetoOption, to
     # Not by the environment, where it would answer a question that nobody has seen.
     yes: Annotated[
         bool,
-        OUTPUT(environment=False, common=True),
+        OUTPUT(environment=False, common=True, needs=("tables", "statements")),
         "With --tables: change those that match without asking first.",
     ]
 

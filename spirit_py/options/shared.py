@@ -118,7 +118,7 @@ class BatchOptions(TypedDict, total=False):
     ]
     exclude: Annotated[
         Names,
-        MANY(metavar="SCHEMA.TABLE"),
+        MANY(metavar="SCHEMA.TABLE", needs=("tables",)),
         "With --tables: skip the tables that match; repeatable.",
     ]
     statements: Annotated[
@@ -128,12 +128,12 @@ class BatchOptions(TypedDict, total=False):
     ]
     parallel: Annotated[
         int,
-        MANY(least=1, most=64, default=1),
+        MANY(least=1, most=64, default=1, needs=("tables", "statements")),
         "With --tables or --statements: migrations at the same time; they share --threads.",
     ]
     on_failure: Annotated[
         OnFailure,
-        MANY(default="stop"),
+        MANY(default="stop", needs=("tables", "statements")),
         "With --tables or --statements: whether further tables are begun after one has failed.",
     ]
 
@@ -249,7 +249,7 @@ class SwapOptions(TypedDict, total=False):
     ]
     kill_after: Annotated[
         Seconds,
-        LOCKS(least=0.1, most=86400, default=30.0),
+        LOCKS(least=0.1, most=86400, default=30.0, needs=("kill_blockers",)),
         "How long a session must have blocked the lock before it is killed, in seconds.",
     ]
     snapshot_guard: Annotated[
@@ -374,6 +374,6 @@ class RunOutput(LogOption, DocsOption, total=False):
     ]
     hook_timeout: Annotated[
         Seconds,
-        HOOKS(least=0.1, default="30s"),
+        HOOKS(least=0.1, default="30s", needs=("on_event",)),
         "Time after which a call of it is killed.",
     ]

@@ -164,10 +164,14 @@ class MigrationReport(OutcomeReport):
         old = "in place again" if self.reverted else self.old_table or "dropped"
         return f"{line}; old table: {old}"
 
-    def summary(self) -> list[str]:
-        """Return the summary that ends a successful run, a line each; the report has the rest."""
-        warned = counted(len(self.warnings), "warning")
-        lines = [f"{self.headline()}; {warned}, shown above" if self.warnings else self.headline()]
+    def summary(self, *, warnings: int = 0) -> list[str]:
+        """Return the summary that ends a successful run, a line each; the report has the rest.
+
+        ``warnings``: how many were shown, where that is known.
+        """
+        warned = warnings or len(self.warnings)
+        shown = f"; {counted(warned, 'warning')}, shown above" if warned else ""
+        lines = [f"{self.headline()}{shown}"]
         if self.resumed:
             lines.append(f"  run {self.runs}     {self.resumed}")
         if self.algorithm == "copy" and (not self.phases or Phase.COPY in self.phases):

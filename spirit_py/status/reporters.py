@@ -25,6 +25,8 @@ class Reporters:
         self._silent: list[Reporter] = []
         self.gate: Gate | None = None
         self.ended = False
+        #: How many were shown.
+        self.warnings = 0
 
     def add(self, reporter: Reporter) -> None:
         """Add one that comes last; before :meth:`start`."""
@@ -37,6 +39,8 @@ class Reporters:
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
         self.ended = self.ended or isinstance(event, RunEnded)
+        if event.level == "warning":
+            self.warnings += 1
         self._pass_on(lambda one: one.event(event))
 
     def progress(self, snapshot: MigrationStatus | BatchStatus) -> None:

@@ -9,11 +9,21 @@ import pytest
 from click.testing import CliRunner
 
 from spirit_py import batch
+from spirit_py.api.commands import batch_config_of
+from spirit_py.batch import entry
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
 from spirit_py.cli import main
 from spirit_py.cli import migrate as command
+from spirit_py.errors import UsageFault
+from spirit_py.options import declared
+from spirit_py.options.commands import (
+    BatchArguments,
+    MigrateCommand,
+    PlanCommand,
+    RevertCommand,
+)
 from spirit_py.records import RecordOptions
 
 BASE = ("migrate", "--user", "u")
@@ -162,6 +172,49 @@ def test_options_of_a_batch_need_one(asked, arguments, why):
     result = run(*BASE, *arguments)
     assert result.exit_code == 2
     assert why in result.output
+
+
+@pytest.mark.parametrize(
+    ("alone", "other", "more"),
+    [
+        ("--defer-timeout 2h", "--defer-cutover", "--defer-cutover"),
+        ("--recheck-interval 1m", "--defer-cutover or --hook-veto", "--defer-cutover"),
+        ("--kill-after 5s", "--kill-blockers", "--kill-blockers idle"),
+        ("--hook-timeout 5s", "--on-event", "--on-event true"),
+    ],
+)
+def test_an_option_that_needs_another_is_refused_alone(asked, tmp_path, alone, other, more):
+    """A file or the environment may hold it: there it is a default for runs that have the other."""
+    words = alone.split()
+    result = run(*PATTERN, "--yes", *words)
+    assert result.exit_code == 2
+    assert f"{words[0]} goes with {other}, and has no effect alone" in result.output
+    assert "config" not in asked
+    file = tmp_path / "config.toml"
+    file.write_text(f"[all]\n{words[0][2:]} = '{words[1]}'\n")
+    for able in ((*PATTERN, *words, *more.split()), ("--config", str(file), *PATTERN)):
+        assert run(*able, "--yes").exit_code == 0
+    keyword = words[0][2:].replace("-", "_")
+    if keyword in BatchArguments.__annotations__:
+        with pytest.raises(UsageFault, match=f"{words[0]} goes with --"):
+            batch_config_of(tables="s.t", alter="FORCE", **{keyword: words[1]})
+
+
+def test_a_refused_batch_says_each_cause_once(asked, monkeypatch):
+    """The error has them; the plan before it says which tables are refused."""
+    asked["plan"] = planned(refusals=("it has no key",))
+    monkeypatch.setattr(batch, "run_batch", entry.run_batch)
+    result = run(*PATTERN)
+    assert result.exit_code == 2
+    assert "shop_1.orders: refused" in result.output
+    assert result.output.count("it has no key") == 1
+
+
+@pytest.mark.parametrize("line", [MigrateCommand, PlanCommand, RevertCommand])
+def test_what_an_option_needs_is_an_option_of_the_command(line):
+    """A wrong name would need nothing."""
+    every = declared(line)
+    assert {name for one in every for name in one.needs} <= {one.name for one in every}
 
 
 def test_a_refused_batch_has_a_report_too(asked, tmp_path):

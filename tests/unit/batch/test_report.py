@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from spirit_py.batch.listing import BatchShown
 from spirit_py.batch.report import BatchReport, exit_code
 from spirit_py.batch.store import TableRecord
 from spirit_py.errors import Interrupted
@@ -125,3 +126,10 @@ def test_a_batch_that_is_refused_as_a_whole_wrote_nothing():
     refused = record("a", "refused", code=2)
     assert concluded(refused).exit_code == 2
     assert concluded(refused, record("b", "done", "done")).exit_code == 1
+
+
+def test_status_counts_the_tables_of_a_batch_in_plain_english():
+    """A pattern may match one alone."""
+    one = {"schema": "s", "table": "a", "state": "pending", "outcome": "", "error": ""}
+    shown = BatchShown(batch="s.b", asked="s.a: FORCE", tables=(one,))
+    assert shown.lines()[0] == "batch of 1 table (s.a: FORCE)"
