@@ -1,6 +1,6 @@
 """The columns of followed tables as of the stream's position, and DDL that does not change them.
 
-docs/commands/watch.md has the rules ("Names of columns"). Commas separate clauses, so a head decides
+"Names of columns" in docs/commands/watch.md has the rules. Commas separate clauses: a head decides
 for its clause. The server makes plain comments of version comments that it did not execute.
 """
 
