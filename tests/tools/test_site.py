@@ -22,6 +22,7 @@ SEARCHED = {
     **dict.fromkeys(("stuck", "hangs", "slow", "cancel", "abort", "kill"), "trouble.html"),
     **dict.fromkeys(("resume", "disk is full", "rollback", "undo", "password"), "trouble.html"),
     "cron": "commands/migrate.html",
+    **dict.fromkeys(("grants", "permission"), "requirements.html"),
 }
 
 
