@@ -277,13 +277,9 @@ class _DumpConnection(Connection):
     def _write_bytes(self, data: bytes) -> None:
         if self._gtids is not None and data[4:5] == bytes([_COM_BINLOG_DUMP_GTID]):
             server_id = struct.unpack_from("<I", data, 7)[0]
-            data = _dump_command(server_id, self._gtids)
+            # COM_BINLOG_DUMP_GTID (MySQL source, ``rpl_source.cc``).
+            encoded = self._gtids.encode()
+            fields = (_COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 3, 4, len(encoded))
+            payload = struct.pack("<BHII3xQI", *fields) + encoded
+            data = struct.pack("<I", len(payload)) + payload
         super()._write_bytes(data)  # type: ignore[misc]
-
-
-def _dump_command(server_id: int, gtids: GtidSet) -> bytes:
-    """Build COM_BINLOG_DUMP_GTID (MySQL source, ``rpl_source.cc``)."""
-    encoded = gtids.encode()
-    fields = (_COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 3, 4, len(encoded))
-    payload = struct.pack("<BHII3xQI", *fields) + encoded
-    return struct.pack("<I", len(payload)) + payload

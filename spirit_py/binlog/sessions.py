@@ -202,7 +202,9 @@ class FollowedServer:
         return FileFrontier(self._server_uuid, end)
 
     def _look(self, session: SqlSession) -> tuple[str, FilePlace]:
-        read_to = self._read_to()
+        parser = self._reader.parser if self._reader is not None else None
+        # Or a place before: the reader goes on meanwhile.
+        read_to = FilePlace(parser.file, parser.offset) if parser and parser.file else None
         seen = look_at(session)
         if seen.server_uuid != self._server_uuid:
             address, found = self._connection.address, seen.server_uuid
@@ -212,13 +214,6 @@ class FollowedServer:
         if read_to is not None and not end.reaches(read_to):
             raise binlog_reset(f"{read_to} is read, and it ends at {end}")
         return seen.executed, end
-
-    def _read_to(self) -> FilePlace | None:
-        """Return the place up to which the stream is read, or one before; None at its start."""
-        parser = self._reader.parser if self._reader is not None else None
-        if parser is None or not (file := parser.file):
-            return None
-        return FilePlace(file, parser.offset)
 
     def has_executed(self, received: Any, session: SqlSession) -> bool:
         """Return whether everything that was received is executed; see the protocol."""

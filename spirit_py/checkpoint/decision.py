@@ -280,8 +280,11 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
                 " beginning",
             )
     there = f"; this is another server, {found.server_uuid}, which has all of it"
+    if found.moved:
+        compared_anew = tuple(replace(table, checked_up_to=()) for table in record.tables)
+        record = replace(record, tables=compared_anew, settled_at="")
     return Resume(
-        record=_not_compared(record) if found.moved else record,
+        record=record,
         reason=f"stopped in the {record.phase} phase, {human_seconds(found.age)} ago;"
         f" {human_count(record.rows_copied)} rows are copied{there if found.moved else ''}",
     )
@@ -335,11 +338,6 @@ def _nothing_to_resume(found: Found, record: CheckpointRecord) -> Iterator[str]:
             yield f"its new table {progress.schema}.{progress.names.new} is gone"
     if found.unreachable:
         yield f"the change feed cannot go on where it stopped: {found.unreachable}"
-
-
-def _not_compared(record: CheckpointRecord) -> CheckpointRecord:
-    tables = tuple(replace(table, checked_up_to=()) for table in record.tables)
-    return replace(record, tables=tables, settled_at="")
 
 
 def _shortened(text: str) -> str:

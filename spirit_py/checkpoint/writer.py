@@ -130,7 +130,10 @@ class CheckpointWriter:
                 failing_since = now if failing_since is None else failing_since
                 pause = min(_AGAIN, self.period)
                 _log.info("the checkpoint could not be written: %s", error)
-                if _hopeless(error) or now - failing_since > self.patience:
+                passes = isinstance(error, ServerFault) and (
+                    disposition(error) is not Disposition.FATAL or error.hint
+                )
+                if not passes or now - failing_since > self.patience:
                     self.stop.request(_failure(error))
                     return
                 stopping.wait(pause)
@@ -140,12 +143,6 @@ class CheckpointWriter:
         self._thread.stop()
         self._wanted.set()
         self._thread.join()
-
-
-def _hopeless(error: Exception) -> bool:
-    if isinstance(error, ServerFault):
-        return disposition(error) is Disposition.FATAL and not error.hint
-    return True
 
 
 def _failure(error: Exception) -> MigrationFailure:

@@ -89,7 +89,12 @@ class EventStore(Generic[T]):
         weight = self.weigh(event)
         with self._changed:
             if self._full():
-                self._wait_for_room()
+                # Meanwhile a transaction larger than the ring may be got in pieces.
+                self._reader_waits = True
+                self._changed.notify_all()
+                while self._full() and not self.closed:
+                    self._changed.wait()
+                self._reader_waits = False
             if self.closed:
                 return False
             slot = self._put & self._mask
@@ -106,14 +111,6 @@ class EventStore(Generic[T]):
         return self._put - self._ack > self._mask or (
             self.bytes >= self.max_bytes and self._put > self._ack
         )
-
-    def _wait_for_room(self) -> None:
-        """Wait; meanwhile a transaction larger than the ring may be got in pieces."""
-        self._reader_waits = True
-        self._changed.notify_all()
-        while self._full() and not self.closed:
-            self._changed.wait()
-        self._reader_waits = False
 
     def get(self, limit: int, timeout: float | None = None) -> list[T]:
         """Return up to ``limit`` events, whole transactions if they fit; none after ``timeout``."""

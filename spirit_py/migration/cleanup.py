@@ -73,13 +73,6 @@ class Leftovers:
     proofs: Mapping[Name, Identity] = field(default_factory=dict)
     emptied: Mapping[Name, str] = field(default_factory=dict)
 
-    def to_drop(self, *, old_too: bool) -> tuple[Name, ...]:
-        """Return the tables to drop, in order."""
-        if old_too:
-            return (*self.old, *self.own)
-        proofs = {(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in self.kept}
-        return tuple(name for name in self.own if name not in proofs)
-
 
 def clean_up(
     options: ConnectionOptions,
@@ -176,7 +169,9 @@ class _Settling:
 def _drop(
     options: ConnectionOptions, session: SqlSession, left: Leftovers, *, old_too: bool, say: Say
 ) -> None:
-    for schema, name in left.to_drop(old_too=old_too):
+    proofs = {(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in left.kept}
+    own = (name for name in left.own if name not in proofs)
+    for schema, name in (*left.old, *left.own) if old_too else own:
         if proof := left.proofs.get((schema, name)):
             _drop_old(options, (schema, name), proof)
         else:

@@ -38,7 +38,11 @@ def carry_histograms(
     old = {column.name: column for column in source.columns if column.generated}
     pairs += [(old[one.name], one) for one in target.columns if one.generated and one.name in old]
     unchanged = {new.name for old, new in pairs if _values_of(old) == _values_of(new)}
-    unchanged -= _covered_alone(target)
+    unchanged -= {
+        index.parts[0].column or ""
+        for index in target.indexes
+        if index.unique and len(index.parts) == 1
+    }
     present = _histograms(session, target)
     trouble = []
     for name, found in _histograms(session, source).items():
@@ -51,14 +55,6 @@ def _values_of(column: Column) -> tuple[str | None, ...]:
     """Return what a column's values depend on; those of ENUM and SET are numbers."""
     found = (column.name, column.column_type, column.generation_expression)
     return found if column.members else (*found, column.charset, column.collation)
-
-
-def _covered_alone(table: TableSchema) -> set[str]:
-    return {
-        index.parts[0].column or ""
-        for index in table.indexes
-        if index.unique and len(index.parts) == 1
-    }
 
 
 def _histograms(session: SqlSession, table: TableSchema) -> dict[str, str]:

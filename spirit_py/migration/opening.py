@@ -137,11 +137,8 @@ def show_plan(
 def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> Resume | Afresh:
     """Examine what an earlier run left, and decide what is done with it; before any check.
 
-    Raises:
-        Refusal: the operator must look, or it is a dry run; everything is kept.
-        UnfinishedWork: copied rows would be dropped, and that was not agreed to.
-        SchemaChanged: the migration is given up, its auxiliary tables are dropped (R14).
-        ServerFault: what is there could not be examined; everything is kept.
+    A migration that is given up, whose auxiliary tables are dropped, is a SchemaChanged (R14);
+    everything is kept by another error.
     """
     tables = [(context.schema, context.table) for context in contexts]
     found, decision = examine_and_decide(session, run.config, contexts)

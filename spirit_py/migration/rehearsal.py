@@ -238,8 +238,9 @@ class Rehearsal:
             self._trouble["disk"] = fault.message
 
     def _measure(self, session: SqlSession, schema: str, name: str) -> None:
-        pattern = f"{_escaped(f'{schema}/{name}')}#p#%"
-        ((size,),) = session.query(_TABLESPACES, (f"{schema}/{name}", pattern))
+        space = f"{schema}/{name}"
+        escaped = space.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        ((size,),) = session.query(_TABLESPACES, (space, f"{escaped}#p#%"))
         exact = size is not None
         if not exact:
             session.execute("SET SESSION information_schema_stats_expiry = 0")
@@ -336,7 +337,3 @@ class Rehearsal:
         self._watched.settle(_SETTLE_SECONDS)
         if self._watched.unlisted:
             self._trouble["replicas"] = self._watched.unlisted
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -53,8 +53,10 @@ def surroundings(
         yield window_throttler(config.allow, now=lambda: datetime.now(UTC)), True
     if watches_replicas(config) and not LagThrottler.holds.isdisjoint(work):
         yield _replica_lag(run, checkpoint), is_strict(config)
-    if not FREE_DISK_HOLDS.isdisjoint(work):
-        yield from ((one, config.relies_on("min_free_disk")) for one in _disk(run))
+    least = config.min_free_disk if not FREE_DISK_HOLDS.isdisjoint(work) else 0
+    # Before the old tables are dropped too: an error must not end a run that has swapped.
+    if least and (folders := run.step("disk", written_folders)):
+        yield free_disk_throttler(folders, least), config.relies_on("min_free_disk")
     writes = not WRITES.isdisjoint(work)
     if config.max_binlog_space and writes:
         yield binlog_space_throttler(connection, config.max_binlog_space), True
@@ -80,13 +82,6 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
         strict=is_strict(config),
         warn=run.warn,
     )
-
-
-def _disk(run: Run) -> Iterator[Throttler]:
-    least = run.config.min_free_disk
-    # Before the old tables are dropped too: an error must not end a run that has swapped.
-    if least and (folders := run.step("disk", written_folders)):
-        yield free_disk_throttler(folders, least)
 
 
 #: Queries a second of a task of Spark that waits for its first order, at most.

@@ -74,8 +74,12 @@ class Hashes:
                 f"SELECT {self._hash} FROM {self._table} WHERE {lower} AND {upper}"
                 f" GROUP BY {self._hash} HAVING COUNT(*) > 1"
             )
+            keys = ", ".join(f"{self._table}.{name}" for name in self._keys)
             for (value,) in found:
-                yield self._having(value)
+                yield (
+                    f" WHERE ({', '.join(self._old)}) IN (SELECT {keys} FROM {self._table}"
+                    f" WHERE {self._table}.{self._hash} = {binary_literal(value)})"
+                )
             yield None
             if not bounds:
                 return
@@ -93,13 +97,6 @@ class Hashes:
     @property
     def _old(self) -> tuple[str, ...]:
         return tuple(quote_identifier(name) for name in self.mapping.key.columns)
-
-    def _having(self, value: bytes) -> str:
-        keys = ", ".join(f"{self._table}.{name}" for name in self._keys)
-        return (
-            f" WHERE ({', '.join(self._old)}) IN (SELECT {keys} FROM {self._table}"
-            f" WHERE {self._table}.{self._hash} = {binary_literal(value)})"
-        )
 
     def _hashed(self) -> str:
         """Return the hash of the parts, equal for parts that the server equates by their types."""

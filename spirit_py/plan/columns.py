@@ -153,13 +153,18 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
     if target is None:
         why = "the server is tried first: it changes the table in place if it can"
         return Method(algorithm="unknown", certain=False, why=why)
+    table = (context.schema, context.table)
+    # None without the privilege.
+    keys = excused(lambda: keys_around(context.session, *table), (), access_denied)
     altered = Altered(
         source=context.source,
         target=target,
         statement=context.statement,
         version=context.facts.version,
-        row_versions=row_versions(context.session, context.schema, context.table),
-        referenced=_referenced(context),
+        row_versions=row_versions(context.session, *table),
+        referenced=frozenset(
+            column.lower() for key in keys if key.parent == table for column in key.parent_columns
+        ),
     )
     instant = why_not_instant(altered)
     if not instant:
@@ -171,15 +176,6 @@ def method_of(context: PreflightContext, target: TableSchema | None, tables: int
         return Method(algorithm="inplace", certain=False, why=why)
     why = f"not INSTANT: {instant}; INPLACE is not used: {inplace}"
     return Method(algorithm="copy", certain=False, why=why)
-
-
-def _referenced(context: PreflightContext) -> frozenset[str]:
-    """Return columns that other tables refer to, in lower case; none without the privilege."""
-    table = (context.schema, context.table)
-    keys = excused(lambda: keys_around(context.session, *table), (), access_denied)
-    return frozenset(
-        column.lower() for key in keys if key.parent == table for column in key.parent_columns
-    )
 
 
 def indexes_of(

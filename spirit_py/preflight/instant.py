@@ -124,7 +124,10 @@ def _reasons(altered: Altered) -> Iterator[str]:
     yield from _of_clauses(altered)
     for old, new in altered.pairs:
         yield from _of_column(old, new)
-    if _reordered(altered):
+    places = [old.ordinal for old, _ in altered.pairs]
+    stored = [one for one in (*altered.added, *altered.dropped) if one.generated != "VIRTUAL"]
+    anywhere = stored and version_numbers(altered.version) >= _ANYWHERE
+    if places != sorted(places) and not anywhere:
         yield "the order of columns changes"
     names = {old.name.lower(): new.name.lower() for old, new in altered.pairs}
     before = [one for one in altered.source.indexes if one.kind.upper() != "FULLTEXT"]
@@ -133,13 +136,6 @@ def _reasons(altered: Altered) -> Iterator[str]:
         yield "indexes change"
     yield from _of_renames(altered)
     yield from _of_new_and_gone(altered)
-
-
-def _reordered(altered: Altered) -> bool:
-    places = [old.ordinal for old, _ in altered.pairs]
-    stored = [one for one in (*altered.added, *altered.dropped) if one.generated != "VIRTUAL"]
-    anywhere = stored and version_numbers(altered.version) >= _ANYWHERE
-    return places != sorted(places) and not anywhere
 
 
 def _of_clauses(altered: Altered) -> Iterator[str]:

@@ -99,7 +99,12 @@ def launch(
     kept |= {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
     own = (*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log4j(scratch).as_uri()}")
     if private(config, environ):
-        kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": _python_path(scratch, kept)}
+        package = Path(spirit_py.__file__).parent
+        code = scratch / "code"
+        code.mkdir()
+        (code / package.name).symlink_to(package, target_is_directory=True)
+        path = os.pathsep.join(filter(None, [str(code), kept.get("PYTHONPATH", "")]))
+        kept |= {"PYTHONHASHSEED": "0", "PYTHONPATH": path}
         options = (*own, f"-Djava.io.tmpdir={scratch}", *_LAUNCHER_OPTIONS, *more)
         return Launch(command=_java(java, conf, bundled, options), environ=kept, info=info)
     if single_machine(config) or shows_ui(config):
@@ -130,14 +135,6 @@ def _java(
     heap = f"-Xmx{conf['spark.driver.memory']}"
     properties = (f"-D{name}={value}" for name, value in conf.items())
     return (java.program, "-cp", f"{bundled}/jars/*", heap, *options, *properties, _GATEWAY)
-
-
-def _python_path(scratch: Path, environ: Mapping[str, str]) -> str:
-    package = Path(spirit_py.__file__).parent
-    code = scratch / "code"
-    code.mkdir()
-    (code / package.name).symlink_to(package, target_is_directory=True)
-    return os.pathsep.join(filter(None, [str(code), environ.get("PYTHONPATH", "")]))
 
 
 _START_SECONDS: Final = 60.0

@@ -43,7 +43,7 @@ def deferrable_indexes(table: TableSchema, finder: str = "") -> DeferrableIndexe
             clauses[name] = clause
             continue
         kept[name] = why
-        if index is not None and _is_plain(table, index):
+        if index is not None and index.kind.upper() != "FULLTEXT" and _is_stored(table, index):
             kept |= dict.fromkeys(clauses, f"{name} stays, and comes before that one")
             clauses.clear()
     return DeferrableIndexes(clauses=clauses, kept=kept)
@@ -72,10 +72,6 @@ def _why_kept(table: TableSchema, index: Index) -> str:
     ):
         return "the AUTO_INCREMENT column needs it"
     return ""
-
-
-def _is_plain(table: TableSchema, index: Index) -> bool:
-    return index.kind.upper() != "FULLTEXT" and _is_stored(table, index)
 
 
 def _is_stored(table: TableSchema, index: Index) -> bool:

@@ -165,17 +165,13 @@ def _same_or_finer(
     if part.column is None or old.column is None:
         same = part.expression is not None and part.expression == old.expression
         return same and alike.steady(part.expression or "")
-    if not _covers(part.prefix, old.prefix):
+    if part.prefix is not None and (old.prefix is None or part.prefix < old.prefix):
         return False
     pair = by_old.get(old.column.lower())
     if pair is not None:
         same = pair.new.name.lower() == part.column.lower()
         return same and values_stay_apart(pair.old, pair.new)
     return part.column.lower() == old.column.lower() and alike.steady(quote_identifier(part.column))
-
-
-def _covers(new: int | None, old: int | None) -> bool:
-    return new is None or (old is not None and new >= old)
 
 
 NO_KEY_HINT: Final = (

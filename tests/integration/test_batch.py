@@ -411,7 +411,7 @@ def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, engine):
     plan = planned(second)
     with entry._opened(first, planned(first), BatchReport(versions={}), StopSwitch()) as (store, _):
         before = two.tables()
-        with pytest.raises(Refusal, match="another batch"):
+        with pytest.raises(Refusal, match="another, unfinished batch"):
             run_batch(second, plan, reporter=RecordingReporter(), engine_factory=lambda _: engine)
         assert two.tables() == before
         assert store is not None

@@ -65,17 +65,13 @@ def dropped_column(
     if carried(key, altered) is None or not (lost := missing_column(key, altered)):
         return
     column, table = lost
+    first = f"add DROP FOREIGN KEY {key.name} to the statement"
+    if key.child not in altered:
+        first = f"ALTER TABLE {'.'.join(key.child)} DROP FOREIGN KEY {key.name} first"
     yield Objection(
         f"column {column} of {'.'.join(table)} cannot be dropped: {key} needs it",
-        _drop_first(key, altered),
+        f"{first}, or keep the column",
     )
-
-
-def _drop_first(key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement]) -> str:
-    if key.child in altered:
-        return f"add DROP FOREIGN KEY {key.name} to the statement, or keep the column"
-    child = ".".join(key.child)
-    return f"ALTER TABLE {child} DROP FOREIGN KEY {key.name} first, or keep the column"
 
 
 def unseen_changes(

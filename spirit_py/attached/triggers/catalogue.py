@@ -159,9 +159,13 @@ def _spellings(
     for name in sorted({*needed, *beside}):
         if name.isascii():
             continue
-        spelled = _spelled(session, charset, name)
-        if spelled is not None:
-            found.append((name, spelled))
+        converted = f"CONVERT({string_literal(name)} USING {quote_identifier(charset)})"
+        spelled, back = session.query(
+            f"SELECT CAST({converted} AS BINARY), CONVERT({converted} USING utf8mb4)"
+        )[0]
+        # Not where the character set has no letters for it.
+        if back == name:
+            found.append((name, bytes(spelled).decode(BYTES)))
         elif name in needed:
             raise Refusal(
                 f"{name!r} cannot be written in {charset}, the character set of a"
@@ -170,15 +174,6 @@ def _spellings(
                 error_code=ErrorCode.TRIGGER_NOT_KEPT,
             )
     return tuple(found)
-
-
-def _spelled(session: SqlSession, charset: str, name: str) -> str | None:
-    """Return a name in a character set, one character a byte; None where that has no letters."""
-    converted = f"CONVERT({string_literal(name)} USING {quote_identifier(charset)})"
-    spelled, back = session.query(
-        f"SELECT CAST({converted} AS BINARY), CONVERT({converted} USING utf8mb4)"
-    )[0]
-    return bytes(spelled).decode(BYTES) if back == name else None
 
 
 RECREATE = "drop the trigger, and create it again after the migration"

@@ -277,7 +277,8 @@ def opaque_sql(kind: int, payload: bytes) -> str:
         return literal
     if kind == _BIT and 0 < size <= _BIT_BYTES:
         return _typed(str(int.from_bytes(payload, "big")), f"BIT({8 * size})")
-    if kind == _BIT and _is_number(payload):
+    # The digits of a BIT(64), as the server writes them.
+    if kind == _BIT and payload.isdigit() and payload[:1] != b"0" and int(payload) < 1 << 64:
         return _typed(payload.decode(), "BIT(64)", _AS_JSON.format("COALESCE(v, v)"))
     if kind == _TINY_BLOB and size <= _LONGEST_TINY:
         return _typed(literal, "TINYBLOB", _AS_JSON.format("v"))
@@ -297,11 +298,6 @@ def opaque_sql(kind: int, payload: bytes) -> str:
         " gives such a value",
         hint=_CORRECT,
     )
-
-
-def _is_number(payload: bytes) -> bool:
-    """Return whether the bytes are the digits of a BIT(64), as the server writes them."""
-    return payload.isdigit() and payload[:1] != b"0" and int(payload) < 1 << 64
 
 
 def _typed(sql: str, column_type: str, result: str = "v") -> str:

@@ -134,20 +134,13 @@ def _columns(codes: bytes, metadata: bytes) -> tuple[ColumnType, ...]:
         else:
             value = int.from_bytes(raw, "little")
         if code == STRING:
-            code, value = _string_type(*raw)
+            code, value = raw
+            if code not in {ENUM, SET}:
+                # The two upper bits of a length, inverted, are in bits 4 and 5 of the type byte
+                # (``Field_string::do_save_field_metadata``).
+                code, value = code | 0x30, value | (code & 0x30 ^ 0x30) << 4
         columns.append(ColumnType(code, value))
     return tuple(columns)
-
-
-def _string_type(first: int, second: int) -> tuple[int, int]:
-    """Take real type and length out of a STRING's metadata.
-
-    Lengths of 256 bytes and more have their two upper bits, inverted, in bits 4 and 5 of the
-    type byte (``Field_string::do_save_field_metadata``).
-    """
-    if first in {ENUM, SET}:
-        return first, second
-    return first | 0x30, second | (first & 0x30 ^ 0x30) << 4
 
 
 def _optional_fields(body: bytes, at: int) -> list[tuple[int, bytes]]:

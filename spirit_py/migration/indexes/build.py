@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterable, Iterator
 
-    from spirit_py.contracts import SqlSession
     from spirit_py.feed.subscription import TableSubscription
-    from spirit_py.locks.blockers import Blocker
     from spirit_py.migration.checkpoints import Checkpoints
     from spirit_py.migration.copied_pair import CopiedPair
     from spirit_py.migration.indexes.plan import DeferredIndexes
@@ -231,7 +229,10 @@ class IndexBuild:
         try:
             with self._run.session("index-watch", read_timeout=_ANSWER_WITHIN) as session:
                 stage = build_stage(session, builder)
-                others = self._others(session)
+                self._front.look(session)
+                others = [each for each in self._front.now if not each.own]
+                self._subscription.hold_applies(held=any(each.certain for each in others))
+                self._front.kill(session)
         except ServerFault:
             _log.debug("cannot look at the build of indexes", exc_info=True)
         how = f"{stage}, " if stage else ""
@@ -239,14 +240,6 @@ class IndexBuild:
         who = f"; the new table is used by {named(others)}" if others else ""
         self._run.note(IndexesUnderWay(stage.fraction if stage else None))
         self._run.show(f"{text} ({how}{human_seconds(seconds)}{held}){who}")
-
-    def _others(self, session: SqlSession) -> list[Blocker]:
-        """Return other sessions on the new table, killed where allowed; hold changes meanwhile."""
-        self._front.look(session)
-        others = [each for each in self._front.now if not each.own]
-        self._subscription.hold_applies(held=any(each.certain for each in others))
-        self._front.kill(session)
-        return others
 
     def _end(self, ended: threading.Event, builder: int) -> None:
         """Kill the build; break its connection where the server does not answer."""

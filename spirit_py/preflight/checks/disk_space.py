@@ -23,7 +23,12 @@ _SMALL = 1 << 30
 def disk_space(context: PreflightContext) -> Findings:
     """Refuse a disk that is too small; warn where it is not this machine's (``auto.cnf``)."""
     source = context.source
-    data, index = _written_before(context)
+    data = index = 0
+    if is_ours(context):
+        # What an earlier run has written already.
+        context.session.execute("SET SESSION information_schema_stats_expiry = 0")
+        for written in context.session.query(_SIZES, (context.schema, context.names.new)):
+            data, index = (int(size or 0) for size in written)
     table = max(0, source.data_bytes - data) + max(0, source.index_bytes - index)
     binlog = max(0, source.data_bytes - data) if context.facts.is_on("log_bin") else 0
     needed = f"{human_bytes(table)} for the new table and {human_bytes(binlog)} for the binary log"
@@ -60,15 +65,6 @@ def _check_sort_files(context: PreflightContext, left: int) -> Findings:
             f" {human_bytes(size)} in {folder}, which then has {human_bytes(max(0, room))} free",
             "free disk space, set innodb_tmpdir to another folder, or use --defer-indexes off",
         )
-
-
-def _written_before(context: PreflightContext) -> tuple[int, int]:
-    """Return the bytes of rows and indexes that an earlier run has written already."""
-    if not is_ours(context):
-        return 0, 0
-    context.session.execute("SET SESSION information_schema_stats_expiry = 0")
-    found = context.session.query(_SIZES, (context.schema, context.names.new))
-    return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
 
 
 def free_bytes(facts: ServerFacts) -> int | None:
