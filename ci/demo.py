@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,8 @@ import workload
 from mysql_base import ServerOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mysql_base import MySQLServer
 
 SCHEMA = "shop"
@@ -57,22 +61,39 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
     provider = mysql_server.choose()
-    print(f"== MySQL: {provider}", flush=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="spirit-py-demo-") as folder,
-        mysql_server.running(ServerOptions(buffer_pool="512M"), provider=provider) as server,
-    ):
+    print(f"== {provider}", flush=True)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="spirit-py-demo-"))
+        with at_work("starting it on an empty data folder"):
+            options = ServerOptions(buffer_pool="512M")
+            server = stack.enter_context(mysql_server.running(options, provider=provider))
         return demonstrate(server, Path(folder), asked)
+
+
+@contextlib.contextmanager
+def at_work(what: str, *, every: float = 5.0) -> Iterator[None]:
+    """Print what is done, and every few seconds for how long already."""
+    began, over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not over.wait(every):
+            print(f"==   {time.monotonic() - began:.0f} s", flush=True)
+
+    print(f"== {what}", flush=True)
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def demonstrate(server: MySQLServer, folder: Path, asked: argparse.Namespace) -> int:
     """Load, write, migrate, continue to write, compare, report."""
     began = time.monotonic()
-    print(
-        f"== loading {asked.rows:,} rows into {SCHEMA}.{workload.TABLE} (seed {asked.seed})",
-        flush=True,
-    )
-    workload.load(server, SCHEMA, asked.rows)
+    with at_work(f"loading {asked.rows:,} rows into {SCHEMA}.{workload.TABLE} (seed {asked.seed})"):
+        workload.load(server, SCHEMA, asked.rows)
     application = workload.Application(
         server,
         SCHEMA,
@@ -99,8 +120,8 @@ def demonstrate(server: MySQLServer, folder: Path, asked: argparse.Namespace) ->
     if code:
         print(f"demo FAILED: spirit-py ended with {code}", file=sys.stderr)
         return 1
-    print("== comparing every row with the writers' journal", flush=True)
-    proof = compare(server, asked.rows, [writer.journal for writer in application.writers])
+    with at_work("comparing every row with the writers' journal"):
+        proof = compare(server, asked.rows, [writer.journal for writer in application.writers])
     show(application, proof, report, (started, ended))
     print(f"{'whole demo':<44}{time.monotonic() - began:>10.0f} s")
     good = proof.clean and not application.failures() and report["chunks_repaired"] == 0

@@ -1,0 +1,86 @@
+"""``make demo`` and ``ci/bootstrap`` say what they do before they do it, and while it lasts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from demo import at_work
+
+CI = Path(__file__).resolve().parents[2] / "ci"
+PIP = """#!/bin/sh
+case "$*" in *requirements.lock) ;; *) exit 0 ;; esac
+for n in $(seq 40); do echo "Collecting package-$n==1.0"; echo "  Downloading it"; done
+echo "Building wheels for collected packages: pyspark"
+echo "Installing collected packages: pyspark, click"
+"""
+#: Python that makes an environment whose pip only says what pip says.
+PYTHON = f"""#!/bin/sh
+[ "$1 $2" = "-m venv" ] || exec {sys.executable} "$@"
+mkdir -p .venv/bin; cp pip .venv/bin/pip; ln -s {sys.executable} .venv/bin/python
+"""
+
+
+def script(path: Path, text: str) -> None:
+    """Write a program."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.mark.smoke
+def test_an_installation_tells_each_of_its_steps(tmp_path: Path) -> None:
+    """By what pip says, of which a line for each package would be too much."""
+    (tmp_path / "ci").mkdir()
+    shutil.copy(CI / "bootstrap", tmp_path / "ci")
+    (tmp_path / "requirements.lock").write_text("".join(f"p{n}==1.0 \\\n" for n in range(40)))
+    (tmp_path / "pyproject.toml").touch()
+    script(tmp_path / "pip", PIP)
+    script(tmp_path / "python", PYTHON)
+    done = subprocess.run(
+        [tmp_path / "ci/bootstrap"],
+        env={**os.environ, "PYTHON": str(tmp_path / "python")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines() == [
+        "bootstrap: making .venv",
+        "bootstrap: installing the locked dependencies into .venv",
+        "bootstrap: 20 of 40 packages fetched",
+        "bootstrap: 40 of 40 packages fetched",
+        "bootstrap: Building wheels for collected packages",
+        "bootstrap: Installing collected packages",
+        "bootstrap: installing spirit-py itself",
+        "bootstrap: ready",
+    ]
+
+
+@pytest.mark.smoke
+def test_the_demo_says_what_it_does_before_it_installs_anything(tmp_path: Path) -> None:
+    """Its first lines come before those of the installation, which may take a minute."""
+    (tmp_path / "ci").mkdir()
+    shutil.copy(CI / "demo", tmp_path / "ci")
+    script(tmp_path / "ci/bootstrap", "#!/bin/sh\necho installed\n")
+    script(tmp_path / ".venv/bin/python", "#!/bin/sh\necho begun\n")
+    done = subprocess.run([tmp_path / "ci/demo"], capture_output=True, text=True, check=True)
+    *said, installed, begun = done.stdout.splitlines()
+    assert said[0].startswith("== demo: a throwaway MySQL, a million rows")
+    assert (installed, begun) == ("installed", "begun")
+
+
+@pytest.mark.smoke
+def test_work_of_the_demo_that_lasts_shows_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A line every few seconds, with the time since it began."""
+    said = ""
+    with at_work("loading", every=0.001):
+        while "s\n" not in said:
+            said += capsys.readouterr().out
+    assert said.startswith("== loading\n==   0 s\n")
