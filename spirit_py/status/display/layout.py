@@ -64,7 +64,10 @@ LABEL: Final = 10
 _LEAST_WIDTH: Final = 40
 _HISTORY_WIDTH: Final = 24
 _BAR_WIDTH: Final = 60
-_MOST_LINES: Final = 3
+#: Lines of one fact: at least and at most, and the part of the screen between these.
+_FEWEST_LINES: Final = 3
+_MOST_LINES: Final = 8
+_PART_OF_SCREEN: Final = 3
 _COMPACT: Final = {"rows", "speed", "whole run", "changes", "waiting"}
 
 
@@ -193,13 +196,17 @@ def _compact(seen: MigrationStatus, page: Room) -> list[Text]:
     ]
     if not facts:
         return [first]
-    return [first, *_laid_out(Block("", facts), page, indent=2)[:2]]
+    laid = _laid_out(Block("", facts), page, indent=2, most=_FEWEST_LINES)
+    return [first, *laid[: _FEWEST_LINES + 1 if seen.waiting_for else 2]]
 
 
-def _laid_out(block: Block, page: Room, *, indent: int = LABEL + 1) -> list[Text]:
+def _laid_out(
+    block: Block, page: Room, *, indent: int = LABEL + 1, most: int = _MOST_LINES
+) -> list[Text]:
     room = page.width - indent
+    most = min(most, max(_FEWEST_LINES, page.height // _PART_OF_SCREEN))
     lines: list[Text] = []
-    for fact in _pieces(block.facts, room, page.glyphs):
+    for fact in _pieces(block.facts, room, page.glyphs, most):
         last = lines[-1] if lines else None
         if last is not None and last.cell_len + len(page.glyphs.between) + fact.cell_len <= room:
             last.append(page.glyphs.between, "dim").append_text(fact)
@@ -213,7 +220,7 @@ def _laid_out(block: Block, page: Room, *, indent: int = LABEL + 1) -> list[Text
     ]
 
 
-def _pieces(facts: Iterable[Text], room: int, glyphs: Glyphs) -> Iterable[Text]:
+def _pieces(facts: Iterable[Text], room: int, glyphs: Glyphs, most: int) -> Iterable[Text]:
     for fact in facts:
         if fact.cell_len <= room:
             yield fact
@@ -227,7 +234,7 @@ def _pieces(facts: Iterable[Text], room: int, glyphs: Glyphs) -> Iterable[Text]:
                 lines[-1] = joined
             else:
                 lines.append(piece)
-        if len(lines) > _MOST_LINES:
-            rest = shortened(" ".join(lines[_MOST_LINES - 1 :]), room, glyphs.more)
-            lines = [*lines[: _MOST_LINES - 1], rest]
+        if len(lines) > most:
+            rest = shortened(" ".join(lines[most - 1 :]), room, glyphs.more)
+            lines = [*lines[: most - 1], rest]
         yield from (Text(line, style) for line in lines)

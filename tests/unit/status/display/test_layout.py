@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from spirit_py.phases import Phase
+from spirit_py.progress import BatchStatus
 from spirit_py.status.display.layout import ASCII, Room, history, render, shortened
 from spirit_py.units import one_line
 from tests.kits.screens import COPY, FEED, SCREENS, status
@@ -96,3 +97,35 @@ def test_a_small_history_has_the_height_of_its_greatest():
     assert history((1.0, 0.0, 2.0), 10, "_-^") == "-_^"
     assert history((1.0,), 10, "_-^") == ""
     assert history((0.0, 0.0), 10, "_-^") == "__"
+
+
+BLOCKED = (
+    "session 4711 of reporting@10.0.0.7, idle in a transaction for 25 s, transaction open for 31 s,"
+    " rows changed: 0, last statement: SELECT `customer` , SUM ( `amount` ) FROM `orders` JOIN"
+    " `customers` USING ( `customer` ) WHERE `placed` > ? GROUP BY `customer` FOR SHARE, before the"
+    " lock of the swap is requested; to end them: KILL 4711"
+)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_who_stands_in_front_of_a_lock_can_be_read_on_a_usual_terminal(columns):
+    """Session, user, statement and remedy as a whole, broken between words."""
+    seen = status(Phase.CUTOVER, **FEED, waiting_for=BLOCKED, waited=25.0)
+    lines = [line.plain for line in render(seen, Room(width=columns - 1, height=30))]
+    place = next(n for n, line in enumerate(lines) if line.startswith("waiting"))
+    said = " ".join(line[11:].strip() for line in lines[place:])
+    assert said == f"for {BLOCKED} (for 25s)"
+    assert max(map(cell_len, lines)) < columns
+
+
+def test_what_a_table_of_a_batch_waits_for_has_lines_of_its_own():
+    """Session and user with the statement's end; other tables have two lines at most."""
+    blocked = status(Phase.CUTOVER, **FEED, waiting_for=BLOCKED)
+    batch = BatchStatus(
+        described="", elapsed=1.0, tables=(blocked, status(Phase.COPY, **FEED, **COPY))
+    )
+    _, *lines = [line.plain for line in render(batch, Room(width=79))]
+    indented = [line.startswith(" ") for line in lines]
+    assert indented == [False, True, True, True, True, False, True]
+    assert "session 4711 of reporting@10.0.0.7" in " ".join(lines)
+    assert lines[4].endswith("to end them: KILL 4711")
