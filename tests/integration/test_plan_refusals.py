@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
     from spirit_py.spark.gang import GangEngine
+    from tests.kits.tcp_proxy import TcpProxy
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20), n INT NOT NULL, c CHAR(9))"
 ROWS = "INSERT INTO t VALUES (1, NULL, 'same', 1, 'x'), (2, NULL, 'same', 2, 'y')"
@@ -241,6 +242,26 @@ def test_a_full_disk_is_refused_by_both(table: Database, monkeypatch: pytest.Mon
     """The disk is this machine's; what it has free is told otherwise."""
     monkeypatch.setattr(disk_space, "free_bytes", lambda _: 1)
     assert both(table, "--alter", ANY) == ({"no-disk-space"}, {"no-disk-space"})
+
+
+def test_a_named_spark_without_java_is_refused_by_both(
+    table: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of the process do the work of executors of another machine in no case."""
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    options = ("--alter", ANY, "--spark-master", "local[2]")
+    assert both(table, *options) == ({"java-missing"}, {"java-missing"})
+    assert table.query("SHOW TABLES") == [("t",)]
+
+
+def test_a_proxy_that_numbers_sessions_itself_is_refused_by_both(
+    table: Database, proxy: TcpProxy
+) -> None:
+    """It may spread sessions over several servers."""
+    proxy.renumbers = True
+    options = ("--alter", ANY, "--host", f"{proxy.host}:{proxy.port}")
+    assert both(table, *options) == ({"not-one-server"}, {"not-one-server"})
+    assert table.query("SHOW TABLES") == [("t",)]
 
 
 def test_tags_need_gtids_for_both(db_file: Database) -> None:
