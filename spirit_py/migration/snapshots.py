@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.estimates import (
@@ -43,6 +44,8 @@ _SPEEDS: Final = ("rate", "byte_rate")
 _STANDS_SECONDS: Final = 2.0
 #: A stream that is opened again within that is not worth a word.
 _AWAY_SECONDS: Final = 3.0
+#: What work has waited for while the server did not answer, beside the names of the throttlers.
+SERVER: Final = "server"
 #: The statistics are stale where a table has so many times the estimated rows.
 _STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
@@ -63,7 +66,8 @@ class Snapshots:
         self._noted_at = float("-inf")
         self._throttled = Wait()
         self._done: tuple[int, ...] = ()
-        self._moved_at = float("-inf")
+        self._moved_at = self._counted_at = float("-inf")
+        self._away_seconds = 0.0
         self._state = figures.state
 
     def take(self) -> MigrationStatus:
@@ -93,7 +97,11 @@ class Snapshots:
             shown["eta"] = None
         shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
-        return MigrationStatus(**shown, totals=totals_of(self._figures))
+        totals = totals_of(self._figures)
+        if self._away_seconds:
+            throttled = {**totals.throttled, SERVER: self._away_seconds}
+            totals = replace(totals, throttled=throttled)
+        return MigrationStatus(**shown, totals=totals)
 
     def _away(self, now: float) -> dict[str, Any]:
         """Return the wait for a server that neither the feed nor the work can reach.
@@ -113,6 +121,8 @@ class Snapshots:
         waited = now - self._moved_at
         if waited < _AWAY_SECONDS:
             return {}
+        self._away_seconds += now - max(self._moved_at, self._counted_at)
+        self._counted_at = now
         what = self._state.waits.what or f"the server at {self._server} to answer ({seen.trouble})"
         return {"waiting_for": what, "waited": waited}
 

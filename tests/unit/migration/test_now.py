@@ -87,10 +87,17 @@ def test_a_server_that_is_lost_is_waited_for_and_leaves_no_speed_and_no_end() ->
     assert seen.waited == 40.0
     assert (seen.rate, seen.byte_rate, seen.eta, seen.run_eta) == (0.0, 0.0, None, None)
     assert "waiting for the server at db1:3306 to answer" in in_one_line(seen)
+    copying.time = 41.0
+    seen = copying.snapshots.take()
+    assert seen.totals is not None
+    assert seen.totals.throttled == {"server": 41.0}
     # The work goes on before the feed, which pauses longer, is there again.
     feed = FeedStatistics(trouble="Lost connection", applied=1)
     seen = copying.snapshots.take()
     assert (seen.waiting_for, seen.rate) == ("", 120)
+    feed = FeedStatistics(applied=1)
+    copying.time = 60.0
+    assert copying.snapshots.take().totals == seen.totals
 
 
 def test_a_limit_that_holds_the_copy_back_for_a_while_leaves_no_end_either() -> None:
