@@ -159,7 +159,7 @@ class Checker:
             on_snapshot=self._note_snapshot,
         )
         found = self._current.run()
-        self._show(ended=True, handed_out=0)
+        self._show(ended=True, handed_out=0, doing="")
         self.result = replace(self.result, rows_counted=self._current.counted)
         return found
 

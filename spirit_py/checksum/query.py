@@ -91,6 +91,17 @@ class ComparisonPlan:
             or all({old.data_type, new.data_type} <= INTEGERS for old, new in pairs)
         )
 
+    @cached_property
+    def beyond(self) -> TableMapping | None:
+        """The target, walked as the source is; None where its index has not that order."""
+        mapping, index = self.mapping, self.mapping.lookup.index
+        names, directions = mapping.new_key_columns, walk_directions(mapping.key)
+        same = index.leading[: len(names)] == tuple(name.lower() for name in names)
+        if not (self.aligned and same and walk_directions(index)[: len(names)] == directions):
+            return None
+        key = replace(index, parts=index.parts[: len(names)])
+        return replace(mapping, source=mapping.target, key=key)
+
     def staged_column(self, pair: ColumnPair) -> str:
         """Name the staging table's column of a staged pair, qualified."""
         return f"{_STAGE}.`{stage_column('c', self.staged.index(pair))}`"

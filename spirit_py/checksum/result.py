@@ -115,8 +115,9 @@ class ChecksumOptions:
 class ChecksumProgress:
     """The progress of a checksum; ``passes`` counts from 1.
 
-    ``handed_out`` are rows in chunks that are not answered; ``whole``: the pass began at the
-    table's beginning; ``ended``: all is compared and counted.
+    ``rows`` have been compared, those that only the target has with them; ``handed_out`` are in
+    chunks that are not answered; ``whole``: the pass began at the table's beginning; ``ended``: all
+    is compared and counted; ``doing``: what is done beside comparing the source's chunks.
     """
 
     passes: int = 0
@@ -127,6 +128,7 @@ class ChecksumProgress:
     ended: bool = False
     differences: int = 0
     waiting_for: str = ""
+    doing: str = ""
 
     def total(self, estimate: int | None) -> int | None:
         """Return the rows of this pass, as far as known; ``estimate``: rows of the table."""
@@ -142,7 +144,10 @@ class ChecksumProgress:
     @property
     def note(self) -> str:
         """The pass, and what it has found."""
-        return f"pass {self.passes}, {self.differences} differences" if self.passes else ""
+        if not self.passes:
+            return ""
+        doing = f", {self.doing}" if self.doing else ""
+        return f"pass {self.passes}, {self.differences} differences{doing}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.checksum.result import Counts, PassCoverage, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.chunk.chunk import Chunk, encode_chunk
-from spirit_py.chunk.chunker import make_chunker
+from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.estimates import NOTHING_LEFT, RowsLeft
 from spirit_py.mysql.connect import connect
@@ -30,6 +30,7 @@ from spirit_py.mysql.retry import await_server
 from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.spark.server_mailbox import open_mailbox
+from spirit_py.table.values import bound_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
     from spirit_py.checksum.query import Side
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.checksum.worker import Comparison
-    from spirit_py.chunk.chunk import KeyBound
-    from spirit_py.chunk.chunker import CompositeChunker
+    from spirit_py.chunk.chunk import KeyBound, KeyRange
+    from spirit_py.chunk.chunker import CompositeChunker, Further
     from spirit_py.chunk.sizing import ChunkSizer
+    from spirit_py.config import ConnectionOptions
+    from spirit_py.mysql.session import Session
+    from spirit_py.table.mapping import TableMapping
 
     _Order: TypeAlias = tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], None]]
 
@@ -116,8 +120,16 @@ class TablePass:
 
     def _segments(self) -> Iterator[list[RowDifference]]:
         coverage = self._coverage
-        with connect(self.what.source, role="checksum-cut", read_timeout=_CUT_SECONDS) as session:
-            chunker = make_chunker(self.what.mapping, session.query)
+        with contextlib.ExitStack() as stack:
+            what, target = self.what, self._plan.beyond
+            session = there = stack.enter_context(self._cutting(what.source))
+            if what.target is not None:
+                there = stack.enter_context(self._cutting(what.target))
+            further: Further | None = None
+            # A feed keeps the new table as large as the source; another table may be far larger.
+            if what.feed is None and target is not None:
+                further = partial(self._further, there, target)
+            chunker = make_chunker(what.mapping, session.query, further=further)
             chunker.restart(coverage.lower)
             while not coverage.complete:
                 self._await_turn()
@@ -125,6 +137,19 @@ class TablePass:
                 clean = self._plan.aligned and not coverage.differences
                 self.clean_up_to = coverage.lower if clean else None
                 yield found
+
+    @staticmethod
+    def _cutting(options: ConnectionOptions) -> Session:
+        return connect(options, role="checksum-cut", read_timeout=_CUT_SECONDS)
+
+    def _further(
+        self, session: Session, target: TableMapping, above: KeyRange, rows: int
+    ) -> KeyBound | None:
+        """Return the key so many rows on in the target, where the source has fewer left."""
+        found = session.query(boundary_sql(target, above, rows))
+        if found:
+            self.show(doing="reading rows that only the target has")
+        return bound_from_row(target.key_columns, found[0]) if found else None
 
     def _await_turn(self) -> None:
         self._given_back, self._held_by = False, ""
@@ -205,6 +230,7 @@ class TablePass:
 
     def _chunks(self, chunker: CompositeChunker) -> Iterator[_Order]:
         segment = self._coverage.segment
+        self.show(doing="")
         give_back = time.monotonic() + self._options.yield_seconds
         while not segment.at_end and (
             not segment.dispatched or (not self._given_back and time.monotonic() < give_back)
@@ -223,6 +249,7 @@ class TablePass:
             counted[side] += int(said["rows"])
 
         segment = self._coverage.segment
+        self.show(doing="counting the rows again")
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         if not self._plan.aligned:
             sides = (SOURCE,)
@@ -257,16 +284,27 @@ class TablePass:
         if counts.total:
             self.clean_up_to = None
         self.sizer.finished(
-            target_rows=chunk.target_rows, rows=said["source"], seconds=said["seconds"]
+            target_rows=chunk.target_rows,
+            rows=said["source"] or said["target"],
+            seconds=said["seconds"],
         )
         chunker.observed(chunk, said["source"])
         self._handed_out -= chunk.target_rows
+        found = coverage.counts + coverage.segment.counts
+        rows = coverage.rows + coverage.segment.source_rows + found.extra
         self.show(
-            rows=coverage.rows + coverage.segment.source_rows,
+            rows=rows,
             handed_out=self._handed_out,
-            left=NOTHING_LEFT if chunker.finished else RowsLeft(most=chunker.width()),
-            differences=coverage.differences + coverage.segment.counts.total,
+            left=self._left(chunker, rows),
+            differences=found.total,
         )
+
+    def _left(self, chunker: CompositeChunker, rows: int) -> RowsLeft:
+        if chunker.finished or (width := chunker.width()) is None:
+            return NOTHING_LEFT if chunker.finished else RowsLeft()
+        if self.what.feed is None:
+            width = max(width, self.what.mapping.target.estimated_rows - rows - self._handed_out)
+        return RowsLeft(most=width)
 
     def _verify(self, gang: Gang[list[RowDifference]], counted: Mapping[Side, int]) -> None:
         coverage, aligned = self._coverage, self._plan.aligned
@@ -281,6 +319,7 @@ class TablePass:
         doubtful = self._below and self.what.feed is None
         if aligned or not (extra or doubtful):
             return
+        self.show(doing="looking for rows that only the target has")
         (said,) = gang.ask([json.dumps({"do": "extra"})])
         if extra := max(extra, int(json.loads(said)["counts"]["extra"])):
             coverage.counts += Counts(extra=extra)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 BoundaryQuery: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
 
+Further: TypeAlias = Callable[[KeyRange, int], KeyBound | None]
+"""Returns the bound of so many rows of a range that has no more in the table itself."""
+
 Bounds: TypeAlias = tuple[tuple[KeyBound, ...], KeyBound | None]
 
 INVISIBLE_INDEX_HINT = "/*+ SET_VAR(optimizer_switch='use_invisible_indexes=on') */ "
@@ -43,7 +46,7 @@ class CompositeChunker:
     """Cuts a table, or a range of it, by ``LIMIT 1 OFFSET n`` along its chunk key.
 
     The table's ends are open for later rows. Each part of ``part_rows`` costs a query; None for
-    none.
+    none. ``further`` is asked for a bound where the table has none left.
     """
 
     mapping: TableMapping
@@ -51,6 +54,7 @@ class CompositeChunker:
     _: KW_ONLY
     part_rows: int | None = None
     numbers: Iterator[int] = field(default_factory=count)
+    further: Further | None = None
 
     def __post_init__(self) -> None:
         self._rest = KeyRange()
@@ -63,6 +67,8 @@ class CompositeChunker:
         if self.finished:
             return None
         cuts, found = self._bounds(rows)
+        if found is None and self.further is not None:
+            found = self.further(self._rest, rows)
         end = self._rest.upper
         self.finished = found is None or (end is not None and found.literals == end.literals)
         upper = end if self.finished else found
@@ -315,6 +321,7 @@ def make_chunker(
     *,
     part_rows: int | None = None,
     numbers: Iterator[int] | None = None,
+    further: Further | None = None,
 ) -> CompositeChunker:
     """Return the chunker for the mapping's key: arithmetic for one AUTO_INCREMENT integer.
 
@@ -323,4 +330,4 @@ def make_chunker(
     columns = mapping.key_columns
     numbered = len(columns) == 1 and columns[0].auto_increment
     kind = OptimisticChunker if numbered and columns[0].data_type in INTEGERS else CompositeChunker
-    return kind(mapping, query, part_rows=part_rows, numbers=numbers or count())
+    return kind(mapping, query, part_rows=part_rows, numbers=numbers or count(), further=further)

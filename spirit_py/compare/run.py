@@ -198,7 +198,7 @@ class CompareRun:
         )
         self.report.versions["mysql"] = source.facts.version
         self.report.versions["mysql_target"] = target.facts.version
-        self._rows_total = source.table.estimated_rows
+        self._rows_total = max(source.table.estimated_rows, target.table.estimated_rows)
 
     def _describe_match(
         self, matching: Matching, *, two_servers: bool, following: Follower

@@ -12,10 +12,14 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
 from spirit_py.checksum import query
+from spirit_py.checksum.checker import Checker
+from spirit_py.compare import run
 from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import (
@@ -25,6 +29,7 @@ from spirit_py.errors import (
     Refusal,
     SchemaChanged,
 )
+from spirit_py.estimates import fraction_of
 from spirit_py.records import RecordOptions
 from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import connect, has_vector
@@ -88,6 +93,28 @@ def test_ten_rows_are_shown_and_all_are_counted(db):
     error = Comparison(db).differs()
     assert "200 rows differ; the first of them" in error.message
     assert len(error.details) == 10
+
+
+@pytest.mark.parametrize("where", ["here", "another server"])
+def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monkeypatch, where):
+    """How far it is shows meanwhile, and what it does; no chunk has all of them."""
+    make(db, 50)
+    other = None if where == "here" else request.getfixturevalue("db_file")
+    make(other or db, 45_000, "b" if other is None else "a")
+    (other or db).execute(f"ANALYZE TABLE {'b' if other is None else 'a'}")
+    seen: list[Any] = []
+    monkeypatch.setattr(run, "Checker", partial(Checker, on_progress=seen.append))
+    comparison = Comparison(db, other)
+
+    error = comparison.differs()
+
+    assert "44950 rows differ" in error.message
+    reading = [one for one in seen if one.note.endswith(", reading rows that only the target has")]
+    assert len({one.rows for one in reading}) > 2
+    parts = [fraction_of(one.rows, one.total(45_000)) or 0.0 for one in reading]
+    assert any(0.2 < part < 0.5 for part in parts)
+    assert seen[-1].note == "pass 1, 44950 differences"
+    assert any(one.note.endswith(", counting the rows again") for one in seen)
 
 
 def test_renamed_columns_are_compared_and_others_named(db):
