@@ -90,6 +90,7 @@ class Run(Job):
         self.figures = Figures(self.journal, paused=self._paused)
         self.snapshots = Snapshots(self.figures, server=config.connection.address)
         self.measures = measures
+        self.lag_warnings: set[str] = set()
         self.along = along
         self.veto = Veto(
             self, gate, unpaused=self.settings.unpaused, tables=lambda: list(self.report.tables)

@@ -81,6 +81,7 @@ def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:
         run.settings,
         strict=is_strict(config),
         warn=run.warn,
+        told=run.lag_warnings,
     )
 
 

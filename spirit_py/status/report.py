@@ -214,7 +214,7 @@ class MigrationReport(OutcomeReport):
             copied += f" ({self._copied_by()})"
         return [
             f"  copied    {copied}",
-            f"  changes   {changes}",
+            *([f"  changes   {changes}"] if self.changes_received else []),
             *([f"  indexes   {self._built()}"] if self.indexes_deferred else []),
             f"  checksum  {compared}",
             *([] if self.outcome == "rehearsed" else [f"  cutover   {locked}"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.config import host_and_port
@@ -60,10 +60,11 @@ class LagThrottler:
     _: KW_ONLY
     strict: bool
     warn: Callable[[str], None]
+    #: What was warned of: the throttlers of a run, one after another, say it once.
+    told: set[str] = field(default_factory=set)
     clock: Clock = time.monotonic
 
     def __post_init__(self) -> None:
-        self._told: set[str] = set()
         self._slow_until = float("-inf")
         #: Addresses of replicas that were well once: their trouble has a grace.
         self._known: set[str] = set()
@@ -118,7 +119,7 @@ class LagThrottler:
             return ""
         if state.behind is None:
             return "was not reached yet" if self.strict else ""
-        self._told.discard(one.address)
+        self.told.discard(one.address)
         self._known.add(one.address)
         why = why_behind(state.behind, limit)
         return f"{why} (--max-lag {human_seconds(limit)})" if why else ""
@@ -157,8 +158,8 @@ class LagThrottler:
             self._tell("none", f"--max-lag: the server knows no replica; {NAME}")
 
     def _tell(self, about: str, text: str) -> None:
-        if about not in self._told:
-            self._told.add(about)
+        if about not in self.told:
+            self.told.add(about)
             self.warn(text)
 
     def close(self) -> None:

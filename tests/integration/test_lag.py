@@ -325,7 +325,7 @@ def test_a_replica_that_is_lost_holds_the_work_only_if_someone_relies_on_it(pair
         pair.of = connect(pair.replica).cursor()
         show()
         relied.until("")
-        until(lambda: found.look() == "" and not found.throttler._told, "a look")
+        until(lambda: found.look() == "" and not found.throttler.told, "a look")
         assert len(found.warned) == 1
 
 

@@ -205,11 +205,22 @@ def test_the_report_holds_every_figure_that_an_operator_asks_for(table, tmp_path
         assert json.loads(line)["event"] in kinds()
 
 
-def test_a_run_of_two_rows_has_a_dozen_lines_at_most(table):
-    """What is done, the plan, the cause once and the summary, with the warning of this server."""
+@pytest.mark.parametrize(
+    ("more", "home", "warned"),
+    [
+        ((), None, ""),
+        (("--max-lag", "5"), None, "the server knows no replica"),
+        ((), "/nowhere", "Spark needs Java"),
+    ],
+)
+def test_a_run_of_two_rows_has_a_dozen_lines_at_most(table, monkeypatch, more, home, warned):
+    """What is done, the plan, the cause once and the summary, with two warnings, each once."""
     table.execute("DELETE FROM t WHERE id > 2")
-    done = run_here(table, "migrate", "--alter", "FORCE, ADD COLUMN z INT")
+    if home is not None:
+        monkeypatch.setenv("JAVA_HOME", home)
+    done = run_here(table, "migrate", "--alter", "FORCE, ADD COLUMN z INT", *more)
     assert done.returncode == 0, done.stderr
+    assert not warned or done.stderr.count(warned) == 1
     lines = (done.stdout + done.stderr).splitlines()
     # A busy machine may take long enough for figures.
     said = [line for line in lines if " [" not in line]

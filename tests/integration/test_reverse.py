@@ -466,7 +466,7 @@ def test_nothing_is_left_when_the_time_is_over(db, engine):
     assert report.reason == "--keep-old-current needs the old table"
     assert "keep" in report.phases
     assert {name for (name,) in db.query("SHOW TABLES")} == {"t"}
-    assert notes.said("a revert loses the values of column e")
+    assert sum("a revert loses the values of column e" in line for line in notes.lines) == 1
 
 
 def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, engine):

@@ -35,7 +35,6 @@ from spirit_py.events.swap import (
     ReverseEnded,
     RevertDone,
     RevertFailed,
-    RevertLoses,
     RevertRequested,
 )
 from spirit_py.migration.control.subject import Conversation
@@ -209,8 +208,6 @@ class Keeper:
         kept, job = self._record, self._job
         names = kept.record.names
         until = time.monotonic() + kept.seconds_left()
-        for line in kept.record.losses:
-            job.tell(RevertLoses(said=line))
         seconds = max(0.0, until - time.monotonic())
         job.tell(ReverseBegun(tables=names, seconds=round(seconds, 1)))
         while True:

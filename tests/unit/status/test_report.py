@@ -91,6 +91,7 @@ def test_the_summary_of_a_copy_names_the_proof():
         algorithm="copy",
         rows_copied=12000,
         chunks=7,
+        changes_received=5,
         changes_applied=5,
         checksum_passes=1,
         lock_held_ms=12.4,
