@@ -108,6 +108,32 @@ class Speed:
         return (reached - before) / max(until - first, 1e-3)
 
 
+#: A connection that is opened again within that is not worth a word.
+_AWAY_SECONDS: Final = 3.0
+SERVER: Final = "server"
+"""What work has waited for in an outage, beside the names of the throttlers."""
+
+
+class Outage:
+    """For how long nothing has moved while the server did not answer. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._done: object = None
+        self._moved_at = self._counted_at = float("-inf")
+        #: The sum of all of them.
+        self.seconds = 0.0
+
+    def waited(self, now: float, done: object, trouble: str) -> float | None:
+        """Return the seconds since work was ``done``; None without ``trouble``, and at first."""
+        if not trouble or done != self._done:
+            self._done, self._moved_at = done, now
+        if now - self._moved_at < _AWAY_SECONDS:
+            return None
+        self.seconds += now - max(self._moved_at, self._counted_at)
+        self._counted_at = now
+        return now - self._moved_at
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChangeCounts:
     """The change feed's counters at one moment: received and not dropped or deduplicated."""

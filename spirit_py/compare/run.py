@@ -22,8 +22,9 @@ from spirit_py.compare.checks import (
 from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.report import CompareReport
+from spirit_py.compare.sight import Sight
 from spirit_py.errors import ChecksumFailure, DifferencesFound, Interrupted, SchemaChanged
-from spirit_py.estimates import Speed, fraction_of, seconds_left
+from spirit_py.estimates import SERVER, Outage, Speed, fraction_of, seconds_left
 from spirit_py.events.copy import ChecksumBegun, ChecksumDone
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary, Warned
@@ -34,13 +35,13 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.processlist import performance_schema_shows_sessions
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.phases import Phase
-from spirit_py.progress import MigrationStatus
+from spirit_py.progress import MigrationStatus, RunTotals
 from spirit_py.signals import run_command
 from spirit_py.spark.choice import Engines
 from spirit_py.spark.engine import SparkEngine
 from spirit_py.status.report import run_begun, told, versions
 from spirit_py.status.reporters import Reporters
-from spirit_py.threads import StopSwitch
+from spirit_py.threads import Background, StopSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,9 @@ class CompareRun:
         self._compare_began = self._began
         #: Tasks on Spark can exchange messages with the driver, without a checkpoint table.
         self._spark_can_talk = False
-        self._speed = Speed()
+        self._speed, self._outage = Speed(), Outage()
+        servers = (self.options.source, self.options.target)
+        self._sight = Sight([one for one in servers if one is not None])
 
     def run(self) -> None:
         """Check, compare, and judge."""
@@ -106,7 +109,8 @@ class CompareRun:
             )
             checker = self._checker = Checker(comparison, applier=repairer)
             self._compare_began = time.monotonic()
-            self._check(checker)
+            with Background("sight", self._sight.run):
+                self._check(checker)
             self._require_unchanged(matching)
             self._tell_unfit(repairer)
         self._judge(checker)
@@ -139,7 +143,7 @@ class CompareRun:
         total = seen.total(self._rows_total or None)
         self._speed.note(now, seen.rows)
         left = None if total is None else total - seen.rows
-        return {
+        shown: dict[str, Any] = {
             "rows": seen.rows,
             "rows_total": total,
             "fraction": fraction_of(seen.rows, total, ended=seen.ended),
@@ -148,6 +152,14 @@ class CompareRun:
             "note": seen.note,
             "waiting_for": seen.waiting_for or self._waiting_for,
         }
+        trouble = self._sight.trouble
+        waited = self._outage.waited(now, (seen.passes, seen.rows), trouble)
+        if waited is not None:
+            what = shown["waiting_for"] or trouble
+            shown |= {"waiting_for": what, "waited": waited, "rate": 0.0, "eta": None}
+        if self._outage.seconds:
+            shown["totals"] = RunTotals(throttled={SERVER: self._outage.seconds})
+        return shown
 
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self.options

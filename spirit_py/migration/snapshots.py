@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.estimates import (
+    SERVER,
     ChangeBacklog,
     ChangeCounts,
     Measured,
+    Outage,
     Speed,
     fraction_of,
     rest_of_run,
@@ -42,10 +44,6 @@ _HISTORY: Final = 60
 _SPEEDS: Final = ("rate", "byte_rate")
 #: Work that is held back for less goes on at its speed.
 _STANDS_SECONDS: Final = 2.0
-#: A stream that is opened again within that is not worth a word.
-_AWAY_SECONDS: Final = 3.0
-#: What work has waited for while the server did not answer, beside the names of the throttlers.
-SERVER: Final = "server"
 #: The statistics are stale where a table has so many times the estimated rows.
 _STALE_TIMES: Final = 2
 #: What is built by then says how long the rest takes.
@@ -65,9 +63,7 @@ class Snapshots:
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
         self._throttled = Wait()
-        self._done: tuple[int, ...] = ()
-        self._moved_at = self._counted_at = float("-inf")
-        self._away_seconds = 0.0
+        self._outage = Outage()
         self._state = figures.state
 
     def take(self) -> MigrationStatus:
@@ -98,8 +94,8 @@ class Snapshots:
         shown |= self._rest(now, shown)
         shown["history"] = self._noted(now, shown.get("rate"))
         totals = totals_of(self._figures)
-        if self._away_seconds:
-            throttled = {**totals.throttled, SERVER: self._away_seconds}
+        if self._outage.seconds:
+            throttled = {**totals.throttled, SERVER: self._outage.seconds}
             totals = replace(totals, throttled=throttled)
         return MigrationStatus(**shown, totals=totals)
 
@@ -115,15 +111,11 @@ class Snapshots:
             *(checker.progress.rows for _, checker in figures.checkers),
             0 if seen is None else seen.applied,
         )
-        if seen is None or not seen.trouble or done != self._done:
-            self._done, self._moved_at = done, now
+        trouble = "" if seen is None else seen.trouble
+        waited = self._outage.waited(now, done, trouble)
+        if waited is None:
             return {}
-        waited = now - self._moved_at
-        if waited < _AWAY_SECONDS:
-            return {}
-        self._away_seconds += now - max(self._moved_at, self._counted_at)
-        self._counted_at = now
-        what = self._state.waits.what or f"the server at {self._server} to answer ({seen.trouble})"
+        what = self._state.waits.what or f"the server at {self._server} to answer ({trouble})"
         return {"waiting_for": what, "waited": waited}
 
     def _stands(self, now: float, shown: Mapping[str, Any]) -> bool:

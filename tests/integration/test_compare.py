@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.checker import Checker
 from spirit_py.compare import run
@@ -35,7 +36,7 @@ from spirit_py.threads import StopSwitch
 from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
 from tests.kits.compare import Comparison, copy, make
-from tests.kits.connection import account, options_of
+from tests.kits.connection import account, connection_options, options_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.replica import replicated_pair
 from tests.kits.reporter import RecordingReporter
@@ -450,6 +451,33 @@ def test_a_definition_that_changes_meanwhile_leaves_no_verdict(db):
     )
     with pytest.raises(SchemaChanged, match="changed while its rows were compared"):
         comparison.run()
+
+
+def test_a_server_that_is_lost_is_waited_for_and_shown(db, proxy, monkeypatch):
+    """As in a migration, with the time that counts as waited; nobody says that it is gone."""
+    make(db, 40_000)
+    copy(db)
+    comparison = Comparison(db)
+    comparison.defaults["source"] = connection_options(db, proxy)
+    chunks = itertools.count()
+
+    def lose(point):
+        if point == "checksum.chunk" and next(chunks) == 1:
+            proxy.black_hole = True
+
+    def find(seen):
+        if seen.waiting_for.startswith(away) and seen.totals is not None:
+            proxy.black_hole = False
+
+    away = f"the server at {proxy.host}:{proxy.port} to answer ("
+    comparison.said = RecordingReporter(find)
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", lose)
+    assert comparison.run().outcome == "equal"
+    shown = [one for one in comparison.said.snapshots if one.waiting_for.startswith(away)]
+    assert {(one.rate, one.eta) for one in shown} == {(0.0, None)}
+    assert shown[0].waited >= 3.0
+    assert shown[0].totals.throttled["server"] >= 3.0
 
 
 def test_a_stop_ends_the_comparison(db):
