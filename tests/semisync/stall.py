@@ -129,6 +129,10 @@ class Stall(ABC):
         """Return the sessions whose commits wait: one for the acknowledgement, others behind it."""
         return [Waiting(int(a), b, c) for a, b, c in self.admin.run(_WAITING)]
 
+    def figures(self) -> dict[str, str]:
+        """Return the source's own figures of semi-sync, to explain a commit that did not wait."""
+        return dict(self.admin.run("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_source%'"))
+
     def close(self) -> None:
         """Leave the source as it was."""
         self.admin.run("SET GLOBAL rpl_semi_sync_source_enabled = OFF")

@@ -198,7 +198,9 @@ class Window:
         received = subscription.buffer.counters
         until(lambda: received.received >= self.changes, "the stalled rows in the feed")
         until(lambda: self._stalled() or self.writer.answered, "the writer's commit to wait")
-        assert not self.writer.answered, "the transaction did not stall"
+        assert not self.writer.answered, (
+            f"the transaction did not stall: {self.writer.error!r}, {self.stall.figures()}"
+        )
 
     def _feed_applies(self) -> bool:
         """Whether the feed applies the changes, or is proving first that they are visible."""
