@@ -300,8 +300,11 @@ class TablePass:
         )
 
     def _left(self, chunker: CompositeChunker, rows: int) -> RowsLeft:
-        if chunker.finished or (width := chunker.width()) is None:
-            return NOTHING_LEFT if chunker.finished else RowsLeft()
+        if chunker.finished:
+            return NOTHING_LEFT
+        # No values are left where the target goes on.
+        if not (width := chunker.width()):
+            return RowsLeft()
         if self.what.feed is None:
             width = max(width, self.what.mapping.target.estimated_rows - rows - self._handed_out)
         return RowsLeft(most=width)
