@@ -131,7 +131,12 @@ def _in_pieces(
     statement = head + row.text + tail
     needed = max(_size(statement) + PACKET_MARGIN, row.largest)
     if needed > bounds.packet:
-        raise too_large(mapping, needed, bounds)
+        raise PacketTooSmall(
+            f"a changed row of {mapping.source.full_name} has a value of {needed}"
+            f" bytes, more than the server's max_allowed_packet of {bounds.packet}",
+            hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, 2 * needed)} (at most 1 GiB), then"
+            " run the same command again: it carries on",
+        )
     yield from row.fill(room)
     yield statement
     yield row.forget()
@@ -139,16 +144,6 @@ def _in_pieces(
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
-
-
-def too_large(mapping: TableMapping, size: int, bounds: Bounds) -> PacketTooSmall:
-    """Build the error for a row that cannot be written, even in pieces."""
-    return PacketTooSmall(
-        f"a changed row of {mapping.source.full_name} has a value of {size}"
-        f" bytes, more than the server's max_allowed_packet of {bounds.packet}",
-        hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, 2 * size)} (at most 1 GiB), then run"
-        " the same command again: it carries on",
-    )
 
 
 SHORT: Final = 128

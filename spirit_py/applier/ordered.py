@@ -47,10 +47,23 @@ def write(
     """Write changes in their order, all or none, through a staging table if ``staged`` (R10)."""
     numbered = list(enumerate(changes, 1))
     converted = needed(mapping)
+    number = stage.number_column(mapping)
     if staged:
-        _stage_rows(session, mapping, numbered, bounds)
+        rows = [(n, change.row) for n, change in numbered if change.row]
+        texts = [stage.behind(str(n), row.sql) for n, row in rows]
+        allowed = (DEPRECATED, TRUNCATED) if any(row.staged for _, row in rows) else (DEPRECATED,)
+        with as_stored(session):
+            into = (
+                f"{stage.make_row_stage(session, mapping)} ({number}, {stage.old_names(mapping)})"
+            )
+            stage.fill(session, mapping, into, texts, bounds, allowed=allowed)
     if converted:
-        _stage_keys(session, mapping, numbered, bounds)
+        names, table = identifier_list(mapping.key.columns), stage.source_table(mapping)
+        texts = [stage.behind(str(n), change.key) for n, change in numbered if not change.row]
+        with as_stored(session):
+            made = stage.make_stage(session, mapping, "keys", names=names, table=table)
+            stage.fill(session, mapping, f"{made} ({number}, {names})", texts, bounds)
+        convert(session, mapping)
     with stage.whole(session):
         for deleted, run in groupby(numbered, key=lambda one: one[1].row is None):
             part = list(run)
@@ -63,39 +76,9 @@ def write(
                 stage.write_stage(session, mapping, within=within)
             else:
                 _replace(session, mapping, [c.row.sql for _, c in part if c.row], bounds)
-    for kind, made in (("rows", staged), ("keys", converted), ("new_keys", converted)):
-        if made:
+    for kind, there in (("rows", staged), ("keys", converted), ("new_keys", converted)):
+        if there:
             stage.drop_stage(session, mapping, kind)
-
-
-def _stage_rows(
-    session: SqlSession,
-    mapping: TableMapping,
-    numbered: Sequence[tuple[int, KeyedChange]],
-    bounds: Bounds,
-) -> None:
-    rows = [(number, change.row) for number, change in numbered if change.row]
-    texts = [stage.behind(str(number), row.sql) for number, row in rows]
-    allowed = (DEPRECATED, TRUNCATED) if any(row.staged for _, row in rows) else (DEPRECATED,)
-    with as_stored(session):
-        made = stage.make_row_stage(session, mapping)
-        into = f"{made} ({stage.number_column(mapping)}, {stage.old_names(mapping)})"
-        stage.fill(session, mapping, into, texts, bounds, allowed=allowed)
-
-
-def _stage_keys(
-    session: SqlSession,
-    mapping: TableMapping,
-    numbered: Sequence[tuple[int, KeyedChange]],
-    bounds: Bounds,
-) -> None:
-    names, number = identifier_list(mapping.key.columns), stage.number_column(mapping)
-    table = stage.source_table(mapping)
-    texts = [stage.behind(str(n), change.key) for n, change in numbered if not change.row]
-    with as_stored(session):
-        made = stage.make_stage(session, mapping, "keys", names=names, table=table)
-        stage.fill(session, mapping, f"{made} ({number}, {names})", texts, bounds)
-    convert(session, mapping)
 
 
 def _replace(

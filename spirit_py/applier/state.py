@@ -101,7 +101,14 @@ def _stage(
             texts = [behind(str(n), c.key) for n, c in numbered]
             fill(session, mapping, f"{keys} ({number}, {key})", texts, bounds, tail=latest)
             if mapping.key_merging:
-                _stage_spellings(session, mapping, bounds, numbered)
+                # The first change of each spelling decides whether it is fresh.
+                texts = [
+                    behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered
+                ]
+                stage = stage_table(mapping, "spellings")
+                into = f"{stage} ({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
+                first = f" ON DUPLICATE KEY UPDATE {number} = {stage}.{number}"
+                fill(session, mapping, into, texts, bounds, tail=first)
             texts = [behind(str(n), c.row.sql) for n, c in numbered if c.row]
             fill(session, mapping, f"{rows} ({number}, {old_names(mapping)})", texts, bounds)
 
@@ -118,21 +125,6 @@ def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
         more=f"{same} BINARY({_DIGEST_BYTES}) NOT NULL DEFAULT '',"
         f" {_fresh(mapping)} BOOLEAN NOT NULL DEFAULT FALSE",
     )
-
-
-def _stage_spellings(
-    session: SqlSession,
-    mapping: TableMapping,
-    bounds: Bounds,
-    numbered: Sequence[tuple[int, KeyedChange]],
-) -> None:
-    """Stage the spellings of the keys; the first change of each decides whether it is fresh."""
-    number, key = number_column(mapping), identifier_list(mapping.key.columns)
-    texts = [behind(f"{n}, X'{_digest_of(c.key)}', {c.fresh:d}", c.key) for n, c in numbered]
-    names = f"({number}, {_digest(mapping)}, {_fresh(mapping)}, {key})"
-    stage = stage_table(mapping, "spellings")
-    first = f" ON DUPLICATE KEY UPDATE {number} = {stage}.{number}"
-    fill(session, mapping, f"{stage} {names}", texts, bounds, tail=first)
 
 
 def _fresh(mapping: TableMapping) -> str:

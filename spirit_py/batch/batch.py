@@ -180,7 +180,12 @@ class Batch:
         worker.thread.join()
         self._slots.give_back(worker.share)
         report = worker.run.report
-        self._tell_end(name, report)
+        table = ".".join(name)
+        if report.error or report.outcome:
+            summed_up = "" if report.error else report.headline()
+            self._tell(report.ended(TableEnded, table=table, summed_up=summed_up))
+            for line in report.rehearsal_lines:
+                self._tell(Summary(table=table, said=f"{table}: {line.strip()}"))
         stops = worker.run.concerns_all or self.config.on_failure == "stop"
         self._halted |= bool(report.error) and stops
         self.resumable |= report.resumable
@@ -188,20 +193,10 @@ class Batch:
             self._note(name, **self._outcome(name, report))
         except SpiritError as error:
             # Its state is one from which the next run finds out what is done.
-            table = _dotted(name)
             self._tell(
                 Warned(table=table, said=f"{table}: its end could not be recorded: {error.message}")
             )
             self._halted = True
-
-    def _tell_end(self, name: Name, report: MigrationReport) -> None:
-        table = _dotted(name)
-        if not report.error and not report.outcome:
-            return
-        summed_up = "" if report.error else report.headline()
-        self._tell(report.ended(TableEnded, table=table, summed_up=summed_up))
-        for line in report.rehearsal_lines:
-            self._tell(Summary(table=table, said=f"{table}: {line.strip()}"))
 
     def _outcome(self, name: Name, report: MigrationReport) -> dict[str, str]:
         if report.error:
@@ -280,10 +275,6 @@ def _noted(report: MigrationReport) -> dict[str, str]:
         "error": report.error,
         "report": json.dumps(dataclasses.asdict(report), ensure_ascii=False),
     }
-
-
-def _dotted(name: Name) -> str:
-    return ".".join(name)
 
 
 def related_tables(session: SqlSession, tables: Collection[Name]) -> dict[Name, frozenset[Name]]:

@@ -33,11 +33,11 @@ from spirit_py.table.names import lock_name
 from spirit_py.threads import StopSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from spirit_py.batch.plan import BatchPlan, PlannedTable
     from spirit_py.config import BatchConfig, MigrationConfig
-    from spirit_py.contracts import Reporter, SqlSession
+    from spirit_py.contracts import Reporter
     from spirit_py.events.event import Gate
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.names import Name
@@ -179,7 +179,13 @@ def _opened(
             for name, record in records.items():
                 if record is not earlier.get(name):
                     store.note(session, record)
-            _require_alone(session, store, records, new=not earlier)
+            # Each looks after its own record is written, so at least one sees the other.
+            try:
+                refuse_others(session, store.name[1], records)
+            except Refusal:
+                if not earlier:
+                    store.drop(session)
+                raise
         yield store, records
 
 
@@ -199,22 +205,6 @@ def _record(planned: PlannedTable, earlier: dict[Name, TableRecord]) -> TableRec
     if not planned.refusals:
         return record
     return replace(record, outcome=Refusal.outcome, error="; ".join(planned.refusals), report="")
-
-
-def _require_alone(
-    session: SqlSession, store: BatchTable, tables: Collection[Name], *, new: bool
-) -> None:
-    """Raise Refusal when another batch of its tables was begun since it was planned.
-
-    Each looks after its own record is written, so at least one sees the other; a new record is
-    dropped then.
-    """
-    try:
-        refuse_others(session, store.name[1], tables)
-    except Refusal:
-        if new:
-            store.drop(session)
-        raise
 
 
 def _run(batch: Batch, stop: StopSwitch, reporter: Reporter) -> SpiritError | None:

@@ -183,16 +183,12 @@ class UsualDefinitions:
         usual, count = group.most_common(1)[0]
         if own == usual or 2 * count <= group.total():
             return ()
-        return _differences(own, usual)
-
-
-def _differences(own: str, usual: str) -> tuple[str, ...]:
-    mine, theirs = _lines(own), _lines(usual)
-    found = [f"has {line}" for line in mine if line not in theirs]
-    found += [f"lacks {line}" for line in theirs if line not in mine]
-    more = len(found) - _SHOWN
-    shown = found[:_SHOWN] or ["the order of its columns or keys"]
-    return (*shown, *([f"and {more} more"] if more > 0 else []))
+        mine, theirs = _lines(own), _lines(usual)
+        found = [f"has {line}" for line in mine if line not in theirs]
+        found += [f"lacks {line}" for line in theirs if line not in mine]
+        more = len(found) - _SHOWN
+        shown = found[:_SHOWN] or ["the order of its columns or keys"]
+        return (*shown, *([f"and {more} more"] if more > 0 else []))
 
 
 def _lines(text: str) -> list[str]:

@@ -260,9 +260,10 @@ def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> 
                 " made",
                 hint=f"see who created it; drop or rename {new}, then run the same command again",
             )
-    if too_old := _too_old(found, wanted):
+    if found.age > wanted.max_age:
         return Afresh(
-            reason=too_old,
+            reason=f"its checkpoint is {human_seconds(found.age)} old, more than"
+            f" --checkpoint-max-age allows ({human_seconds(wanted.max_age)})",
             abandoned=record,
             throws_away=_can_be_carried_on(found, record),
             instead="the same command with a longer --checkpoint-max-age",
@@ -298,15 +299,6 @@ def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
         " new table was made under the first ones",
         hint=f"{add}, and run the command again; or drop what is left with spirit-py cleanup, and"
         " begin again",
-    )
-
-
-def _too_old(found: Found, wanted: Wanted) -> str:
-    if found.age <= wanted.max_age:
-        return ""
-    return (
-        f"its checkpoint is {human_seconds(found.age)} old, more than"
-        f" --checkpoint-max-age allows ({human_seconds(wanted.max_age)})"
     )
 
 

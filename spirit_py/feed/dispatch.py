@@ -31,7 +31,7 @@ from spirit_py.errors import HandOverFailed, HiddenChange, SchemaChanged, Unread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from spirit_py.binlog.events import Event, Place, Stream, Table
+    from spirit_py.binlog.events import Event, Place, Table
     from spirit_py.binlog.statements import Touch
     from spirit_py.binlog.xa import XaRows
     from spirit_py.feed.ledger import Epoch, Ledger
@@ -74,7 +74,13 @@ class Dispatcher:
         self._finder = TableFinder(subscriptions, ignore_case=stream.ignore_case)
         tables = [(t.schema, t.name) for m in subscriptions.mappings for t in (m.source, m.target)]
         self._both = TableFinder(tables, ignore_case=stream.ignore_case)
-        self._writes = _statement_writes(self._both, passable, stream)
+        self._writes = StatementWrites(
+            passable,
+            self._both.has,
+            ignore_case=stream.ignore_case,
+            onward="run the same command again with {} to carry on after the statement",
+            give_up="spirit-py cleanup drops the copy made so far",
+        )
         self._passes = stream.passes
         self._unknown_decision = stream.unknown_decision
         self._wait_for_room = wait_for_room
@@ -301,15 +307,3 @@ class Dispatcher:
     def close(self) -> None:
         """Drop the rows of XA transactions that were set aside."""
         self._xa.close()
-
-
-def _statement_writes(
-    tables: TableFinder, passable: Iterable[Table], stream: Stream
-) -> StatementWrites:
-    return StatementWrites(
-        passable,
-        tables.has,
-        ignore_case=stream.ignore_case,
-        onward="run the same command again with {} to carry on after the statement",
-        give_up="spirit-py cleanup drops the copy made so far",
-    )

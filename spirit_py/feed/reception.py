@@ -59,7 +59,12 @@ class Reception:
                     seen, deadline = now, self.shared.clock() + seconds
                 left = deadline - self.shared.clock()
                 if left <= 0 or self.shared.ended.is_set():
-                    raise self._not_received(seconds, stood_still=while_moving)
+                    progress = "made no progress" if while_moving else "not caught up"
+                    raise FeedSilent(
+                        "the change feed has not received all that the server had executed: for"
+                        f" {seconds:.0f} s it has {progress}; {self._liveness()}",
+                        hint="see whether the server sends its binlog; run the same command again",
+                    )
                 self.shared.lock.wait(min(left, 1.0))
             for subscription, claim in claims:
                 subscription.trust(claim)
@@ -81,14 +86,6 @@ class Reception:
         totals = self.shared.subscriptions.totals()
         received = self.ledger.received.text()
         return received, self.shared.stream.traffic[1], totals.received, totals.applied
-
-    def _not_received(self, seconds: float, *, stood_still: bool) -> FeedFailure:
-        return FeedSilent(
-            "the change feed has not received all that the server had executed: for"
-            f" {seconds:.0f} s it has {'made no progress' if stood_still else 'not caught up'};"
-            f" {self._liveness()}",
-            hint="see whether the server sends its binlog; run the same command again",
-        )
 
     def _liveness(self) -> str:
         if trouble := self.shared.stream.trouble:

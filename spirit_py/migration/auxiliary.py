@@ -220,22 +220,17 @@ def drop_sentinels(run: Run, tables: Iterable[Name]) -> None:
     run.step("cleanup", drop)
 
 
-def _require_sight(session: SqlSession, source: TableSchema) -> None:
-    """Raise MigrationFailure where a table may exist, hidden from the account."""
-    grants = read_grants(session)
-    if missing := grants.missing(("SELECT",), source.schema, [source.name]):
-        raise MigrationFailure(
-            f"account {grants.account} may no longer read {source.full_name}",
-            hint=f"{grants.grant(missing, source.schema)} then run the same command again",
-            error_code=ErrorCode.MISSING_PRIVILEGES,
-        )
-
-
 def require_unchanged(session: SqlSession, source: TableSchema) -> None:
     """Compare the source's definition again; SchemaChanged, or MigrationFailure if hidden (R14)."""
     found = read_table(session, source.schema, source.name)
     if found is None:
-        _require_sight(session, source)
+        grants = read_grants(session)
+        if missing := grants.missing(("SELECT",), source.schema, [source.name]):
+            raise MigrationFailure(
+                f"account {grants.account} may no longer read {source.full_name}",
+                hint=f"{grants.grant(missing, source.schema)} then run the same command again",
+                error_code=ErrorCode.MISSING_PRIVILEGES,
+            )
     if found is None or shape_of(found) != shape_of(source):
         raise SchemaChanged(
             f"another session changed the definition of {source.full_name} while the"

@@ -22,7 +22,7 @@ from spirit_py.mysql.tables.definition import (
 )
 from spirit_py.mysql.tables.new_table import server_refusal
 from spirit_py.plan.model import Note
-from spirit_py.sql import quote_identifier, quote_table, string_literal
+from spirit_py.sql import is_text, quote_identifier, quote_table, string_literal
 from spirit_py.statement.rewrite import (
     TemporaryForm,
     clauses_for_temporary,
@@ -97,9 +97,11 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
     form = TemporaryForm.of(shape_of(source), source.name)
     if form is None:
         return Tried(unknown=("the definition: it is not of the form that is known",))
-    if _has_unshown(source):
+    # Letters above U+FFFF are shown as ``?`` (measured on 9.7).
+    members = "".join(member for column in source.columns for member in column.members)
+    if any(ord(letter) > _SHOWN for letter in members):
         return Tried(unknown=("the definition: the server shows letters of its members as ?",))
-    if not _is_text(form.body):
+    if not is_text(form.body):
         return Tried(unknown=(_NO_TEXT,))
     clauses, left = clauses_for_temporary(statement, key_names(form), fulltext_names(form))
     unknown = tuple(f"what {text!r} makes of it: no temporary table can have it" for text in left)
@@ -112,29 +114,10 @@ def _made_of(native: SqlSession, source: TableSchema, statement: AlterStatement)
             raise
         why = f"the new definition: no temporary table of it can be made ({fault.text})"
         return Tried(unknown=(*unknown, why))
-    if not _is_text(made):
+    if not is_text(made):
         return Tried(unknown=(*unknown, _NO_TEXT))
     whole = form.complete(made.replace(TEMPORARY, "CREATE TABLE ", 1), statement)
     return Tried(create=made, new=whole, unknown=unknown)
-
-
-def _is_text(body: str) -> bool:
-    """Return whether a definition can be sent: bytes that are no text are surrogates in it."""
-    try:
-        body.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _has_unshown(source: TableSchema) -> bool:
-    """Return whether members hold letters above U+FFFF, shown as ``?`` (measured on 9.7)."""
-    return any(
-        ord(letter) > _SHOWN
-        for column in source.columns
-        for member in column.members
-        for letter in member
-    )
 
 
 def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, clauses: str) -> str:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from spirit_py.checkpoint.earlier_run import Found
     from spirit_py.config import MigrationConfig
     from spirit_py.mysql.session import Session
-    from spirit_py.plan.model import Algorithm, ColumnPlan, EarlierRun, IndexesPlan
+    from spirit_py.plan.model import Algorithm, EarlierRun, IndexesPlan
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
@@ -232,7 +232,15 @@ class _Maker:
         deferred = bool(indexes and indexes.deferred)
         columns = columns_of(mapping) if mapping is not None else ()
         if plain.method.algorithm in {"instant", "inplace"} and not self.brief:
-            self.noted.warnings += _gone_in_place(context, columns)
+            self.noted.warnings += [
+                Note(
+                    cause=f"the values of column {one.old} are gone when it is done",
+                    remedy="--keep-old-current copies the table, and keeps them in the old one",
+                    table=context.source.full_name,
+                )
+                for one in columns
+                if one.change == "dropped" and not context.source.column(one.old).generated
+            ]
         return replace(
             plain,
             columns=columns,
@@ -311,13 +319,3 @@ class _Maker:
             return TimePlan(how=f"not measured: {fault.message}")
         copied = self.decision.record.rows_copied if isinstance(self.decision, Resume) else 0
         return time_of(mapping, indexes, sample, before=copied)
-
-
-def _gone_in_place(context: PreflightContext, columns: Sequence[ColumnPlan]) -> Iterator[Note]:
-    for one in columns:
-        if one.change == "dropped" and not context.source.column(one.old).generated:
-            yield Note(
-                cause=f"the values of column {one.old} are gone when it is done",
-                remedy="--keep-old-current copies the table, and keeps them in the old one",
-                table=context.source.full_name,
-            )

@@ -227,7 +227,16 @@ def require_same(session: Session, move: TriggerMove, swap: Swap) -> None:
             raise _refused(trigger, fault)
         (made,) = read_triggers(session, swap.schema, swap.new)
         if not gated and made.essence != trigger.essence:
-            raise _differing(trigger, made)
+            alike = replace(made, name=trigger.name, table=trigger.table, order=trigger.order)
+            differ = [
+                name for name, value in vars(alike).items() if value != getattr(trigger, name)
+            ]
+            raise Refusal(
+                f"{trigger.label} of {trigger.schema}.{trigger.table} would not be the same when it"
+                f" is created again: {', '.join(differ)} would differ",
+                hint="drop the trigger, or create it again on this server",
+                error_code=ErrorCode.TRIGGER_NOT_KEPT,
+            )
         session.execute(f"DROP TRIGGER {quote_table(swap.schema, move.temporary)}")
 
 
@@ -250,16 +259,5 @@ def _refused(trigger: Trigger, fault: ServerFault) -> Exception:
         f"{trigger.label} of {trigger.schema}.{trigger.table} cannot be created again:"
         f" {fault.text} (error {fault.code})",
         hint=hint,
-        error_code=ErrorCode.TRIGGER_NOT_KEPT,
-    )
-
-
-def _differing(trigger: Trigger, made: Trigger) -> Refusal:
-    alike = replace(made, name=trigger.name, table=trigger.table, order=trigger.order)
-    differ = [name for name, value in vars(alike).items() if value != getattr(trigger, name)]
-    return Refusal(
-        f"{trigger.label} of {trigger.schema}.{trigger.table} would not be the same when it is"
-        f" created again: {', '.join(differ)} would differ",
-        hint="drop the trigger, or create it again on this server",
         error_code=ErrorCode.TRIGGER_NOT_KEPT,
     )

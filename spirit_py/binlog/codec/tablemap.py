@@ -91,7 +91,12 @@ def _parse(body: bytes) -> TableMap:
     bits = int.from_bytes(body[at : at + null_bytes], "little")
     if len(body) < at + null_bytes:
         raise IndexError("cut short")
-    optional = dict(_optional_fields(body, at + null_bytes))
+    optional = {}
+    at += null_bytes
+    while at < len(body):
+        length, start = packed_integer(body, at + 1)
+        optional[body[at]] = body[start : start + length]
+        at = start + length
     return TableMap(
         table_id=int.from_bytes(body[:6], "little"),
         schema=schema,
@@ -141,15 +146,6 @@ def _columns(codes: bytes, metadata: bytes) -> tuple[ColumnType, ...]:
                 code, value = code | 0x30, value | (code & 0x30 ^ 0x30) << 4
         columns.append(ColumnType(code, value))
     return tuple(columns)
-
-
-def _optional_fields(body: bytes, at: int) -> list[tuple[int, bytes]]:
-    fields = []
-    while at < len(body):
-        length, start = packed_integer(body, at + 1)
-        fields.append((body[at], body[start : start + length]))
-        at = start + length
-    return fields
 
 
 def _names(data: bytes) -> tuple[str, ...]:

@@ -66,18 +66,15 @@ class Verbs(Carrier):
 
     def carry_out(self, session: Session, asked: Asked) -> Effect:
         """Do what is asked; a revert is asked for by ``spirit-py revert``, not by ``ctl``."""
-        if asked.request.verb == REVERT:
-            return self._revert(asked.request)
-        return super().carry_out(session, asked)
-
-    def _revert(self, request: Request) -> Effect:
+        if asked.request.verb != REVERT:
+            return super().carry_out(session, asked)
         if self._run.keeper is None:
             raise Refusal(
                 "no reverse replication runs in this process",
                 hint="spirit-py revert works while it does; see spirit-py status",
                 error_code=ErrorCode.NO_REVERSE_REPLICATION,
             )
-        return Effect(by=self._run.keeper.ask(skip_drop=SKIP_DROP in request.arguments))
+        return Effect(by=self._run.keeper.ask(skip_drop=SKIP_DROP in asked.request.arguments))
 
     def _pause(self, session: Session, asked: Asked) -> Effect:
         self._require_unswapped("there is nothing left to pause")
@@ -102,7 +99,14 @@ class Verbs(Carrier):
 
     def _set(self, session: Session, asked: Asked) -> Effect:
         config, given = self._run.config, asked.request.arguments
-        self._require_counters(session, given)
+        changes = read_changes(given)
+        names = {name for field in LOAD_FIELDS for name, _ in changes.get(field, ())}
+        # The limit of what is no counter of the server would never be reached.
+        if unknown := unknown_counters(session, names):
+            raise refused(
+                f"{', '.join(unknown)} is not a numeric variable of SHOW GLOBAL STATUS",
+                "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
+            )
         most = config.threads
         if given.get("threads", "").isdecimal() and int(given["threads"]) > most:
             raise refused(
@@ -118,16 +122,6 @@ class Verbs(Carrier):
         self._orders.change(session, given)
         now = shown(self._run.settings.current)
         return Effect(said=", ".join(f"{name} is {now[name]}" for name in now if name in given))
-
-    def _require_counters(self, session: Session, given: Mapping[str, str]) -> None:
-        """Refuse a name that is no counter of the server: its limit would never be reached."""
-        changes = read_changes(given)
-        names = {name for field in LOAD_FIELDS for name, _ in changes.get(field, ())}
-        if unknown := unknown_counters(session, names):
-            raise refused(
-                f"{', '.join(unknown)} is not a numeric variable of SHOW GLOBAL STATUS",
-                "write a name that SHOW GLOBAL STATUS lists, such as Threads_running",
-            )
 
     def _cutover(self, session: Session, _asked: Asked) -> Effect:
         self._require_swap("there is nothing left to swap")

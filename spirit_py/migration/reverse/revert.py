@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.mysql.tables.identity import Identity
     from spirit_py.pace import Work
-    from spirit_py.progress import MigrationProgress
     from spirit_py.spark.gang import GangEngine
     from spirit_py.table.names import Name
 
@@ -156,21 +155,6 @@ class RevertVerbs(Carrier):
                 " up",
             )
         return Effect(said=f"stopping; {said}", then=Aborted(f"aborted by {asked.who}"))
-
-
-def begin_revert_control(
-    job: Job, keeper: Keeper, home: Name, progress: Callable[[], MigrationProgress]
-) -> None:
-    """Listen to operators until the end of the revert; ``progress`` does no I/O."""
-    pace = RevertPace()
-    job.work_at(pace)
-    verbs = RevertVerbs(job, keeper, pace)
-
-    def figures(_session: Session) -> LiveFigures:
-        label = job.config.connection.label
-        return live_figures(label, progress(), phase=live.REVERT, paused=pace.paused)
-
-    listen(ControlListener(job, home, verbs, key=lambda: pace.paused, figures=figures), job)
 
 
 _READ_SECONDS: Final = 30
@@ -355,7 +339,15 @@ class Revert(Job):
             where = where_is(session, record, None if latest else known)
         back = where is Where.BACK
         self._keeper = keeper = Keeper(self, replace(record, state=FOLLOWING), back=back)
-        begin_revert_control(self, keeper, record.home, self.status)
+        pace = RevertPace()
+        self.work_at(pace)
+
+        def figures(_session: Session) -> LiveFigures:
+            return live_figures(label, self.status(), phase=live.REVERT, paused=pace.paused)
+
+        verbs = RevertVerbs(self, keeper, pace)
+        home, key = record.home, lambda: pace.paused
+        listen(ControlListener(self, home, verbs, key=key, figures=figures), self)
         if back:
             keeper.finish(skip_drop=self.config.skip_drop)
             return
