@@ -47,12 +47,10 @@ _PROCESSES: Final = Path("/proc")
 
 @dataclass(frozen=True)
 class CallResult:
-    """How one call has ended.
+    """How one call has ended; ``lines`` are the first of its output, of both streams.
 
-    Attributes:
-        code: exit code, minus the signal that ended it; None where it could not be started.
-        lines: the first of its output, of both streams.
-        trouble: ``missing``, ``failed`` or ``too long``; empty for none.
+    ``code``: exit code, minus the signal that ended it; None where it could not be started.
+    ``trouble``: ``missing``, ``failed`` or ``too long``; empty for none.
     """
 
     code: int | None

@@ -90,12 +90,10 @@ def count(found: Iterable[RowDifference]) -> Counts:
 class ChecksumOptions:
     """Limits of a checksum; times in seconds.
 
-    Attributes:
-        tasks: sessions that read at the same time; 0 for as many as Spark has slots.
-        max_repairs: differing rows that one pass repairs; more is a systematic fault.
-        lock: take the table lock. Without it the tasks' snapshots may be of different moments, and
-            rows cannot be counted again; only where no feed applies changes.
-        recheck_pauses: before each further look at differing rows.
+    ``tasks`` read at the same time; 0 for as many as Spark has slots. ``max_repairs``: differing
+    rows that one pass repairs; more is a systematic fault. ``recheck_pauses``: before each further
+    look at differing rows. Without ``lock`` the snapshots may be of different moments, and rows
+    cannot be counted again; only where no feed applies changes.
     """
 
     tasks: int = 0
@@ -154,12 +152,10 @@ class ChecksumProgress:
 class ChecksumResult:
     """The figures of a checksum, for the report.
 
-    Attributes:
-        rows: of the source in the last pass, whose differing rows are ``remaining``.
-        differences: in all passes; ``counts`` has them by kind.
-        in_motion: rows that differed in a snapshot and were equal at a recheck.
-        rows_counted: a count in the same snapshots proved that all rows were compared.
-        one_moment: every snapshot showed both tables at the same moment.
+    ``rows`` are the source's in the last pass, whose differing rows are ``remaining``;
+    ``differences`` are of all passes, by kind in ``counts``; rows ``in_motion`` differed and were
+    equal at a recheck. ``rows_counted``: a count in the same snapshots proved that all rows were
+    compared. ``one_moment``: every snapshot showed both tables at the same moment.
     """
 
     passes: int = 0

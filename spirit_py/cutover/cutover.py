@@ -74,10 +74,9 @@ class Cutover:
     def run(self) -> CutoverResult:
         """Swap the tables, or raise a stop request's reason or a hook's error.
 
-        Raises:
-            CutoverFailure: the source is in place and unlocked; the feed still runs.
-            HeldBack: the same, because the operator defers the swap, or rows must be compared.
-            OutcomeUnknown: the answer to RENAME was lost and the outcome is unknown.
+        After CutoverFailure the source is in place and unlocked, and the feed still runs: HeldBack
+        where the operator defers the swap, or rows must be compared. OutcomeUnknown where the
+        answer to RENAME was lost.
         """
         if self._unproven and self._unproven % _UNPROVEN_IN_A_ROW == 0:
             self._pause(self._unproven // _UNPROVEN_IN_A_ROW)

@@ -87,10 +87,8 @@ def rename(
 ) -> Renamed:
     """Send the RENAME, and what belongs to it, in one packet; find out a lost outcome.
 
-    Raises:
-        ServerFault: the server refused the RENAME, or a statement before it.
-        TryFailed: it is proven that it was not done, and that nothing can do it any more.
-        OutcomeUnknown: neither could be proven.
+    ServerFault where the server refused it, or a statement before it; TryFailed where it is proven
+    that it was not done, and that nothing can do it any more; OutcomeUnknown without a proof.
     """
     if len(statements.all) > 1:
         # The tables beside may have definitions that only older modes accept.

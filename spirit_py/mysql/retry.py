@@ -68,11 +68,9 @@ def retrying(
 ) -> Retrying:
     """Build a retrier for one call, as the module says. The last fault is raised, or a stop's.
 
-    Args:
-        on_retry: called with the number of the failed attempt, from 1, and its fault.
-        hiccups: errors that mean, if they are resumable, that the server is away.
-        passing: whether a fault passes that is fatal elsewhere.
-        progress: returns another value after any progress; then ``patience`` starts again.
+    ``on_retry`` gets the number of the failed attempt, from 1, and its fault. ``hiccups`` mean, if
+    they are resumable, that the server is away; ``passing``: whether a fault passes that is fatal
+    elsewhere. ``progress`` returns another value after any: then ``patience`` starts again.
     """
     failed = 0
     away = Patience(patience, clock=clock)

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 class PreflightContext:
     """One migration before it has begun; checks only read through ``session``.
 
-    Attributes:
-        found: the table; None when there is no such base table.
-        altered: the statement of each table of the run, by schema and name.
-        made: source to new table; None before the new table was created.
-        moment: ISO 8601 in UTC, for the defaults of new columns; empty if nothing is written.
-        check_stop: returns when a long check may go on; raises on a stop.
+    ``found`` is None when there is no such base table, ``made`` before the new table was created.
+    ``altered`` are the statements of the run's tables, by schema and name. ``moment`` is ISO 8601
+    in UTC, for the defaults of new columns; empty if nothing is written. ``check_stop`` returns
+    when a long check may go on; raises on a stop.
     """
 
     session: SqlSession

@@ -150,11 +150,10 @@ class Shortcut:
     def try_all(self) -> ShortcutResult:
         """Change the table by INSTANT, else by an INPLACE that changes only metadata.
 
-        Raises:
-            Refusal: when the server refuses the statement for another reason than the algorithm.
-            MigrationFailure: when the lock was not granted; the table is unchanged.
-            SchemaChanged: another session has changed or replaced the table before.
-            OutcomeUnknown: the table is neither as before nor as the statement makes it.
+        Refusal where the server refuses the statement for another reason than the algorithm;
+        MigrationFailure where the lock was not granted: the table is unchanged; SchemaChanged where
+        another session has changed or replaced the table before; OutcomeUnknown where it is neither
+        as before nor as the statement makes it.
         """
         found = _choose(self.source, self.statement, self._run)
         return replace(found, attempts=self._sends)

@@ -195,7 +195,6 @@ def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = ""
         new_name=new_name,
         body=normal_text(rest),
         text=text_of(cursor.sql, cursor.tokens),
-        has_default=any(token.upper == "DEFAULT" for _, token in outside_parentheses(rest)),
     )
 
 

@@ -51,7 +51,6 @@ class Clause:
     new_name: str = ""
     body: str = ""
     text: str = ""
-    has_default: bool = False
 
     @property
     def normalized(self) -> str:

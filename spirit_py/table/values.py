@@ -55,11 +55,9 @@ _QUOTED = re.compile(r"(?:(?:_\w+ )?X|TIMESTAMP)?'([^']*)'")
 class ValueType:
     """How the values of one column are read from text and written as SQL.
 
-    Attributes:
-        select: turns the quoted column name into the expression to select.
-        parse: turns the text of that expression into the value.
-        literal: for predicates and for a column of the same type; a number for ENUM and SET.
-        member_literal: the member text for ENUM and SET: for row constructors and other types.
+    ``select`` makes the expression to select of the quoted column name, ``parse`` the value of its
+    text. ``literal`` is for predicates and a column of the same type, a number for ENUM and SET;
+    ``member_literal``, of these the member's text, for row constructors and other types.
     """
 
     select: str

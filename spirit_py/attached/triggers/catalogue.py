@@ -64,11 +64,8 @@ def read_triggers(
 ) -> tuple[Trigger, ...]:
     """Return a table's triggers in firing order; needs TRIGGER, without which none are shown.
 
-    Raises a Refusal for a trigger that cannot be written down again as it is.
-
-    Args:
-        also: further table names that a statement about the triggers will hold.
-        beside: names of further triggers that may be in a clause about the order.
+    Refusal for one that cannot be written down again as it is. ``also`` are further tables' names
+    that a statement about them will hold, ``beside`` further triggers' in a clause about the order.
     """
     rows = session.query(_TRIGGERS, (schema, table))
     beside = [*beside, *(str(row[0]) for row in rows)]

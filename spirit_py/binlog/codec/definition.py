@@ -163,10 +163,8 @@ class _Walk:
     def step(self, field: Field, *, wanted: bool, text: str = "", missing: str = "") -> bool | None:
         """Step over a column; True when it is there, False when NULL, None when only a row tells.
 
-        Args:
-            wanted: Read its value into ``v<i>``.
-            text: Expression that finishes the value, for ``t<i>``.
-            missing: Expression for ``t<i>`` of a NULL.
+        ``wanted``: read its value into ``v<i>``. The expressions for ``t<i>``: ``text`` finishes
+        the value, ``missing`` is of a NULL.
         """
         if field.nullable and self._nulls is None:
             self._optional(field, wanted=wanted, text=text, missing=missing)

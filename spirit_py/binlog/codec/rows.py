@@ -106,13 +106,10 @@ class ImageDecoder(Protocol):
 
 
 class RowImage(NamedTuple):
-    """One image of a row, undecoded but for its key.
+    """One image of a row: ``data`` is null bitmap and column values, which ``codec`` decodes.
 
-    Attributes:
-        codec: decodes it.
-        key: the key's values; comparable as :mod:`spirit_py.table.keys` says, else exact
-            values that only tell whether an update changed the key.
-        data: null bitmap and column values.
+    ``key``: comparable as :mod:`spirit_py.table.keys` says, else exact values that only tell
+    whether an update changed the key.
     """
 
     codec: ImageDecoder
@@ -203,12 +200,8 @@ class _ByBitmap(dict[bytes, F]):
 class RowCodec:
     """Decodes the row images of one table map; made by :meth:`compile` or :meth:`for_schema`.
 
-    Attributes:
-        schema: the definition that the images follow.
-        comparable: whether keys may be deduplicated and ordered in Python (R6).
-        key_names: the columns of the key.
-        bitmap_bytes: bytes of an image's null bitmap.
-        renderers: the functions that render an image as SQL, by null bitmap.
+    ``schema`` is the definition that the images follow. ``comparable``: keys may be deduplicated
+    and ordered in Python (R6). ``renderers`` render an image as SQL, by null bitmap.
     """
 
     def __init__(

@@ -58,7 +58,6 @@ class TableMap:
         optional: the fields of the optional metadata, undecoded, by their type.
     """
 
-    table_id: int
     schema: str
     table: str
     columns: tuple[ColumnType, ...]
@@ -98,7 +97,6 @@ def _parse(body: bytes) -> TableMap:
         optional[body[at]] = body[start : start + length]
         at = start + length
     return TableMap(
-        table_id=int.from_bytes(body[:6], "little"),
         schema=schema,
         table=table,
         columns=columns,

@@ -22,7 +22,6 @@ def table_map(*columns: ColumnType, signs: bytes = b"\0", **fields: bytes) -> Ta
     names = tuple("abcdefgh"[: len(columns)])
     optional = {int(name[1:]): value for name, value in fields.items()}
     return TableMap(
-        table_id=1,
         schema="s",
         table="t",
         columns=columns,

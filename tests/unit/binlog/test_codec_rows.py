@@ -365,7 +365,7 @@ def test_image_counts_its_bytes_and_the_objects_around_them():
 def test_table_map_of_a_real_server_is_parsed():
     """A captured event gives names, types, lengths and nullability."""
     table_map = parse_table_map(FULL_MAP)
-    assert (table_map.table_id, table_map.schema, table_map.table) == (155, "m", "g")
+    assert (table_map.schema, table_map.table) == ("m", "g")
     types = dict(zip(table_map.names, table_map.columns, strict=True))
     assert types["c4"] == ColumnType(254, 800)
     assert types["bn"] == ColumnType(254, 255)
@@ -389,7 +389,6 @@ def test_every_cut_of_a_table_map_is_refused():
 def announced(*types, nullable=None, signedness=None, names=()):
     """Build a table map of table ``s.t``."""
     return TableMap(
-        table_id=7,
         schema="s",
         table="t",
         columns=tuple(ColumnType(*item) for item in types),

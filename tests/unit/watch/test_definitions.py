@@ -39,7 +39,6 @@ def schema(*names: str, key: str = "", filled: bool = False) -> TableSchema:
 def table_map(count: int, *names: str) -> TableMap:
     """Return a table map of INT columns; with names as under binlog_row_metadata=FULL."""
     return TableMap(
-        table_id=1,
         schema="s",
         table="t",
         columns=(ColumnType(codes.LONG, 0),) * count,
