@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.chunk.chunk import Chunk, same_bound
 from spirit_py.chunk.sizing import FIRST_ROWS
 from spirit_py.errors import ChecksumFailure
 from spirit_py.estimates import RowsLeft, probable_total
+from spirit_py.events.copy import ChecksumDone
 from spirit_py.locks.blockers import LockPolicy
 
 if TYPE_CHECKING:
@@ -174,6 +175,18 @@ class ChecksumResult:
     lock_held_ms: float = 0.0
     gather_seconds: float = 0.0
     seconds: float = 0.0
+
+    def event(self, **more: Any) -> ChecksumDone:
+        """Return the event of the end of a comparison."""
+        return ChecksumDone(
+            rows=self.rows,
+            passes=self.passes,
+            differences=self.differences,
+            repaired_chunks=self.repaired_chunks,
+            lock_held_ms=round(self.lock_held_ms, 1),
+            seconds=round(self.seconds, 3),
+            **more,
+        )
 
 
 BOUNDS_FOR_EACH: Final = 4

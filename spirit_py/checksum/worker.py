@@ -165,20 +165,16 @@ class SnapshotReader:
     def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
         """Run an aggregate; return count and hash. With a warning the hash would prove nothing."""
         count, digest = session.query(sql)[0]
-        self._no_warnings(session, chunk)
-        # Of no rows the server gives zeros, as long as its widest possible hash.
-        return int(count), int(digest, 16)
-
-    def _no_warnings(self, session: SqlSession, chunk: Chunk) -> None:
-        """Refuse warnings: a value above max_allowed_packet would become NULL."""
-        if not session.warning_count:
-            return
-        serious = [text for _, code, text in session.warnings() if code not in HARMLESS_WARNINGS]
+        # For one, such as of a value above max_allowed_packet, which would become NULL.
+        told = session.warnings() if session.warning_count else []
+        serious = [text for _, code, text in told if code not in HARMLESS_WARNINGS]
         if serious:
             raise ChecksumFailure(
                 f"the server could not hash every row of chunk {chunk}: {serious[0]}",
                 hint="raise max_allowed_packet on the server, then run the same command again",
             )
+        # Of no rows the server gives zeros, as long as its widest possible hash.
+        return int(count), int(digest, 16)
 
     def _stage(self, wanted: Selection) -> None:
         self._plan = stage(self.session, self._plan, wanted)

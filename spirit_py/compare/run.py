@@ -25,7 +25,7 @@ from spirit_py.compare.report import CompareReport
 from spirit_py.compare.sight import Sight
 from spirit_py.errors import ChecksumFailure, DifferencesFound, Interrupted, SchemaChanged
 from spirit_py.estimates import SERVER, Outage, Speed, fraction_of, seconds_left
-from spirit_py.events.copy import ChecksumBegun, ChecksumDone
+from spirit_py.events.copy import ChecksumBegun
 from spirit_py.events.event import teller
 from spirit_py.events.run import Summary, Warned
 from spirit_py.locks.blockers import LockPolicy
@@ -301,17 +301,7 @@ class CompareRun:
     def _judge(self, checker: Checker) -> None:
         self.complete()
         result, report = checker.result, self.report
-        self._tell(
-            ChecksumDone(
-                rows=result.rows,
-                passes=result.passes,
-                differences=result.differences,
-                repaired_chunks=result.repaired_chunks,
-                lock_held_ms=round(result.lock_held_ms, 1),
-                seconds=round(result.seconds, 3),
-                remaining=result.remaining,
-            )
-        )
+        self._tell(result.event(remaining=result.remaining))
         if not result.remaining:
             report.outcome = "repaired" if result.differences else "equal"
             return

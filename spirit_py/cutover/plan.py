@@ -32,14 +32,11 @@ class AttachedObjects:
     swaps: Sequence[Swap]
     implied = Implied()
     """What LOCK TABLES locks besides by itself, as of the last survey."""
+    tables: Sequence[tuple[str, str]] = ()
+    """Schema and name of the further tables that are locked, as of the last survey."""
 
     def __init__(self, swaps: Sequence[Swap]) -> None:
         self.swaps = swaps
-
-    @property
-    def tables(self) -> Sequence[tuple[str, str]]:
-        """Schema and name of the further tables that are locked, as of the last survey."""
-        return ()
 
     @property
     def statements(self) -> SwapStatements:

@@ -113,14 +113,11 @@ def _look_for(
 ) -> Renamed:
     plan.tell(RenameUnanswered(reason=str(lost)))
     session.close()
-    verdict = find_outcome(
-        plan.connection,
-        fence=fence,
-        server=server,
-        swaps=plan.swaps,
-        patience=plan.limits.look,
-        clock=plan.clock,
-    )
+    # Also after a stop request.
+    looks = _looks(plan.connection, fence, plan.swaps, plan.limits.look, plan.clock)
+    verdicts = (judge(evidence, server=server) for evidence in looks)
+    open_ = {Verdict.END_SESSION, Verdict.LOOK_AGAIN}
+    verdict = next((one for one in verdicts if one not in open_), Verdict.UNKNOWN)
     if verdict is Verdict.NOT_DONE:
         raise TryFailed(f"the connection was lost before RENAME took effect: {lost}") from lost
     if verdict is not Verdict.DONE:
@@ -132,23 +129,6 @@ def _look_for(
             f" {quote_table(swap.schema, swap.new)} does not; else nothing has changed",
         ) from lost
     return Renamed(answer_lost=True)
-
-
-def find_outcome(
-    options: ConnectionOptions,
-    *,
-    fence: str,
-    server: str,
-    swaps: Sequence[Swap],
-    patience: float,
-    clock: Clock = time.monotonic,
-) -> Verdict:
-    """Query for ``patience`` seconds, even after a stop request; UNKNOWN without a result."""
-    for evidence in _looks(options, fence, swaps, patience, clock):
-        verdict = judge(evidence, server=server)
-        if verdict not in {Verdict.END_SESSION, Verdict.LOOK_AGAIN}:
-            return verdict
-    return Verdict.UNKNOWN
 
 
 def _looks(

@@ -122,7 +122,16 @@ class Figures:
             least, median = (round(one, 2) for one in shares)
             counted |= {"least_tasks": least, "median_tasks": median}
         if self._source is not None:
-            counted |= _of_feed(self._source.statistics())
+            seen = self._source.statistics()
+            counted |= {
+                "changes_received": seen.received,
+                "changes_applied": seen.applied,
+                "changes_deduplicated": seen.deduplicated,
+                "changes_dropped_above_high_watermark": seen.dropped_above_high_watermark,
+                "peak_buffered_bytes": seen.peak_buffered_bytes,
+                "backpressure_seconds": round(seen.backpressure_seconds, 3),
+                "feed_reconnects": seen.reconnects,
+            }
         if self.checkers:
             counted |= self._of_checksum()
         return counted
@@ -151,18 +160,6 @@ class Figures:
             "chunks_repaired": sum(result.repaired_chunks for result in results),
             "difference_examples": examples[:_SHOWN_DIFFERENCES],
         }
-
-
-def _of_feed(seen: FeedStatistics) -> dict[str, Any]:
-    return {
-        "changes_received": seen.received,
-        "changes_applied": seen.applied,
-        "changes_deduplicated": seen.deduplicated,
-        "changes_dropped_above_high_watermark": seen.dropped_above_high_watermark,
-        "peak_buffered_bytes": seen.peak_buffered_bytes,
-        "backpressure_seconds": round(seen.backpressure_seconds, 3),
-        "feed_reconnects": seen.reconnects,
-    }
 
 
 def totals_of(figures: Figures) -> RunTotals:

@@ -13,7 +13,7 @@ from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.worker import Comparison
 from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
-from spirit_py.events.copy import ChecksumBegun, ChecksumDone
+from spirit_py.events.copy import ChecksumBegun
 from spirit_py.feed.feed import ChangeFeed
 from spirit_py.locks.blockers import LockPolicy
 from spirit_py.migration.doubts import Doubts
@@ -147,19 +147,9 @@ class Pair:
         self.doubts.compared(base, whole=above is None)
         if above is None:
             self.tables.compared(taken_over)
-        self.job.tell(
-            ChecksumDone(
-                table=self.name,
-                rows=result.rows,
-                passes=result.passes,
-                differences=result.differences,
-                repaired_chunks=result.repaired_chunks,
-                lock_held_ms=round(result.lock_held_ms, 1),
-                seconds=round(result.seconds, 3),
-                # Repeated for days while the swap is deferred: the progress counts the passes.
-                quiet=stop is not None and not result.differences,
-            )
-        )
+        # Repeated for days while the swap is deferred: the progress counts the passes.
+        quiet = stop is not None and not result.differences
+        self.job.tell(result.event(table=self.name, quiet=quiet))
         return result
 
     def _tell_begun(self, why: str) -> None:

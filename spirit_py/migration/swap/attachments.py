@@ -75,17 +75,12 @@ class SwapAttachments(AttachedObjects):
     _noted: Attachments = field(init=False)
     _keys: frozenset[ForeignKey] = field(default=frozenset(), init=False)
     _triggers: frozenset[str] = field(default=frozenset(), init=False)
-    _tables: Sequence[Name] = field(default=(), init=False)
+    tables: Sequence[Name] = field(default=(), init=False)
     implied: Implied = field(default=Implied(), init=False)
 
     def __post_init__(self) -> None:
         """Nothing is known before the first survey."""
         self._noted = Attachments(swaps=self.swaps)
-
-    @property
-    def tables(self) -> Sequence[Name]:
-        """Schema and name of the further tables that are locked."""
-        return self._tables
 
     @property
     def statements(self) -> SwapStatements:
@@ -138,14 +133,14 @@ class SwapAttachments(AttachedObjects):
         swapped = [(s.schema, name) for s in self.swaps for name in (s.table, s.new)]
         implied = implied_locks(session, [*swapped, *tables])
         also = [*implied.written, *implied.read]
-        if (tables, implied) != (self._tables, self.implied) and (tables or also):
+        if (tables, implied) != (self.tables, self.implied) and (tables or also):
             self.job.tell(
                 CutoverLocksMore(
                     tables=[".".join(name) for name in tables],
                     implied=[".".join(name) for name in also],
                 )
             )
-        self._tables, self.implied = tables, implied
+        self.tables, self.implied = tables, implied
 
     def prove(self, session: SqlSession) -> None:
         """Prove under the lock that keys and triggers are as surveyed, and are visible."""
