@@ -118,7 +118,6 @@ def run_aside(
     tell: Tell,
     *,
     hurry: Callable[[], None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Run work in a thread of its own, so that a signal is handled at once; raise its error.
 
@@ -133,10 +132,10 @@ def run_aside(
         if stop.reason is None:
             continue
         if again is None:
-            again = clock() + _PATIENCE_SECONDS
+            again = time.monotonic() + _PATIENCE_SECONDS
             tell(StopRequested(reason=str(stop.reason)))
-        elif hurry is not None and clock() >= again:
-            again = clock() + _PATIENCE_SECONDS
+        elif hurry is not None and time.monotonic() >= again:
+            again = time.monotonic() + _PATIENCE_SECONDS
             hurry()
     if raised:
         raise raised[0]

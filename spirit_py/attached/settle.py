@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.foreign_keys.model import KeyNote
     from spirit_py.attached.record import AttachmentsNote
     from spirit_py.attached.triggers.statements import Sql
-    from spirit_py.config import ConnectionOptions, RunConfig
+    from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
     from spirit_py.events.event import Tell
     from spirit_py.locks.blockers import LockPolicy
@@ -106,7 +106,15 @@ def settle_alone(
     while turns.await_free():
         tries += 1
         try:
-            waited = _lock_and_settle(connection, noted, policy, turns, tables)
+            with open_lock_session(
+                connection, role="settle", wait=math.ceil(policy.wait), hold=_HOLD_SECONDS
+            ) as locking:
+                turns.require_free([locking])
+                let_go_when_silent(locking)
+                lock = TableLock(locking, tables)
+                lock.acquire()
+                settle_locked(locking, noted)
+                lock.release()
         except SomebodyInFront:
             continue
         except ServerFault as fault:
@@ -116,32 +124,13 @@ def settle_alone(
             in_vain = fault.code == LOCK_WAIT_TIMEOUT
             turns.pause(tries, policy.wait, fault.message, in_vain=in_vain)
             continue
-        job.tell(AttachmentsSettled(lock_wait_ms=round(waited, 1)))
+        job.tell(AttachmentsSettled(lock_wait_ms=round(lock.waited_ms, 1)))
         return
     raise MigrationFailure(
         f"the keys and triggers of a swap could not be settled: {turns.described()}",
         hint="end the transactions that hold locks on the tables, then run the same command again",
         error_code=ErrorCode.KEYS_AND_TRIGGERS_UNSETTLED,
     )
-
-
-def _lock_and_settle(
-    connection: ConnectionOptions,
-    noted: AttachmentsNote,
-    policy: LockPolicy,
-    turns: LockTurns,
-    tables: list[Name],
-) -> float:
-    with open_lock_session(
-        connection, role="settle", wait=math.ceil(policy.wait), hold=_HOLD_SECONDS
-    ) as session:
-        turns.require_free([session])
-        let_go_when_silent(session)
-        lock = TableLock(session, tables)
-        lock.acquire()
-        settle_locked(session, noted)
-        lock.release()
-        return lock.waited_ms
 
 
 def lost_keys(session: SqlSession, noted: AttachmentsNote) -> list[KeyNote]:

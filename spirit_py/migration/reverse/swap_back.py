@@ -242,7 +242,6 @@ class KeptRecord:
         self._try(
             lambda _: self.write(position=position),
             "the position of reverse replication is not renewed",
-            self._job.warn,
         )
 
     def note_end(self, reason: str) -> None:
@@ -250,28 +249,13 @@ class KeptRecord:
         self._try(
             lambda _: self.write(state=ENDED, reason=reason),
             "the end of reverse replication could not be recorded",
-            self._job.warn,
         )
 
     def forget(self, *, keep: bool) -> None:
-        """Drop the checkpoint tables, or leave the tables that they prove to ``cleanup``."""
-        if keep:
-            self._keep_proofs()
-        else:
-            self._drop_checkpoints()
+        """Drop the checkpoint tables, or leave the tables that they prove to ``cleanup``.
 
-    def _drop_checkpoints(self) -> None:
-        self._job.await_readers()
-        for table in self.record.tables:
-            self._try(
-                partial(drop_checkpoint, table=table.name),
-                f"the checkpoint table of {table} could not be dropped; drop it by hand",
-                self._job.warn,
-                tries=_LAST_TRIES,
-            )
-
-    def _keep_proofs(self) -> None:
-        """Leave the tables to ``cleanup``; the record goes last: until then a revert resumes."""
+        Then the record goes last: until then a revert resumes.
+        """
 
         def note(session: Session) -> None:
             kept = OldTableRecord(swapped_at=0.0, finished=True, undone=True)
@@ -279,12 +263,17 @@ class KeptRecord:
                 CheckpointTable(*table.name).write(session, kept)
             self._checkpoint.forget(session, ReverseRecord)
 
-        self._try(
-            note,
-            "the proof of the tables that were swapped out is not recorded",
-            self._job.warn,
-            tries=_LAST_TRIES,
-        )
+        if keep:
+            failed = "the proof of the tables that were swapped out is not recorded"
+            self._try(note, failed, tries=_LAST_TRIES)
+            return
+        self._job.await_readers()
+        for table in self.record.tables:
+            self._try(
+                partial(drop_checkpoint, table=table.name),
+                f"the checkpoint table of {table} could not be dropped; drop it by hand",
+                tries=_LAST_TRIES,
+            )
 
     def keep_up(self, position: Callable[[], str]) -> None:
         """Write the position when it is time; raise SchemaChanged where a definition changed."""
@@ -303,8 +292,6 @@ class KeptRecord:
         self,
         work: Callable[[Session], T],
         failed: str,
-        report: Callable[[str], None] = _LOG.info,
-        *,
         tries: int = 1,
     ) -> T | None:
         """Do what may fail because of the server; then report it, and return None."""
@@ -315,7 +302,7 @@ class KeptRecord:
             done: T = again(self._session.ask, work)
             return done
         except ServerFault as fault:
-            report(f"{failed}: {fault.message}")
+            self._job.warn(f"{failed}: {fault.message}")
             return None
 
     def close(self) -> None:
