@@ -159,7 +159,15 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
 def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:
     reverse = found.reverse
     if found.moved and not found.goes_on_here:
-        return _refuse_other_server(found, record)
+        # Perhaps a replica, that is not proven to have what the first had (R14).
+        why = found.unreachable or "nothing shows which transactions of the first one it has"
+        return Refuse(
+            reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
+            f" {found.server_uuid}: another one answers at the same address, and the migration"
+            f" cannot go on there: {why}",
+            hint="run the same command on the right server; where that one is gone for good, drop"
+            " what is left here with spirit-py cleanup and start again",
+        )
     if wanted.modes not in {None, record.modes}:
         return _refuse_other_modes(record)
     if reverse is not None and reverse.state is not ReverseState.KEPT:
@@ -167,7 +175,12 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
     # Of a table whose old one is kept, others may have changed the definition since.
     swapped = bool(found.kept) or was_swapped(found.tables, record)
     if swapped is None:
-        return _refuse_unclear(found, record)
+        return Refuse(
+            reason="the tables are neither those before the swap nor those after it: "
+            + "; ".join(table.described(record.of(*table.name)) for table in found.tables),
+            hint="see what became of the table, its new and its old one, and who made what is not"
+            " this migration's; spirit-py cleanup drops what is proven to be",
+        )
     if swapped and reverse is not None and not wanted.keeps_current:
         another = _refuse_another(reverse)
         return Refuse(
@@ -207,27 +220,6 @@ def _without_record(found: Found, why: str) -> Decision:
         hint="see whether the table has the new definition: then the migration is done, and"
         f" spirit-py cleanup drops what is left, and {names} only when told to; if not, see what"
         f" {names} holds before it is dropped or renamed",
-    )
-
-
-def _refuse_other_server(found: Found, record: CheckpointRecord) -> Refuse:
-    """Refuse a server, perhaps a replica, that is not proven to have what the first had (R14)."""
-    why = found.unreachable or "nothing shows which transactions of the first one it has"
-    return Refuse(
-        reason=f"the checkpoint is of server {record.server_uuid}, and this is server"
-        f" {found.server_uuid}: another one answers at the same address, and the migration cannot"
-        f" go on there: {why}",
-        hint="run the same command on the right server; where that one is gone for good, drop what"
-        " is left here with spirit-py cleanup and start again",
-    )
-
-
-def _refuse_unclear(found: Found, record: CheckpointRecord) -> Refuse:
-    return Refuse(
-        reason="the tables are neither those before the swap nor those after it: "
-        + "; ".join(table.described(record.of(*table.name)) for table in found.tables),
-        hint="see what became of the table, its new and its old one, and who made what is not"
-        " this migration's; spirit-py cleanup drops what is proven to be",
     )
 
 

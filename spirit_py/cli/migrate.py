@@ -218,7 +218,9 @@ def migration_config(options: dict[str, Any]) -> MigrationConfig:
         )
     config = settings(options)
     if config.table and not config.database:
-        raise _no_schema(config.table)
+        schema, _, name = config.table.partition(".")
+        hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
+        raise UsageFault(f"the schema of table {config.table} is not given", hint=hint)
     return config
 
 
@@ -269,12 +271,6 @@ def _feed_options(options: dict[str, Any]) -> FeedOptions:
     from spirit_py.mysql.own_sessions import new_run
 
     return FeedOptions(own_writes=new_run(), passable=options["passable"])
-
-
-def _no_schema(table: str) -> UsageFault:
-    schema, _, name = table.partition(".")
-    hint = f"write --database {schema} --table {name}" if schema and name else "add --database"
-    return UsageFault(f"the schema of table {table} is not given", hint=hint)
 
 
 PLAN_EXIT_CODES: Final = """\b

@@ -74,8 +74,9 @@ class LineWriter:
             self._left.append(data)
             self._left_bytes += len(data)
             self._write_what_fits(descriptor)
-            if self._left:
-                self._write_later()
+            if self._left and (self._thread is None or not self._thread.running):
+                self._thread = Background("log", self._work)
+                self._thread.start()
 
     def drain(self, seconds: float) -> None:
         """Wait until everything is written, for so long at most."""
@@ -107,11 +108,6 @@ class LineWriter:
                 self._left.append(told)
                 self._left_bytes += len(told)
         return True
-
-    def _write_later(self) -> None:
-        if self._thread is None or not self._thread.running:
-            self._thread = Background("log", self._work)
-            self._thread.start()
 
     def _work(self, stopping: threading.Event) -> None:
         while not stopping.is_set():

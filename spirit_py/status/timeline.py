@@ -151,7 +151,8 @@ class Timeline:
         stages = self.lanes.get(lane)
         if stages is None:
             if len(self.lanes) >= LANES:
-                self._leave_out(lane)
+                self.lanes_left_out += lane != self._without_lane
+                self._without_lane = lane
                 return
             stages = self.lanes[lane] = []
         if not stages:
@@ -167,11 +168,6 @@ class Timeline:
         """Change the name of a lane, where its table was not known yet."""
         if lane != name and lane in self.lanes and name not in self.lanes:
             self.lanes = {name if one == lane else one: old for one, old in self.lanes.items()}
-
-    def _leave_out(self, lane: str) -> None:
-        if lane != self._without_lane:
-            self._without_lane = lane
-            self.lanes_left_out += 1
 
     def note(self, event: Noted) -> None:
         """Add something that happened."""
@@ -277,7 +273,10 @@ class History:
             self.swaps += 1
             self.lock_held_ms = max(self.lock_held_ms, event.lock_held_ms)
         if isinstance(event, TableEnded):
-            self._table_ended(event)
+            if len(self.ended_tables) >= _ENDED_TABLES:
+                self.tables_left_out += 1
+            else:
+                self.ended_tables[event.table] = _small(event.fields)
         if isinstance(event, PhaseEntered):
             self._phase_entered(event)
         if not isinstance(event, _NOT_NOTED):
@@ -291,12 +290,6 @@ class History:
                 fields=_small(event.fields),
             )
             self.timeline.note(noted)
-
-    def _table_ended(self, event: Event) -> None:
-        if len(self.ended_tables) >= _ENDED_TABLES:
-            self.tables_left_out += 1
-        else:
-            self.ended_tables[event.table] = _small(event.fields)
 
     def _phase_entered(self, event: Event) -> None:
         lanes = self.timeline.lanes

@@ -152,7 +152,11 @@ class Adaptive:
         elif self._busy and now - self._stepped_at >= _STEP_SECONDS:
             self._stepped_at = now
             self._move(*self._why_slower())
-            self._measure_again(now)
+            least = self.slowed_by and self.share <= 1.0 and self.part_bytes == LEAST_PART
+            self._least_since = (self._least_since or now) if least else None
+            stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
+            if stuck or now - self._measured_at > _MEASURE_EVERY:
+                self._measuring = now
 
     def _move(self, why: str, urgent: bool) -> None:
         self.slowed_by = why
@@ -195,10 +199,3 @@ class Adaptive:
         found = self.commit_seconds
         if found is not None:
             self.commit_seconds_before, self._base_running = found, self._running
-
-    def _measure_again(self, now: float) -> None:
-        least = self.slowed_by and self.share <= 1.0 and self.part_bytes == LEAST_PART
-        self._least_since = (self._least_since or now) if least else None
-        stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
-        if stuck or now - self._measured_at > _MEASURE_EVERY:
-            self._measuring = now

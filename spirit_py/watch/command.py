@@ -181,7 +181,13 @@ class _Watch:
                 "the output is stuck", error_code=ErrorCode.OUTPUT_FAILED
             ) from stuck
         except SpiritError as error:
-            _fit_hint(error)
+            # Not about migrations: nothing is migrated here.
+            if isinstance(error, PositionNotFound):
+                error.hint = (
+                    "the changes since then are not available; follow from now, without --from"
+                )
+            elif "migration" in error.hint:
+                error.hint = ONWARD
             raise
         finally:
             stream.close()
@@ -306,11 +312,3 @@ def _check_passable(passable: Iterable[tuple[str, str]], scope: Scope) -> None:
                 " to it cannot be printed",
                 hint="follow less with --database and --table, or leave the option out",
             )
-
-
-def _fit_hint(error: SpiritError) -> None:
-    """Replace a hint about migrations: nothing is migrated here."""
-    if isinstance(error, PositionNotFound):
-        error.hint = "the changes since then are not available; follow from now, without --from"
-    elif "migration" in error.hint:
-        error.hint = ONWARD

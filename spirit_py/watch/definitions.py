@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spirit_py.binlog.codec.tablemap import Collation, TableMap
-    from spirit_py.binlog.events import Frontier, Place, StatementSeen, Table
+    from spirit_py.binlog.events import Frontier, StatementSeen, Table
     from spirit_py.binlog.statements import Statement
     from spirit_py.statement.lexer import Token
     from spirit_py.table.schema import TableSchema
@@ -222,8 +222,10 @@ class Definitions:
             self.learn(table)
         known = self._known.get(table)
         codec = self._fitting(table_map, known)
-        if codec is not None and _same(codec.schema, schema):
-            return codec
+        if codec is not None and agrees(codec.schema, schema):
+            keys = [one.primary_key and one.primary_key.columns for one in (codec.schema, schema)]
+            if keys[0] == keys[1]:
+                return codec
         return RowCodec.for_schema(table_map, schema)
 
     @staticmethod
@@ -259,7 +261,9 @@ class Definitions:
         changed, place = False, seen.place
         for table in touched:
             known = self._known[table]
-            if not _reaches(known.executed, place):
+            wanted = known.executed.empty()
+            wanted.advance(place)
+            if not known.executed.reaches(wanted):
                 del self._known[table]
                 self.learn(table)
                 changed = True
@@ -273,20 +277,9 @@ class Definitions:
         return changed
 
 
-def _same(known: TableSchema, schema: TableSchema) -> bool:
-    keys = [found.primary_key and found.primary_key.columns for found in (known, schema)]
-    return agrees(known, schema) and keys[0] == keys[1]
-
-
 def _names(schema: str, table: str | None, found: Table) -> bool:
     same = schema.lower() == found[0].lower()
     return same and (table is None or table.lower() == found[1].lower())
-
-
-def _reaches(executed: Frontier, place: Place) -> bool:
-    wanted = executed.empty()
-    wanted.advance(place)
-    return executed.reaches(wanted)
 
 
 def _harmless(seen: StatementSeen, behind: TableSchema) -> bool:

@@ -168,7 +168,10 @@ def _value_ticks(top: float, *, binary: bool) -> list[float]:
 
 
 def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
-    _without_scripts(root)
+    for defs in root.iter("defs"):
+        for child in list(defs):
+            if child.tag in {"script", "style"}:
+                defs.remove(child)
     for child in list(root):
         if callable(child.tag):  # comments, which name pygal's site
             root.remove(child)
@@ -212,13 +215,6 @@ def _range(parent: Any, view: Any, number: int, piece: Sequence[Point]) -> None:
     lower = [(view.x(one.at), view.y(one.least)) for one in reversed(piece)]
     path = "M" + " ".join(f"{_number(x)} {_number(y)}" for x, y in [*upper, *lower]) + "Z"
     ET.SubElement(parent, "path", {"class": f"range color-{number}", "d": path})
-
-
-def _without_scripts(root: Any) -> None:
-    for defs in root.iter("defs"):
-        for child in list(defs):
-            if child.tag in {"script", "style"}:
-                defs.remove(child)
 
 
 def _titled(node: Any, text: str) -> None:
