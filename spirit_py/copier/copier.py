@@ -166,7 +166,13 @@ class Copier:
         points.reach("chunk.dispatched")
         self._chunks[chunk.number] = chunk
         self._meter.dispatched(chunk.target_rows, self._chunker.rows_left())
-        order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=self._gtid(chunk), rest=rest)
+        gtid = ""
+        if run := self.options.own_writes:
+            # Of the first part: numbers without gaps, one for each.
+            source = self._mapping.source
+            gtid = f"{own_uuid(run, source.schema, source.name)}:{self._numbers + 1}"
+            self._numbers += len(chunk.parts)
+        order = ChunkOrder(chunk=chunk, visibility=visibility, gtid=gtid, rest=rest)
         return CopyOrder(order=order, seconds=self._meter.expected_seconds(chunk.target_rows))
 
     def _rows(self, seconds: float, part: int) -> int:
@@ -187,15 +193,6 @@ class Copier:
             self._meter.throttled(reason)
             self._ask_again = now + _THROTTLE_SECONDS if reason else now
         return self._ask_again > now
-
-    def _gtid(self, chunk: Chunk) -> str:
-        """Return the GTID of a chunk's first part: numbers without gaps, one for each part."""
-        run = self.options.own_writes
-        if not run:
-            return ""
-        source = self._mapping.source
-        first, self._numbers = self._numbers + 1, self._numbers + len(chunk.parts)
-        return f"{own_uuid(run, source.schema, source.name)}:{first}"
 
     def _committed(self, copied: Sequence[ChunkCopied]) -> None:
         for one in copied:

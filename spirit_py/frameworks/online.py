@@ -170,19 +170,15 @@ def chosen(
     table = changed_table(statement, around.schema, sql_mode=around.sql_mode)
     if table is None or is_empty(session, *table):
         return None
-    rows, size = size_of(session, *table)
-    return table if policy.chooses(*table, rows=rows, size=size) else None
-
-
-def size_of(session: FrameworkSession, schema: str, table: str) -> tuple[int, int]:
-    """Return the rows and the bytes of a table, by the server's own and fresh estimate."""
+    # By the server's own and fresh estimate.
     ((kept,),) = session.query("SELECT @@SESSION.information_schema_stats_expiry")
     session.query("SET SESSION information_schema_stats_expiry = 0")
     try:
-        found = session.query(_SIZE, (schema, table))
+        found = session.query(_SIZE, table)
     finally:
         session.query(f"SET SESSION information_schema_stats_expiry = {int(kept)}")
-    return (int(found[0][0]), int(found[0][1])) if found else (0, 0)
+    rows, size = map(int, found[0]) if found else (0, 0)
+    return table if policy.chooses(*table, rows=rows, size=size) else None
 
 
 def prepared(

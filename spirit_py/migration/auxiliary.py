@@ -143,7 +143,11 @@ def leave(
     patiently = error is None
     left = [table for table in tables if not _dropped(run, table, patiently=patiently)]
     if left and isinstance(error, Refusal):
-        raise _not_as_it_was(error) from error
+        failure = MigrationFailure(
+            error.message, hint=error.hint, details=error.details, error_code=error.error_code
+        )
+        failure.causes = error.causes
+        raise failure from error
 
 
 def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
@@ -165,18 +169,6 @@ def _dropped(run: Run, table: Name, *, patiently: bool) -> bool:
         )
         return False
     return True
-
-
-def _not_as_it_was(refusal: Refusal) -> MigrationFailure:
-    """Return a refusal whose tables are left as an error with another exit code."""
-    failure = MigrationFailure(
-        refusal.message,
-        hint=refusal.hint,
-        details=refusal.details,
-        error_code=refusal.error_code,
-    )
-    failure.causes = refusal.causes
-    return failure
 
 
 def _to_be_resumed(run: Run, error: BaseException | None) -> bool:

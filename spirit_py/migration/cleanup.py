@@ -173,22 +173,18 @@ def _drop(
     own = (name for name in left.own if name not in proofs)
     for schema, name in (*left.old, *left.own) if old_too else own:
         if proof := left.proofs.get((schema, name)):
-            _drop_old(options, (schema, name), proof)
+            # Partition by partition.
+            rest, stop = partial(time.sleep, _REST_SECONDS), StopSwitch()
+            why = drop_old_table(options, schema, name, proof=proof, stop=stop, before_each=rest)
+            if why:
+                raise MigrationFailure(
+                    f"{schema}.{name} could not be dropped: {why}",
+                    hint="run the same command again: what proves whose they are is kept",
+                    error_code=ErrorCode.OLD_TABLE_LEFT,
+                )
         else:
             drop_unreferenced(session, schema, name)
         say(f"dropped {schema}.{name}")
-
-
-def _drop_old(options: ConnectionOptions, table: Name, proof: Identity) -> None:
-    """Drop a large table partition by partition; MigrationFailure keeps its proof."""
-    rest = partial(time.sleep, _REST_SECONDS)
-    why = drop_old_table(options, *table, proof=proof, stop=StopSwitch(), before_each=rest)
-    if why:
-        raise MigrationFailure(
-            f"{'.'.join(table)} could not be dropped: {why}",
-            hint="run the same command again: what proves whose they are is kept",
-            error_code=ErrorCode.OLD_TABLE_LEFT,
-        )
 
 
 def _migration(

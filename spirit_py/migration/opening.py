@@ -61,7 +61,13 @@ def open_migration(
     _end_earlier_run(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.
     settle_left(run, session, tables)
-    decision = _choose(run, session, contexts)
+    try:
+        decision = _decide(run, session, contexts)
+    except ServerFault as fault:
+        # The checks report missing privileges.
+        if access_denied(fault):
+            check_before_create(contexts)
+        raise
     if isinstance(decision, Resume):
         # Before the checks, which may take long.
         begin_control(run, session, decision.record)
@@ -103,16 +109,6 @@ def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) 
 
     if ended := excused(end, 0, access_denied):
         run.tell(SessionsEnded(sessions=ended))
-
-
-def _choose(run: Run, session: Session, contexts: tuple[PreflightContext, ...]) -> Resume | Afresh:
-    """Decide what is done with an earlier run's tables; the checks report missing privileges."""
-    try:
-        return _decide(run, session, contexts)
-    except ServerFault as fault:
-        if access_denied(fault):
-            check_before_create(contexts)
-        raise
 
 
 def show_plan(

@@ -195,7 +195,12 @@ def _sources(mapping: TableMapping, index: Index, of: str, more: Sequence[str] =
         alias = f"`_spirit_py_list{number}`"
         # Expressions do not qualify their columns, so that no column may have this name.
         (element,) = free_names(mapping, 1, "_spirit_py_element")
-        rows += _elements(array, alias, element)
+        value, kind = array["json"], _ARRAY_TYPES.get(array["type"].lower(), array["type"])
+        # A scalar counts as an array of one.
+        rows += (
+            f" CROSS JOIN JSON_TABLE(IF(JSON_TYPE({value}) = 'ARRAY', {value},"
+            f" JSON_ARRAY({value})), '$[*]' COLUMNS ({element} {kind} PATH '$')) AS {alias}"
+        )
         parts.append(f"{alias}.{element}")
         listed = True
     return _Sources(sql=rows, parts=tuple(parts), listed=listed)
@@ -224,16 +229,6 @@ def _part(part: IndexPart) -> str:
         return f"({part.expression})"
     column = f"{_ROWS}.{quote_identifier(part.column)}"
     return column if part.prefix is None else f"LEFT({column}, {part.prefix})"
-
-
-def _elements(array: re.Match[str], alias: str, element: str) -> str:
-    """Join the elements of a multi-valued index: a scalar counts as an array of one."""
-    value, kind = array["json"], array["type"]
-    kind = _ARRAY_TYPES.get(kind.lower(), kind)
-    return (
-        f" CROSS JOIN JSON_TABLE(IF(JSON_TYPE({value}) = 'ARRAY', {value}, JSON_ARRAY({value})),"
-        f" '$[*]' COLUMNS ({element} {kind} PATH '$')) AS {alias}"
-    )
 
 
 _SECONDS: Final = 30

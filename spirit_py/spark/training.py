@@ -52,18 +52,14 @@ def make(archive: ClassArchive) -> None:
 
 
 def _dump(target: Path) -> None:
-    runtime = SparkRuntime(SparkConfig(threads=_TASKS), require_java(), dump=target)
-    try:
-        runtime.start()
-        _run_gang(runtime)
-        runtime.stop_and_dump()
-    finally:
-        runtime.stop()
-
-
-def _run_gang(runtime: SparkRuntime) -> None:
     def task(ranks: Iterator[int]) -> Iterator[int]:
         yield from ranks
 
-    dataset = runtime.context.parallelize(range(_TASKS), _TASKS)
-    dataset.barrier().mapPartitions(task).collect()
+    runtime = SparkRuntime(SparkConfig(threads=_TASKS), require_java(), dump=target)
+    try:
+        runtime.start()
+        dataset = runtime.context.parallelize(range(_TASKS), _TASKS)
+        dataset.barrier().mapPartitions(task).collect()
+        runtime.stop_and_dump()
+    finally:
+        runtime.stop()

@@ -379,7 +379,7 @@ def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, e
         statements="".join(f"ALTER TABLE {one} MODIFY a BIGINT;" for one in four.names[:2]),
         file="f",
     )
-    with pytest.raises(Refusal, match="another batch") as refused:
+    with pytest.raises(Refusal, match="another, unfinished batch") as refused:
         plan_batch(changed)
     assert f"spirit-py cleanup --batch {report.record}" in refused.value.hint
     options = connection_options(four.db)

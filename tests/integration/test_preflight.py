@@ -21,7 +21,7 @@ from spirit_py.mysql.tables.identity import identity
 from spirit_py.preflight.check import Severity
 from spirit_py.preflight.checks import disk_space, server_settings
 from spirit_py.preflight.checks import duplicates as duplicates_check
-from spirit_py.preflight.checks.leftovers import is_ours
+from spirit_py.preflight.checks.names import is_ours
 from spirit_py.preflight.checks.syntax import read_intent
 from spirit_py.preflight.preflight import (
     check_after_create,

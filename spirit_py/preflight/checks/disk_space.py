@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spirit_py.mysql.facts import data_folder
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
-from spirit_py.preflight.checks.leftovers import is_ours
+from spirit_py.preflight.checks.names import is_ours
 from spirit_py.units import human_bytes
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""Existing auxiliary tables of others are never touched; a sentinel defers the swap."""
+"""Names: auxiliary tables of others are never touched; CHECK constraints are unique in a schema."""
 
 from __future__ import annotations
 
 from dataclasses import astuple
+from typing import Final
 
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
@@ -10,7 +11,9 @@ from spirit_py.checkpoint.record import Proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
+from spirit_py.mysql.tables.new_table import names_of_checks
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.table.names import MAX_IDENTIFIER
 
 
 def leftovers(context: PreflightContext) -> Findings:
@@ -61,3 +64,40 @@ def leftovers(context: PreflightContext) -> Findings:
 def is_ours(context: PreflightContext) -> bool:
     """Return whether this table's checkpoint table is this program's, by its comment."""
     return CheckpointTable(context.schema, context.table).is_ours(context.session)
+
+
+def check_constraints(context: PreflightContext) -> Findings:
+    """Warn of names that the swap cannot bring back, refuse names that would become too long."""
+    new, old = context.names.new, context.names.old
+    for name, copy in names_of_checks(context.session, context.source).items():
+        if not copy.startswith(f"{new}_chk_"):
+            yield warn(
+                f"CHECK constraint {name} will be called {copy}: its name is taken while"
+                " the old table exists",
+            )
+        elif max(len(new), len(old)) + len(name) - len(context.table) > MAX_IDENTIFIER:
+            yield refuse(
+                f"CHECK constraint {name} would get a name of more than {MAX_IDENTIFIER}"
+                " characters when its table is renamed",
+                "drop it and add it again under a shorter name",
+            )
+
+
+_NAMES: Final = """
+SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
+WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 1"""
+
+
+def new_check_names(context: PreflightContext) -> Findings:
+    """Refuse a name that fails at the swap: the new table's own name is shorter."""
+    new = context.names.new
+    for (found,) in context.session.query(_NAMES, (context.schema, new)):
+        if not str(found).startswith(f"{new}_chk_"):
+            continue
+        name = context.table + str(found)[len(new) :]
+        if len(name) > MAX_IDENTIFIER:
+            yield refuse(
+                f"a CHECK constraint would be called {name}, which has more than {MAX_IDENTIFIER}"
+                " characters (error 1059)",
+                "name it in the ALTER: ADD CONSTRAINT name CHECK (...)",
+            )

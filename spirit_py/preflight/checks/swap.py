@@ -1,16 +1,45 @@
-"""Whether older snapshots can be kept from reading half a copy (:mod:`spirit_py.cutover.guard`)."""
+"""What the swap will not be able to do: see or kill blockers, keep older snapshots whole."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.locks.look import why_locks_are_unseen
+from spirit_py.mysql.kill import may_kill_by_procedure
 from spirit_py.mysql.tables.guard_column import why_server_cannot, why_table_cannot
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 
 if TYPE_CHECKING:
     from spirit_py.contracts import SqlSession
     from spirit_py.table.schema import TableSchema
+
+
+def blockers(context: PreflightContext) -> Findings:
+    """Warn of what the swap will not be able to do."""
+    kills = context.config.kill_blockers != "never"
+    if why := why_locks_are_unseen(context.session):
+        lost = " and --kill-blockers kills no session" if kills else ""
+        yield warn(
+            f"metadata locks cannot be seen: {why}: before a lock on the table is requested, old"
+            f" transactions on any table are waited for,{lost or ' not only those on this one'}",
+            "start the server with --performance-schema=ON, enable wait/lock/metadata/sql/mdl in"
+            " performance_schema.setup_instruments, and let the account read performance_schema",
+        )
+    elif kills and not _may_kill(context):
+        grants = context.grants
+        yield warn(
+            f"account {grants.account} lacks CONNECTION_ADMIN: blockers of other"
+            " accounts cannot be killed, as --kill-blockers asks for",
+            grants.grant(["CONNECTION_ADMIN"]),
+        )
+
+
+def _may_kill(context: PreflightContext) -> bool:
+    grants = context.grants
+    by_privilege = grants.has_global("CONNECTION_ADMIN") or grants.has_global("SUPER")
+    return by_privilege or may_kill_by_procedure(context.session)
+
 
 _ROW_FORMAT: Final = """
 SELECT ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"""
