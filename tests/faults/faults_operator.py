@@ -54,8 +54,10 @@ def _is_done(scene: Scene, asked: subprocess.Popen[str], words: tuple[str, ...])
     if asked.returncode == 0:
         return True
     late = any(text in complaint for text in _TOO_LATE)
-    # The table of requests goes with the checkpoint, a moment before the process ends.
-    late = late or ("takes no requests now" in complaint and scene.swapped())
+    # The tables of requests and of the checkpoint go a moment before the process ends.
+    goes = ("takes no requests now", "or has swapped it and ends")
+    gone = any(text in complaint for text in goes)
+    late = late or (gone and scene.swapped())
     assert late, f"ctl {words} ended with {asked.returncode}: {said}{complaint}"
     return False
 

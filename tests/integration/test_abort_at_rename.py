@@ -160,7 +160,7 @@ def test_an_abort_meets_a_rename_that_fails(db, monkeypatch):
     assert held.columns() == ["id", "v"]
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_an_abort_behind_a_reverts_rename_is_told_of_the_swap_back(db, monkeypatch):
     """The old definition is in place, and the same command drops what is left, if anything is."""
     held = HeldRevert(db, monkeypatch)
@@ -173,7 +173,7 @@ def test_an_abort_behind_a_reverts_rename_is_told_of_the_swap_back(db, monkeypat
     assert held.changed.tables() == {"t"}
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_an_abort_meets_a_reverts_rename_that_fails(db, monkeypatch):
     """Nothing is swapped back, no further RENAME is sent, and the next revert swaps back."""
     held = HeldRevert(db, monkeypatch)
@@ -187,7 +187,7 @@ def test_an_abort_meets_a_reverts_rename_that_fails(db, monkeypatch):
     assert held.changed.tables() == {"t"}
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_pause_behind_a_reverts_rename_is_refused(db, monkeypatch):
     """There is nothing left to hold back."""
     held = HeldRevert(db, monkeypatch)
@@ -198,7 +198,7 @@ def test_a_pause_behind_a_reverts_rename_is_refused(db, monkeypatch):
     assert held.changed.tables() == {"t"}
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_pause_meets_a_reverts_rename_that_fails(db, monkeypatch):
     """It holds the next RENAME back, until it is ended."""
     held = HeldRevert(db, monkeypatch)
@@ -210,7 +210,7 @@ def test_a_pause_meets_a_reverts_rename_that_fails(db, monkeypatch):
     assert held.columns() == ["id", "v"]
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_an_abort_behind_the_rename_of_the_process_that_reverts(db, monkeypatch):
     """The old definition is in place, and the revert that asked finishes what the process left."""
     held = HeldKeeper(db, monkeypatch)
@@ -222,7 +222,7 @@ def test_an_abort_behind_the_rename_of_the_process_that_reverts(db, monkeypatch)
     assert tables(db) == ["t"]
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch):
     """Its tables and their checkpoints are gone: the revert knows the old table by its number."""
     reading, pause = threading.Event(), Revert._pause
@@ -245,7 +245,7 @@ def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch)
     assert tables(db) == ["t"]
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_an_abort_meets_a_failed_rename_of_the_process_that_reverts(db, monkeypatch):
     """The process ends without a swap back; the revert that asked for it makes that itself."""
     held = HeldKeeper(db, monkeypatch)

@@ -124,7 +124,7 @@ def quick_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "_SHOW_SECONDS", 0.05)
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", KEYS)
 def test_a_duplicate_is_named_and_nothing_is_lost(db, engine, name, feed):
@@ -150,7 +150,7 @@ def test_an_update_of_two_rows_to_one_value_is_found(db, engine, feed):
     check_refused(db, migrating, ROWS)
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("name", KEYS)
 def test_two_inserts_some_time_apart_are_found(db, engine, name):
     """The first one was applied when the second one comes."""
@@ -181,7 +181,7 @@ def test_the_same_command_goes_on_when_the_duplicate_is_gone(db, engine):
     assert db.query("SHOW INDEX FROM t WHERE Key_name = 'u'")
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", KEYS)
 def test_values_that_move_are_no_duplicates(db, engine, name, feed):
@@ -324,7 +324,7 @@ NARROWER = {
 }  # fmt: skip
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", NARROWER)
 def test_a_key_that_is_padded_or_coarser(db, engine, name, feed):
@@ -506,7 +506,7 @@ def narrowing(db: Any, engine: Any, kind: Narrowed, feed: FeedOptions) -> Migrat
     return deferred(engine, db, f"MODIFY k {kind.new} NOT NULL", feed)
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", NARROWED)
 def test_a_key_that_is_narrowed(db, engine, name, feed):
@@ -532,7 +532,7 @@ def test_a_key_that_is_narrowed(db, engine, name, feed):
     assert db.query("SELECT HEX(k), n FROM t ORDER BY k") == expected
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("name", NARROWED)
 def test_a_key_that_does_not_fit_is_never_another_one(db, engine, name):
     """It ends the run, and neither it nor a value cut from it is in the new table."""
@@ -555,7 +555,7 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.draws(10)
+@pytest.mark.draws(7)
 @pytest.mark.parametrize("feed", [AT_ONCE, TOGETHER], ids=["at once", "together"])
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_an_impossible_date_is_no_date(db, engine, name, feed):

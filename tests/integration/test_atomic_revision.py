@@ -162,7 +162,7 @@ def test_merges_and_branches_are_noted_with_all_their_rows(db, shop):
     assert tables(db) == [VERSIONS, "orders", "small"]
 
 
-@pytest.mark.draws(2)
+@pytest.mark.draws(3)
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

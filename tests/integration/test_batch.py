@@ -223,7 +223,7 @@ def test_all_shards_change_under_writers(four, engine, tmp_path, parallel):
     assert sorted(ended) == sorted(four.names)
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_two_that_run_side_by_side_are_both_shown(four, engine):
     """A snapshot has each table that is under way."""
     # However fast they are copied, the first two wait here for each other.
@@ -266,7 +266,7 @@ def test_a_table_that_fails_stops_the_batch_or_not(four, engine, on_failure):
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_tables_that_are_refused_are_reported_while_the_others_change(two, engine):
     """With ``--on-failure continue`` one that preflight refuses keeps no other back."""
     bad = two.schemas[0]
@@ -323,7 +323,7 @@ def test_related_tables_are_never_migrated_at_once(four, engine, monkeypatch):
     assert not any(set(four.names[:2]) <= names for names in together)
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_parents_and_children_keep_their_keys(two, engine):
     """Each schema has a table that references ``orders``; all four change, two at a time."""
     for schema in two.schemas:
@@ -352,7 +352,7 @@ def test_parents_and_children_keep_their_keys(two, engine):
     assert set(map(tuple, two.tables().values())) == {("items", "orders")}
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_dry_run_rehearses_each_and_leaves_nothing(two, engine):
     """Each table is rehearsed; neither a record nor anything else stays."""
     before = two.tables()
@@ -364,7 +364,7 @@ def test_a_dry_run_rehearses_each_and_leaves_nothing(two, engine):
     assert two.type_of("z") == ["", ""]
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_the_memory_is_that_of_the_tables_under_way(db, engine, monkeypatch):
     """What a migration held is gone when it has ended: of many tables only the reports are kept."""
     with shards(db, 12, rows=10) as made:
@@ -387,7 +387,7 @@ def test_the_memory_is_that_of_the_tables_under_way(db, engine, monkeypatch):
         assert max(alive) <= 2, alive
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, engine):
     """Which tables the first one has changed would be forgotten."""
     bad = two.schemas[1]
@@ -403,7 +403,7 @@ def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, 
     assert len(planned(other).left) == 2
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_two_batches_that_were_planned_at_once_do_not_both_begin(two, engine):
     """The second one looks again once its own record is there, and takes that back."""
     first = batch_config(two.db, two.pattern, alter="ENGINE=InnoDB")
@@ -435,7 +435,7 @@ def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, engine, m
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_an_operator_ends_one_table_and_the_others_go_on(two, engine):
     """``ctl abort`` reaches the migration of one table; that one is carried on later."""
     first, second = two.schemas
@@ -463,7 +463,7 @@ def test_an_operator_ends_one_table_and_the_others_go_on(two, engine):
     assert set(map(tuple, two.tables().values())) == {("orders",)}
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_what_every_table_would_meet_stops_the_batch(four, engine):
     """A critical load ends one migration; the next one is not begun to meet it too."""
     # However fast the first table is copied, its migration waits here until the load is looked at.

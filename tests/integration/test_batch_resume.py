@@ -161,7 +161,7 @@ def test_a_change_in_place_that_nobody_noted_is_seen_by_its_definition(
     assert four.type_of("bb") == ["varchar(50)"] * 4
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
     four, engine, monkeypatch
 ):
@@ -189,7 +189,7 @@ def test_a_table_that_somebody_else_changed_meanwhile_is_left_to_the_operator(
     assert four.type_of("n") == ["int"] * 4
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_table_that_failed_may_be_altered_before_the_same_command(four, engine):
     """A refusal or a failure that ended in order leaves no doubt about who changed the table."""
     bad = four.names[0]
@@ -204,7 +204,7 @@ def test_a_table_that_failed_may_be_altered_before_the_same_command(four, engine
     assert report.exit_code == 0, told.text
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_table_that_is_gone_before_its_turn_is_named(four, engine):
     """Somebody dropped it between two runs; what is done may be gone without a word."""
     first, second, third, _ = four.names
@@ -234,7 +234,7 @@ def test_a_second_process_of_the_same_batch_is_refused(four, engine):
     assert states(four) == []
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_status_shows_the_batch_until_it_is_done(four, engine):
     """Each table with its state, and the cause where one has failed."""
     bad = four.names[1]
@@ -294,7 +294,7 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     assert set(map(tuple, four.tables().values())) == {("orders",)}
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_record_that_another_server_has_written_proves_nothing(four, engine):
     """A copied schema brings the record, and not the changes of other schemas' tables (R14)."""
     bad = four.names[1]
@@ -309,7 +309,7 @@ def test_a_record_that_another_server_has_written_proves_nothing(four, engine):
         plan_batch(config)
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_record_that_cannot_be_read_hides_nothing_else(four, engine):
     """``status`` names it; a batch of the same tables is refused."""
     bad = four.names[1]
@@ -323,7 +323,7 @@ def test_a_record_that_cannot_be_read_hides_nothing_else(four, engine):
         plan_batch(config)
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monkeypatch):
     """One of another statement is refused before any table is changed; one of this is carried on.
 
@@ -366,7 +366,7 @@ def test_killed_between_the_change_and_its_last_note_the_plan_does_not_ask_again
     assert states(four) == []
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, engine):
     """Its record goes, after a question that says what it knows; nothing else does."""
     four.db.execute(f"INSERT INTO {four.names[1]} (a) VALUES (NULL)")
@@ -406,7 +406,7 @@ def test_a_batch_that_is_given_up_leaves_its_tables_and_their_migrations(four, e
     assert four.tables() == before
 
 
-@pytest.mark.draws(4)
+@pytest.mark.draws(3)
 @pytest.mark.kills
 def test_a_batch_that_ended_after_it_was_planned_is_not_done_again(four, engine, listener):
     """A second operator, asked before the first one's run has ended, rebuilds nothing (R17)."""

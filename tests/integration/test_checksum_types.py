@@ -175,7 +175,7 @@ def neighbours(kind: str, value: str, others: list[str]) -> list[str]:
     return [*others, *more, "''"] if value != "''" else [*more, *others]
 
 
-@pytest.mark.draws(12)
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", TYPES)
 def test_whatever_is_planted_is_found_named_and_repaired(db, name):
     """For this type, each row and each column is named.
@@ -230,7 +230,7 @@ def test_whatever_is_planted_is_found_named_and_repaired(db, name):
     assert pair.check().differences == 0
 
 
-@pytest.mark.draws(6)
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_converted_values_compare_as_the_server_converts(db, name):
     """What the server made of the old value is equal, anything else is found and repaired."""

@@ -210,7 +210,7 @@ def make_single(db, kind: str) -> None:
     db.execute("ANALYZE TABLE t")
 
 
-@pytest.mark.draws(40)
+@pytest.mark.draws(25)
 @pytest.mark.parametrize("kind", KEYS)
 def test_each_row_of_each_key_type_is_in_one_chunk(db, kind):
     """The union of the chunks is the table, and every chunk but the last has its rows."""
@@ -223,7 +223,7 @@ def test_each_row_of_each_key_type_is_in_one_chunk(db, kind):
     assert len(counts) > 3
 
 
-@pytest.mark.draws(40)
+@pytest.mark.draws(25)
 @pytest.mark.parametrize("kind", KEYS)
 def test_each_row_of_each_key_type_is_in_one_lane(db, kind):
     """Three workers: lanes begin and end at keys of every type, and their chunks are full."""
@@ -232,7 +232,7 @@ def test_each_row_of_each_key_type_is_in_one_lane(db, kind):
     assert sum(count == 50 for count in counts) >= len(counts) - 8
 
 
-@pytest.mark.draws(40)
+@pytest.mark.draws(25)
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_chunk_reads_no_more_than_its_rows(db, kind):
     """The range optimizer reads the predicate of every key type as a range of the index."""
@@ -250,7 +250,7 @@ def test_a_chunk_reads_no_more_than_its_rows(db, kind):
     assert reads < (total + 10 if kind == "large set" else 120)
 
 
-@pytest.mark.draws(40)
+@pytest.mark.draws(25)
 @pytest.mark.parametrize("kind", KEYS)
 def test_the_end_of_a_chunk_in_a_lane_costs_no_more_than_its_rows(db, kind):
     """A lane that has an end: the query for a chunk reads the chunk, not the lane."""

@@ -122,7 +122,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spirit_py.feed.apply.BATCH_ROWS", 23)
 
 
-@pytest.mark.draws(7)
+@pytest.mark.draws(5)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", KINDS)
 def test_any_history_leads_to_the_rows_of_the_source(scene: Scene, name: str) -> None:

@@ -153,7 +153,7 @@ def logged(db: Database) -> bool:
 
 
 @pytest.mark.logged_cascades
-@pytest.mark.draws(12)
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", list(FAMILIES))
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_foreign_keys_do_to_rows_follows(either: Scene, name: str, seed: int) -> None:

@@ -95,7 +95,7 @@ def stop_in_packet(db: Any, number: int) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.draws(6)
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("number", range(8))
 def test_a_run_that_died_within_its_packet_is_carried_on_by_the_same_command(
     family, engine, number
@@ -126,7 +126,7 @@ def test_cleanup_settles_the_keys_before_it_drops_a_table(family, number):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.draws(6)
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("number", range(8))
 def test_a_session_killed_within_its_packet_costs_at_most_a_try(
     family, engine, monkeypatch, number
@@ -169,7 +169,7 @@ def test_a_revert_brings_the_keys_back(family, engine):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.draws(6)
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("number", range(8))
 def test_a_revert_whose_session_is_killed_within_its_packet_still_brings_them_back(
     family, engine, monkeypatch, number

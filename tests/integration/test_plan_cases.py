@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MODIFIERS = {"instant": "ALGORITHM=INSTANT", "inplace": "ALGORITHM=INPLACE, LOCK=NONE"}
 
 
-@pytest.mark.draws(9)
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("case", load_all(), ids=lambda case: case.name)
 def test_a_plan_says_what_the_server_and_a_migration_do(case: Case, db: Database) -> None:
     """The algorithm, the definition and the refusal are those of the change itself."""

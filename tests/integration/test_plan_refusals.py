@@ -204,7 +204,7 @@ def test_a_plan_refuses_what_a_migration_refuses(table: Database, case: Refused)
     play(table, case)
 
 
-@pytest.mark.draws(12)
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("case", REFUSALS, ids=str)
 def test_a_plan_refuses_what_a_migration_refuses_for_whatever_cause(
     table: Database, case: Refused

@@ -213,7 +213,7 @@ def test_a_change_in_place_waits_for_its_time_and_can_be_aborted_meanwhile(small
     assert_nothing_left(small)
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(small, engine):
     """--max-load holds the ALTER back, and ctl set lets it go on."""
     run = held(small, engine, "the server's load", max_load=CLOSED)
@@ -224,7 +224,7 @@ def test_a_change_in_place_waits_for_the_load_until_the_limit_is_taken_back(smal
     assert_nothing_left(small)
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, engine):
     """--throttle-query holds the ALTER back, and so does a pause that was asked for meanwhile."""
     run = held(small, engine, "", throttle_query="SELECT why FROM gate")
@@ -244,7 +244,7 @@ def test_a_change_in_place_waits_for_the_query_and_for_a_pause(small, engine):
     assert_nothing_left(small)
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     """A window may be further away than a session may idle: they are opened again."""
     run = held(small, engine, "", throttle_query="SELECT why FROM gate")
@@ -262,7 +262,7 @@ def test_a_wait_before_a_change_in_place_outlives_its_sessions(small, engine):
     assert_nothing_left(small)
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_sentinel_that_comes_while_a_change_in_place_waits_has_it_copied(small, engine):
     """``ctl postpone`` holds back the moment of the change, which only a copy can choose."""
     run = held(small, engine, "", throttle_query="SELECT why FROM gate")
@@ -312,7 +312,7 @@ def test_an_old_table_is_not_made_where_no_value_is_lost(small, engine):
     assert_nothing_left(small)
 
 
-@pytest.mark.draws(3)
+@pytest.mark.draws(2)
 def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, engine):
     """While others keep the table from it, operators reach the run; nothing is sent in a pause."""
     other = small.connect()

@@ -29,7 +29,7 @@ SEED = seed_of("SPIRIT_PY_TEST_SEED")
 
 
 @pytest.fixture(
-    params=["db", pytest.param("db_file", marks=pytest.mark.draws(6))], ids=["gtid", "file"]
+    params=["db", pytest.param("db_file", marks=pytest.mark.draws(4))], ids=["gtid", "file"]
 )
 def either_db(request: pytest.FixtureRequest) -> Database:
     """Return a schema on each kind of server in turn."""

@@ -187,8 +187,8 @@ class Asking:
         own = CheckpointTable(self.database, self.table)
         if not own.exists(self.session):
             raise Refusal(
-                f"the process that works on {self._name}{self._where()} has not created {own} yet:"
-                " it still checks the table, or changes it in place without a copy",
+                f"the process that works on {self._name}{self._where()} has no {own} now: it still"
+                " checks the table, changes it in place without a copy, or has swapped it and ends",
                 hint="ask again in a moment; until then Ctrl-C or SIGTERM to the process"
                 " stops it, and its log says what it waits for",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
