@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,23 +34,33 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.smoke
-def test_an_installation_tells_each_of_its_steps(tmp_path: Path) -> None:
-    """By what pip says, of which a line for each package would be too much."""
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a folder with the script, 40 packages to install, and a pip that says what it says."""
     (tmp_path / "ci").mkdir()
     shutil.copy(CI / "bootstrap", tmp_path / "ci")
     (tmp_path / "requirements.lock").write_text("".join(f"p{n}==1.0 \\\n" for n in range(40)))
     (tmp_path / "pyproject.toml").touch()
     script(tmp_path / "pip", PIP)
     script(tmp_path / "python", PYTHON)
-    done = subprocess.run(
-        [tmp_path / "ci/bootstrap"],
-        env={**os.environ, "PYTHON": str(tmp_path / "python")},
-        capture_output=True,
-        text=True,
-        check=True,
+    return tmp_path
+
+
+def installing(clone: Path) -> subprocess.Popen[str]:
+    """Begin an installation."""
+    environment = {**os.environ, "PYTHON": str(clone / "python")}
+    return subprocess.Popen(
+        [clone / "ci/bootstrap"], env=environment, stderr=subprocess.PIPE, text=True
     )
-    assert done.stderr.splitlines() == [
+
+
+@pytest.mark.smoke
+def test_an_installation_tells_each_of_its_steps(clone: Path) -> None:
+    """By what pip says, of which a line for each package would be too much."""
+    with installing(clone) as running:
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert said.splitlines() == [
         "bootstrap: making .venv",
         "bootstrap: installing the locked dependencies into .venv",
         "bootstrap: 20 of 40 packages fetched",
@@ -59,6 +70,20 @@ def test_an_installation_tells_each_of_its_steps(tmp_path: Path) -> None:
         "bootstrap: installing spirit-py itself",
         "bootstrap: ready",
     ]
+
+
+@pytest.mark.smoke
+def test_a_step_that_lasts_shows_that_it_goes_on(clone: Path) -> None:
+    """Here pip says nothing before it is released."""
+    os.mkfifo(clone / "release")
+    script(clone / "pip", PIP + "cat release\n")
+    ticking = (clone / "ci/bootstrap").read_text().replace("read -r -t 10", "read -r -t 0.01")
+    script(clone / "ci/bootstrap", ticking)
+    with installing(clone) as running:
+        assert running.stderr is not None
+        assert any(re.fullmatch(r"bootstrap:   \d+ s\n", line) for line in running.stderr)
+        (clone / "release").write_text("")
+        assert running.stderr.read().endswith("bootstrap: ready\n")
 
 
 @pytest.mark.smoke
