@@ -1,27 +1,33 @@
-"""The checks before two tables are compared, and before one of them is repaired."""
+"""The checks before two tables are compared or one is repaired, and of the servers meanwhile."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import starmap
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import NotComparable, Refusal, ServerFault
+from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
+from spirit_py.mysql.retry import waiting_for
 from spirit_py.mysql.tables.definition import read_table
 from spirit_py.preflight.check import refusal_of, refuse
+from spirit_py.throttle.throttler import own_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import threading
+    from collections.abc import Iterator, Sequence
 
     from spirit_py.checksum.worker import Follower
     from spirit_py.compare.column_matching import Matching
+    from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import SqlSession
+    from spirit_py.mysql.retry import RenewedSession
     from spirit_py.preflight.check import Finding
     from spirit_py.table.schema import TableSchema
 
@@ -206,3 +212,31 @@ def _grant(side: Side, privilege: str, schema: str = "", note: str = "") -> Find
         f" (the {side.what}'s server)",
         side.grants.grant([privilege], schema) + note,
     )
+
+
+_LOOK_SECONDS: Final = 1.0
+
+
+class Sight:
+    """Asks each server every second, as no feed would notice; :meth:`run` is a thread's body."""
+
+    def __init__(self, servers: Sequence[ConnectionOptions]) -> None:
+        self._asked = [(one, own_session(one, "sight")) for one in servers]
+        #: The server that did not answer when it was asked last; empty for none.
+        self.trouble = ""
+
+    def run(self, stopping: threading.Event) -> None:
+        """Ask until the event is set."""
+        while not stopping.is_set():
+            self.trouble = next(filter(None, starmap(_trouble, self._asked)), "")
+            stopping.wait(_LOOK_SECONDS)
+        for _, session in self._asked:
+            session.close()
+
+
+def _trouble(options: ConnectionOptions, asked: RenewedSession) -> str:
+    try:
+        asked.ask(lambda session: session.query("SELECT 1"))
+    except SpiritError as fault:
+        return waiting_for(options, fault)
+    return ""

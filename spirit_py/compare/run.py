@@ -14,6 +14,7 @@ from spirit_py.checksum.result import ChecksumOptions, shown_key
 from spirit_py.checksum.worker import Comparison
 from spirit_py.compare.checks import (
     Side,
+    Sight,
     follower,
     open_side,
     require_comparable,
@@ -22,7 +23,6 @@ from spirit_py.compare.checks import (
 from spirit_py.compare.column_matching import match
 from spirit_py.compare.copyback import FittingRows, TwoServerCopier
 from spirit_py.compare.report import CompareReport
-from spirit_py.compare.sight import Sight
 from spirit_py.errors import ChecksumFailure, DifferencesFound, Interrupted, SchemaChanged
 from spirit_py.estimates import SERVER, Outage, Speed, fraction_of, seconds_left
 from spirit_py.events.copy import ChecksumBegun
