@@ -12,22 +12,20 @@ from spirit_py.mysql.faults import INTERRUPTED, LOCK_WAIT_TIMEOUT, access_denied
 from spirit_py.preflight.check import Finding, PreflightContext, Severity, refusal_of, refuse
 from spirit_py.preflight.checks import (
     as_native,
+    attached,
     binary_log,
     disk_space,
     duplicates,
-    foreign_keys,
     lost_values,
     names,
     options,
     other_writers,
     privileges,
-    row_key,
     server_settings,
     source_table,
     staging_room,
     swap,
     syntax,
-    triggers,
 )
 
 if TYPE_CHECKING:
@@ -67,9 +65,9 @@ CHECKS: tuple[Check, ...] = tuple(
         (disk_space.disk_space, _SOURCE, ErrorCode.NO_DISK_SPACE),
         (server_settings.drop_of_old_table, _SOURCE, ErrorCode.ADAPTIVE_HASH_INDEX),
         (duplicates.duplicates, _NEW, ErrorCode.DUPLICATES_FOR_UNIQUE_KEY),
-        (foreign_keys.foreign_key_actions, _NEW, ErrorCode.FOREIGN_KEY),
-        (foreign_keys.foreign_key_privileges, _NEW, ErrorCode.MISSING_PRIVILEGES),
-        (foreign_keys.foreign_keys, _SOURCE, ErrorCode.FOREIGN_KEY),
+        (attached.foreign_key_actions, _NEW, ErrorCode.FOREIGN_KEY),
+        (attached.foreign_key_privileges, _NEW, ErrorCode.MISSING_PRIVILEGES),
+        (attached.foreign_keys, _SOURCE, ErrorCode.FOREIGN_KEY),
         (server_settings.json_doubles, _SOURCE, ErrorCode.JSON_ROUNDED),
         (names.leftovers, _SOURCE, ErrorCode.NAME_TAKEN),
         (options.load_limits, _SERVER, ErrorCode.LIMIT_NOT_WATCHABLE),
@@ -79,7 +77,7 @@ CHECKS: tuple[Check, ...] = tuple(
         (options.modes, _SERVER, ErrorCode.OTHER_MODES_CHOSEN),
         (names.new_check_names, _NEW, ErrorCode.CHECK_NAME),
         (lost_values.new_not_null, _NEW, ErrorCode.NEW_NOT_NULL),
-        (row_key.nullable_key, _NEW, ErrorCode.NULLABLE_KEY),
+        (source_table.nullable_key, _NEW, ErrorCode.NULLABLE_KEY),
         (other_writers.other_writers, _SERVER, ErrorCode.OTHER_WRITERS),
         (options.own_writes, _SERVER, ErrorCode.TAGGED_WRITES),
         (as_native.padded_chars, _NEW, ErrorCode.PADDED_CHAR),
@@ -92,9 +90,9 @@ CHECKS: tuple[Check, ...] = tuple(
         (staging_room.staging_room, _NEW, ErrorCode.TABLE_TOO_WIDE),
         (options.statement_writes, _SOURCE, ErrorCode.PASSED_WRITES),
         (syntax.syntax, _SERVER, ErrorCode.STATEMENT_NOT_UNDERSTOOD),
-        (triggers.triggers, _SOURCE, ErrorCode.TRIGGER_NOT_KEPT),
-        (triggers.triggers_kept, _NEW, ErrorCode.TRIGGER_NOT_KEPT),
-        (row_key.usable_key, _SOURCE, ErrorCode.NO_USABLE_KEY),
+        (attached.triggers, _SOURCE, ErrorCode.TRIGGER_NOT_KEPT),
+        (attached.triggers_kept, _NEW, ErrorCode.TRIGGER_NOT_KEPT),
+        (source_table.usable_key, _SOURCE, ErrorCode.NO_USABLE_KEY),
         (as_native.zero_dates, _NEW, ErrorCode.ZERO_DATES),
     )
 )
@@ -137,15 +135,14 @@ def _findings(check: Check, context: PreflightContext) -> list[Finding]:
         if connection_lost(error) or error.code == INTERRUPTED:
             raise
         denied = access_denied(error)
+        remedy = (
+            "remove the cause that the server names, then run again; its error log may say more"
+        )
+        if denied:
+            remedy = "grant the account the privileges that the README lists"
         found = refuse(
             f"the check {check.name} failed: {error.text} (error {error.code})",
-            error.hint or _remedy(error),
+            error.hint or remedy,
             code=ErrorCode.MISSING_PRIVILEGES if denied else ErrorCode.SERVER_ERROR,
         )
         return [replace(found, locked=error.code == LOCK_WAIT_TIMEOUT, denied=denied)]
-
-
-def _remedy(error: ServerFault) -> str:
-    if access_denied(error):
-        return "grant the account the privileges that the README lists"
-    return "remove the cause that the server names, then run again; its error log may say more"

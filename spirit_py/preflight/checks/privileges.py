@@ -26,9 +26,23 @@ _PERFORMANCE_SCHEMA = "performance_schema"
 
 def privileges(context: PreflightContext) -> Findings:
     """Refuse an account without what is needed, with all GRANTs; warn of what else is missing."""
+    grants = context.grants
     if any(privileges for _, privileges in _for_table(context)):
         yield refuse_all(context)
-    yield from _optional(context)
+    if grants.missing(("XA_RECOVER_ADMIN",)):
+        yield warn(
+            f"account {grants.account} lacks XA_RECOVER_ADMIN: the change feed cannot see which"
+            " transactions are prepared XA transactions; it waits at its start for every one that"
+            " has changed rows and may be such a one",
+            grants.grant(["XA_RECOVER_ADMIN"]),
+        )
+    shown = context.facts.is_on(_PERFORMANCE_SCHEMA)
+    if shown and grants.missing(("SELECT",), _PERFORMANCE_SCHEMA):
+        yield warn(
+            f"account {grants.account} lacks SELECT on {scope_of(_PERFORMANCE_SCHEMA)}:"
+            f" {WITHOUT_PERFORMANCE_SCHEMA}",
+            grants.grant(["SELECT"], _PERFORMANCE_SCHEMA),
+        )
 
 
 def refuse_all(context: PreflightContext) -> Finding:
@@ -67,21 +81,3 @@ def missing_for_keys(context: PreflightContext) -> Iterator[tuple[str, list[str]
             names = (name, context.names.new) if (where, name) == (schema, table) else (name,)
             yield where, grants.missing(privileges, where, names)
             yield where, grants.missing(("LOCK TABLES",), where)
-
-
-def _optional(context: PreflightContext) -> Findings:
-    grants = context.grants
-    if grants.missing(("XA_RECOVER_ADMIN",)):
-        yield warn(
-            f"account {grants.account} lacks XA_RECOVER_ADMIN: the change feed cannot see which"
-            " transactions are prepared XA transactions; it waits at its start for every one that"
-            " has changed rows and may be such a one",
-            grants.grant(["XA_RECOVER_ADMIN"]),
-        )
-    shown = context.facts.is_on(_PERFORMANCE_SCHEMA)
-    if shown and grants.missing(("SELECT",), _PERFORMANCE_SCHEMA):
-        yield warn(
-            f"account {grants.account} lacks SELECT on {scope_of(_PERFORMANCE_SCHEMA)}:"
-            f" {WITHOUT_PERFORMANCE_SCHEMA}",
-            grants.grant(["SELECT"], _PERFORMANCE_SCHEMA),
-        )

@@ -1,4 +1,4 @@
-"""The table: there, a base table, InnoDB, and neither the server's own nor this program's."""
+"""The table: a base table in InnoDB, neither the server's own nor this program's; its row key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import astuple
 
 from spirit_py.checkpoint.table import checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse
+from spirit_py.errors import NullInKey
+from spirit_py.mysql.duplicates import refuse_null_keys, ruled_out
+from spirit_py.preflight.check import Finding, Findings, PreflightContext, refuse, warn
 from spirit_py.sql import quote_table
 from spirit_py.table.names import AuxiliaryNames
 
@@ -25,7 +27,11 @@ def source_table(context: PreflightContext) -> Findings:
         )
     elif context.found is None:
         yield _missing(context, schema, table)
-    elif _is_auxiliary(context, schema, table):
+    elif any(
+        table in astuple(family)
+        for _, name in checkpoint_tables(context.session, schema)
+        if (family := AuxiliaryNames.of_checkpoint(name))
+    ):
         yield refuse(
             f"table {schema}.{table} is an auxiliary table of a migration by this program",
             "name the table that is migrated; spirit-py status shows the migration, and spirit-py"
@@ -39,12 +45,6 @@ def source_table(context: PreflightContext) -> Findings:
             "ALTER TABLE ... ENGINE=InnoDB first, natively",
             code=_UNSUITABLE,
         )
-
-
-def _is_auxiliary(context: PreflightContext, schema: str, table: str) -> bool:
-    marks = checkpoint_tables(context.session, schema)
-    families = (AuxiliaryNames.of_checkpoint(name) for _, name in marks)
-    return any(table in astuple(family) for family in families if family is not None)
 
 
 def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
@@ -73,3 +73,44 @@ def _missing(context: PreflightContext, schema: str, table: str) -> Finding:
         f"there is no table {schema}.{table}",
         "check --table; names may be case-sensitive, and other tables are hidden from an account",
     )
+
+
+def usable_key(context: PreflightContext) -> Findings:
+    """Refuse a table without a unique key over whole NOT NULL columns, or a nullable by choice."""
+    source = context.source
+    if any(i.visible for i in source.not_null_unique_indexes()):
+        return
+    nullable = [i.name for i in source.nullable_unique_indexes() if i.visible]
+    if nullable and context.config.allow_nullable_unique_key:
+        return
+    remedy = "add a primary key natively first"
+    if nullable:
+        remedy += (
+            f"; or, if no row ever has NULL in the key {', '.join(nullable)}, use"
+            " --allow-nullable-unique-key: such a row stops the run"
+        )
+    yield refuse(
+        f"table {source.name} has neither a primary key nor a unique key over NOT NULL"
+        " columns: its rows cannot be told apart",
+        remedy,
+    )
+
+
+def nullable_key(context: PreflightContext) -> Findings:
+    """Refuse a row with NULL in the key; warn where neither the ALTER nor a CHECK rules it out."""
+    mapping = context.mapping
+    pairs = [pair for pair in mapping.key_pairs if pair.old.nullable]
+    if not pairs:
+        return
+    try:
+        refuse_null_keys(context.session, mapping)
+    except NullInKey as error:
+        yield refuse(error.message, "give these rows a value first", error.details)
+    checked = ruled_out(context.session, mapping.source)
+    open_ = [p.old.name for p in pairs if p.new.nullable and p.old.name.lower() not in checked]
+    if open_:
+        yield warn(
+            f"nothing rules out NULL in {', '.join(open_)} of the key {mapping.key.name}, that"
+            " identifies rows: the first row with NULL there stops the run",
+            f"ADD CHECK ({open_[0]} IS NOT NULL) before, or make it NOT NULL in this ALTER",
+        )

@@ -1,0 +1,143 @@
+"""Triggers, and foreign keys of the table and to it: what may prevent that they are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spirit_py.attached.foreign_keys.catalogue import keys_around, keys_of
+from spirit_py.attached.foreign_keys.rules import (
+    MANY_CHILDREN,
+    cascades_unseen,
+    dropped_column,
+    dropped_in_vain,
+    half_logged_changes,
+    name_too_long,
+    unseen_changes,
+)
+from spirit_py.attached.triggers.catalogue import RECREATE, list_triggers, read_triggers
+from spirit_py.attached.triggers.model import changed_by, mentions
+from spirit_py.mysql.facts import version_numbers
+from spirit_py.mysql.grants import scope_of
+from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
+from spirit_py.preflight.checks.privileges import missing_for_keys, refuse_all
+
+if TYPE_CHECKING:
+    from spirit_py.attached.triggers.model import Trigger
+
+
+def triggers(context: PreflightContext) -> Findings:
+    """Refuse a body that names a column that the ALTER takes away; or any trigger, as asked."""
+    if context.config.triggers == "refuse":
+        for listed in list_triggers(context.session, context.schema, context.table):
+            yield refuse(
+                f"{listed.label} is on table {context.table}, and --triggers refuse was given",
+                "leave the option out: triggers are kept",
+            )
+        return
+    changed = changed_by(context.statement)
+    if not changed:
+        return
+    for trigger in read_triggers(context.session, context.schema, context.table):
+        for mention in mentions(trigger, changed):
+            yield refuse(str(mention), f"keep the column's name, or {RECREATE}")
+
+
+_COLLATION = """
+SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"""
+#: Create objects with the name of another account; SET_ANY_DEFINER since 8.2.
+_ANY_DEFINER = ("SET_ANY_DEFINER", "SET_USER_ID", "SUPER")
+_TRUST = "log_bin_trust_function_creators"
+
+
+def triggers_kept(context: PreflightContext) -> Findings:
+    """Refuse triggers that cannot be created again as they are, where the table is copied."""
+    names = context.names
+    also = (names.new, names.old, names.undone)
+    found = read_triggers(context.session, context.schema, context.table, also=also)
+    if not found:
+        return
+    yield from _privileges(context, found)
+    rows = context.session.query(_COLLATION, (context.schema,))
+    now = str(rows[0][0]) if rows else ""
+    for one in found:
+        if now and one.database_collation != now:
+            yield refuse(
+                f"{one.label} was created when the collation of {context.schema} was"
+                f" {one.database_collation}; a trigger created now gets {now}",
+                "drop the trigger and create it again, so that it has today's collation; or ALTER"
+                f" DATABASE to {one.database_collation} for the time of the migration",
+            )
+
+
+def _privileges(context: PreflightContext, found: tuple[Trigger, ...]) -> Findings:
+    grants = context.grants
+    if (
+        context.facts.is_on("log_bin")
+        and not context.facts.is_on(_TRUST)
+        and not grants.has_global("SUPER")
+    ):
+        yield refuse(
+            f"account {grants.account} may not create triggers while the binlog is on"
+            f" ({_TRUST} is off; error 1419)",
+            f"SET GLOBAL {_TRUST} = 1, or {grants.grant(['SUPER'])}",
+        )
+    others = [one for one in found if f"{one.user}@{one.host}" != grants.account]
+    if others and not any(grants.has_global(one) for one in _ANY_DEFINER):
+        privilege = _ANY_DEFINER[version_numbers(context.facts.version) < (8, 2)]
+        for one in others:
+            yield refuse(
+                f"{one.label} has the definer {one.user}@{one.host}: account {grants.account}"
+                f" lacks {privilege} on {scope_of('')} to create it again with that definer",
+                grants.grant([privilege]),
+            )
+
+
+def foreign_keys(context: PreflightContext) -> Findings:
+    """Refuse what a native ALTER refuses; without PROCESS some children are unknown."""
+    session, schema, table = context.session, context.schema, context.table
+    own = keys_of(session, schema, table)
+    for cause, remedy in dropped_in_vain(context.statement, context.source, own):
+        yield refuse(cause, remedy)
+    if context.grants.has_global("PROCESS"):
+        for key in keys_around(session, schema, table):
+            for cause, remedy in dropped_column(key, context.altered):
+                yield refuse(cause, remedy)
+
+
+def foreign_key_actions(context: PreflightContext) -> Findings:
+    """Refuse what does no harm where nothing is copied; warn of many children, and of cascades.
+
+    Of a deadlock in a cascade a server may log changes that it has rolled back.
+    """
+    table = (context.schema, context.table)
+    keys = keys_around(context.session, *table)
+    kept = context.config.keep_old_current > 0
+    altered = context.altered
+    for key in keys:
+        for cause, remedy in unseen_changes(key, altered, context.facts):
+            yield refuse(cause, remedy)
+        for cause, remedy in name_too_long(key, altered, kept=kept):
+            yield refuse(cause, remedy)
+    if not cascades_unseen(context.facts) and (cascading := half_logged_changes(keys, altered)):
+        yield warn(
+            "if a cascade of "
+            + ", ".join(str(key) for key in cascading)
+            + " ends in a deadlock while its statement runs with autocommit, the server reports no"
+            " error and logs changes that it has rolled back: this migration compares such rows"
+            " before the swap, replicas keep the changes",
+            "change keys of the parent and delete from it within BEGIN and COMMIT, and look at the"
+            " number of rows (docs/triggers-and-foreign-keys.md)",
+        )
+    children = {key.child for key in keys} - {table}
+    if len(children) > MANY_CHILDREN:
+        yield warn(
+            f"{len(children)} tables refer to {'.'.join(table)}: the swap changes the definition of"
+            " each while it holds the locks of all, some milliseconds a table",
+            "swap at a quiet time; --dry-run measures the lock",
+        )
+
+
+def foreign_key_privileges(context: PreflightContext) -> Findings:
+    """Refuse an account that may not carry the foreign keys along."""
+    if any(privileges for _, privileges in missing_for_keys(context)):
+        yield refuse_all(context)
