@@ -234,7 +234,7 @@ class MigrationConfig(RunConfig):
 
     @property
     def swap_choices(self) -> SwapChoices:
-        """What another run that carries on with this one is to be asked for, too."""
+        """What another run that resumes this one is to be asked for, too."""
         return SwapChoices(
             defer_cutover=self.defer_cutover,
             keep_old_current=self.keep_old_current,

@@ -25,7 +25,7 @@ class SpiritError(Exception):
     causes: tuple[ErrorCode, ...] = ()
     #: How the run ended, as the report shows it.
     outcome: ClassVar[str] = "failed"
-    #: Whether the same command can carry on from what is kept.
+    #: Whether the same command can resume from what is kept.
     resumable: ClassVar[bool] = True
 
     def __init_subclass__(
@@ -82,7 +82,7 @@ class UnfinishedWork(Refusal, code=ErrorCode.UNFINISHED_WORK):
 
 
 class MigrationFailure(SpiritError, code=ErrorCode.MIGRATION_FAILED):
-    """Failed cleanly: the source table is whole, writable and unlocked."""
+    """Failed cleanly: the source table is intact, writable and unlocked."""
 
 
 class ServerFault(MigrationFailure, code=ErrorCode.SERVER_ERROR):
@@ -169,7 +169,7 @@ class HiddenChange(UnreadableChange, code=ErrorCode.HIDDEN_CHANGE, resumable=Tru
     """A session wrote with settings that hide its rows from the binlog (R13); the copy stays."""
 
     CARRY_ON = (
-        "then run the same command again (without --no-repair): it carries on, skips what was"
+        "then run the same command again (without --no-repair): it resumes, skips what was"
         " written so until then, and compares every row"
     )
     """What the operator does after the remedy."""

@@ -98,7 +98,7 @@ def stop_on_signals(stop: StopSwitch) -> Iterator[None]:
 
     def handle(number: int, _frame: FrameType | None) -> None:
         first = stop.request(
-            Interrupted(number, hint="the source table is whole; run the same command again")
+            Interrupted(number, hint="the source table is intact; run the same command again")
         )
         if not first and number == signal.SIGINT:
             raise KeyboardInterrupt

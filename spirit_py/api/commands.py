@@ -160,7 +160,7 @@ def migrate(
 ) -> MigrationReport:
     """Change a table online; return when it is changed.
 
-    An exception in the calling thread stops the migration in order; the same call carries on.
+    An exception in the calling thread stops the migration in order; the same call resumes.
 
     Args:
         handle_signals: SIGINT and SIGTERM stop the migration, in the main thread.
@@ -305,7 +305,7 @@ class BatchFailed(MigrationFailure):
         names = ", ".join(f"{one['schema']}.{one['table']}" for one in failed)
         super().__init__(
             report.error or f"{len(failed)} of {len(report.tables)} tables failed: {names}",
-            hint=report.hint or "the same call carries on with what is left",
+            hint=report.hint or "the same call resumes with what is left",
             details=tuple(f"{one['schema']}.{one['table']}: {one['error']}" for one in failed),
             error_code=ErrorCode(report.error_code) if report.error_code else None,
         )

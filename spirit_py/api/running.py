@@ -150,7 +150,7 @@ class Running(Generic[R, S]):
         self._stop.request(
             Stopped(
                 "stopped by the program that started it",
-                hint="the source table is whole; the same call carries on",
+                hint="the source table is intact; the same call resumes",
             )
         )
 

@@ -135,7 +135,7 @@ def _in_pieces(
             f"a changed row of {mapping.source.full_name} has a value of {needed}"
             f" bytes, more than the server's max_allowed_packet of {bounds.packet}",
             hint=f"SET GLOBAL max_allowed_packet={min(1 << 30, 2 * needed)} (at most 1 GiB), then"
-            " run the same command again: it carries on",
+            " run the same command again: it resumes",
         )
     yield from row.fill(room)
     yield statement

@@ -207,6 +207,6 @@ def _error(mapping: TableMapping, keys: Sequence[str], texts: Sequence[str]) -> 
     return DuplicateForUnique(
         f"{count} rows of {mapping.source.full_name} are duplicates for a new"
         f" unique key of {mapping.target.name}",
-        hint="remove the duplicates, then run the same command again: it carries on",
+        hint="remove the duplicates, then run the same command again: it resumes",
         details=tuple(details[: 2 * _EXAMPLES]),
     )

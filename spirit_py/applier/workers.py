@@ -225,7 +225,7 @@ def value_lost(mapping: TableMapping, text: str, rows: Sequence[str]) -> ValueLo
     about = f"column {column} of " if column else ""
     return ValueLost(
         f"a changed row does not fit into {about}{mapping.target.full_name}: {text}",
-        hint="change the row in the source, then run the same command again: it carries on; or"
+        hint="change the row in the source, then run the same command again: it resumes; or"
         " choose a column type that holds it, which starts from the beginning",
         details=details,
     )

@@ -228,7 +228,7 @@ def _left_at_once(batch: Batch) -> SpiritError:
     if not renaming:
         return Interrupted(
             signal.SIGINT,
-            hint="the source tables are whole; run the same command again",
+            hint="the source tables are intact; run the same command again",
         )
     names = ", ".join(f"{one.schema}.{one.table}" for one in renaming)
     return OutcomeUnknown(

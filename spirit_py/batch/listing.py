@@ -51,7 +51,7 @@ class BatchShown:
             return [f"{self.batch}: {self.unreadable}"]
         states = Counter(one["state"] for one in self.tables)
         told = ", ".join(f"{states[state]} {state}" for state in TableState if states[state])
-        now = "no process works on it now; the same command carries on"
+        now = "no process works on it now; the same command resumes"
         if self.worked_on_by is not None:
             now = f"a process works on it now (server session {self.worked_on_by})"
         runs = counted(self.runs, "run")

@@ -143,7 +143,7 @@ class _Planner:
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self.session):
             action = (
-                "carried on, as its checkpoint says"
+                "resumed, as its checkpoint says"
                 if begun
                 else what_becomes_of_it(self.session, config, contexts)
             )
@@ -205,11 +205,11 @@ def what_becomes_of_it(
         if decision.throws_away and not config.start_afresh:
             raise Refusal(
                 f"an unfinished migration would be dropped: {decision.reason}",
-                hint=f"to carry on with it: {decision.instead}; to drop it: --start-afresh",
+                hint=f"to resume it: {decision.instead}; to drop it: --start-afresh",
                 error_code=ErrorCode.CANNOT_RESUME,
             )
         return f"copied afresh: {decision.reason}" if decision.reason else "copied"
-    return f"carried on: {decision.reason}"
+    return f"resumed: {decision.reason}"
 
 
 def plan_of_batch(

@@ -92,7 +92,7 @@ class BatchReport(OutcomeReport):
         )
         if self.record and done + rehearsed < len(self.tables):
             lines.append(
-                f"the same command carries on with what is left (its record is {self.record})"
+                f"the same command resumes with what is left (its record is {self.record})"
             )
         return lines
 

@@ -114,7 +114,7 @@ class Step(Enum):
     """What is done with a table."""
 
     MIGRATE = auto()
-    """Begin its migration, or carry on with it."""
+    """Begin its migration, or resume it."""
     PASS = auto()
     """Nothing: it is done."""
     LOOK = auto()

@@ -30,7 +30,7 @@ a definition that another session changed             given up: dropped, the run
 anything else                                         resume; elsewhere, all is compared again
 ====================================================  ======================================
 
-The star: something else could carry on with copied rows, so the operator is asked first, or says so
+The star: something else could resume with copied rows, so the operator is asked first, or says so
 with ``--start-afresh``. *Refused* keeps everything, and takes the place of *afresh* and *given up*
 where a swap was begun and the new table, which the application may have written to, is still there.
 """
@@ -73,7 +73,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Resume:
-    """Carry on; with ``cleanup`` the swap is done, and only what it left is to be dropped."""
+    """Resume; with ``cleanup`` the swap is done, and only what it left is to be dropped."""
 
     record: CheckpointRecord
     reason: str
@@ -82,7 +82,7 @@ class Resume:
 
 @dataclass(frozen=True, kw_only=True)
 class Afresh:
-    """Begin at the beginning; ``throws_away``: copied rows that ``instead`` could carry on with."""
+    """Begin at the beginning; ``throws_away``: copied rows that ``instead`` could resume with."""
 
     reason: str = ""
     abandoned: CheckpointRecord | None = None
@@ -295,7 +295,7 @@ def _refuse_other_modes(record: CheckpointRecord) -> Refuse:
 
 
 def _can_be_carried_on(found: Found, record: CheckpointRecord | None) -> bool:
-    """Return whether another command could carry on with copied rows, as far as is known."""
+    """Return whether another command could resume with copied rows, as far as is known."""
     if record is None or not record.rows_copied:
         return False
     names = {table.name for table in found.tables}

@@ -190,7 +190,7 @@ def first_record(
 
 
 def renewed(record: CheckpointRecord, server_uuid: str, choices: SwapChoices) -> CheckpointRecord:
-    """Return the record of a run that carries on with an earlier one's."""
+    """Return the record of a run that resumes with an earlier one's."""
     return replace(
         record,
         runs=record.runs + 1,

@@ -207,7 +207,7 @@ class Checker:
             raise DuplicateForUnique(
                 f"{self.what.name} has rows that the new UNIQUE key ({names}) cannot"
                 f" hold together: {len(found)} rows differ",
-                hint="remove the duplicates, then run the same command again: it carries on; or"
+                hint="remove the duplicates, then run the same command again: it resumes; or"
                 " leave the UNIQUE key out",
                 details=duplicates,
             )

@@ -49,7 +49,7 @@ def more_about(codes: Iterable[str]) -> list[str]:
 EXIT_CODES: Final = """\b
 Exit codes:
   0    done
-  1    failed cleanly; the source table is whole, run again
+  1    failed cleanly; the source table is intact, run again
   2    refused before any write
   3    outcome of the swap unknown: look at the tables
   4    differences found

@@ -142,7 +142,7 @@ Verbs:
   throttle RATIO   sleep RATIO seconds for each second of work: set nice=RATIO
   cutover          cut over: drop the sentinel
   postpone         do not swap before "cutover": create the sentinel
-  abort            stop; the same command carries on; with --cleanup drop the copy
+  abort            stop; the same command resumes; with --cleanup drop the copy
   status           show the current figures
 
 \b
@@ -231,7 +231,7 @@ def _settings(values: tuple[str, ...]) -> dict[str, str]:
 REVERT_EXIT_CODES = """\b
 Exit codes:
   0    the old definition is in place, with every write
-  1    not reverted; the table is whole, run again
+  1    not reverted; the table is intact, run again
   2    refused: the old table is not in sync
   3    outcome of the swap unknown: look at the tables
   130  interrupted by SIGINT      143  by SIGTERM"""

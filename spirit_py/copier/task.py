@@ -56,7 +56,7 @@ _SESSION_SECONDS: Final = 86_400
 _TAKE_LOCK: Final = "SELECT IF(GET_LOCK(%s, %s), IF(IS_USED_LOCK(%s) IS NULL, -1, 1), 0)"
 _RELEASE_LOCK: Final = "SELECT RELEASE_LOCK(%s) IS NOT NULL AND IS_USED_LOCK(%s) = CONNECTION_ID()"
 _HINT: Final = (
-    "change the row in the source, then run the same command again: it carries on; or change the"
+    "change the row in the source, then run the same command again: it resumes; or change the"
     " ALTER, which starts from the beginning"
 )
 _MISSING: Final = "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)"

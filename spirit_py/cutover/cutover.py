@@ -128,7 +128,7 @@ class Cutover:
         return CutoverFailure(
             f"the swap did not happen in {human_seconds(self._plan.limits.lock.timeout)},"
             f" {tries} tries: {last}",
-            hint="the source table is whole and unlocked; run the same command again at a quieter"
+            hint="the source table is intact and unlocked; run the same command again at a quieter"
             " time, or end the transactions that block it (see --kill-blockers)",
             details=tuple(f"try {n}: {why}" for n, why in enumerate(self._failures, 1))[-_SHOWN:],
         )

@@ -113,7 +113,7 @@ class ThrottleEnded(Event):
 
 @event("checkpoint.written", "checkpoint written: {rows_copied:count} rows copied", has_line=False)
 class CheckpointWritten(Event):
-    """A stopped run would carry on from there."""
+    """A stopped run would resume from there."""
 
     phase: str
     rows_copied: int
@@ -122,8 +122,7 @@ class CheckpointWritten(Event):
 
 @event(
     "checkpoint.kept",
-    "the copy and its checkpoint are kept: the same command carries on from here"
-    " ({checkpoints:list})",
+    "the copy and its checkpoint are kept: the same command resumes from here ({checkpoints:list})",
 )
 class CheckpointKept(Event):
     """The run ends, and what it copied stays."""

@@ -78,7 +78,7 @@ class Dispatcher:
             passable,
             self._both.has,
             ignore_case=stream.ignore_case,
-            onward="run the same command again with {} to carry on after the statement",
+            onward="run the same command again with {} to resume after the statement",
             give_up="spirit-py cleanup drops the copy made so far",
         )
         self._passes = stream.passes

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Settle = Callable[[Name], None]
 
 _ALIVE_SECONDS: Final = 20.0
-_AGAIN: Final = "the source table is whole; run the same command again: it carries on"
+_AGAIN: Final = "the source table is intact; run the same command again: it resumes"
 _PASSES_OVER: Final = "run the same command again: what is made is passed over"
 #: ER_XAER_RMFAIL
 _IN_XA: Final = 1399
@@ -92,7 +92,7 @@ class FrameworkSession:
         except Exception as error:
             raise MigrationFailure(
                 f"the framework's own connection was lost: {error}",
-                hint="run it again: the change carries on",
+                hint="run it again: the change resumes",
             ) from error
 
 

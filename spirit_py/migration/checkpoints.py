@@ -1,4 +1,4 @@
-"""The record of a run's progress, from which another run can carry on (R16, R17)."""
+"""The record of a run's progress, from which another run can resume (R16, R17)."""
 
 from __future__ import annotations
 

@@ -87,9 +87,9 @@ def _left_at_once(run: Run) -> SpiritError:
         resumable = run.state.resumable
         if resumable:
             run.note(PlainFact.STAYS_RESUMABLE)
-        how = ": it carries on from the last checkpoint" if resumable else ""
+        how = ": it resumes from the last checkpoint" if resumable else ""
         return Interrupted(
-            signal.SIGINT, hint=f"the source table is whole; run the same command again{how}"
+            signal.SIGINT, hint=f"the source table is intact; run the same command again{how}"
         )
     if cutover.swapped:
         return Interrupted(

@@ -23,7 +23,7 @@ class PlainFact(Fact, Enum):
     RECORD_STAYS = auto()
     """A record that can be resumed from is in the checkpoint table."""
     TABLES_CHANGED = auto()
-    """The tables are changed; told again by a run that carries on after that."""
+    """The tables are changed; told again by a run that resumes after that."""
     REVERTED = auto()
     """A revert was made."""
     ALTER_SENT = auto()
@@ -33,7 +33,7 @@ class PlainFact(Fact, Enum):
     TEARDOWN_BEGUN = auto()
     """The run ends: what it keeps or drops is decided next."""
     STAYS_RESUMABLE = auto()
-    """The run ends, and the same command carries on."""
+    """The run ends, and the same command resumes."""
 
 
 @dataclass(frozen=True)

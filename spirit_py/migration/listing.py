@@ -51,7 +51,7 @@ _HIDDEN: Final = "tables that are left there could be hidden from it"
 _LOCK_WAIT: Final = 1
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
-    Resume: "carry on",
+    Resume: "resume",
     Afresh: "start afresh",
     GiveUp: "give up",
     Refuse: "refuse",

@@ -186,7 +186,7 @@ class MigrationShown:
             if self.after_swap == UNDONE:
                 return "spirit-py revert drops what is left"
             return "spirit-py revert swaps back, as long as the server keeps its binlog"
-        begins = ", from its checkpoint" if self.again == "carry on" else ""
+        begins = ", from its checkpoint" if self.again == "resume" else ""
         return f"it would {self.again}{begins}"
 
     @property

@@ -169,7 +169,7 @@ def _agree_to_drop(run: Run, found: Found, decision: Afresh) -> None:
     cleanup = f"spirit-py cleanup --database {quote(schema)} --table {quote(table)}"
     raise UnfinishedWork(
         f"an unfinished migration of {', '.join(tables)} would be dropped: {decision.reason}",
-        hint=f"to carry on with it: {decision.instead}; to drop it and begin with this one:"
+        hint=f"to resume it: {decision.instead}; to drop it and begin with this one:"
         f" --start-afresh; to drop it only: {cleanup}",
         details=(f"would be lost: {_work_of(record)}",),
     )
@@ -185,7 +185,7 @@ def _work_of(record: CheckpointRecord | None) -> str:
 
 
 def _report_resumed(run: Run, decision: Resume) -> None:
-    record, said = decision.record, f"carrying on: {decision.reason}"
+    record, said = decision.record, f"resuming: {decision.reason}"
     if not decision.cleanup and not record.copied:
         said += f"; what was copied in the {PERIOD:.0f} s before the stop may be copied again"
     run.tell(

@@ -189,7 +189,7 @@ class ServerLife:
             raise HistoryLost(
                 "the server was restarted, and may have lost committed changes"
                 f" ({named(found)}): what was applied and compared before it proves nothing",
-                hint="run the same command again: it carries on, and compares every row before the"
+                hint="run the same command again: it resumes, and compares every row before the"
                 " swap",
                 error_code=ErrorCode.SERVER_RESTARTED,
             )

@@ -71,7 +71,7 @@ def earlier_run(decision: Decision, *, start_afresh: bool) -> EarlierRun:
         action="ask" if asks else "afresh",
         reason=decision.reason,
         rows_copied=None if decision.abandoned is None else decision.abandoned.rows_copied,
-        remedy=f"to carry on with it: {decision.instead}; to drop it and begin with this one:"
+        remedy=f"to resume it: {decision.instead}; to drop it and begin with this one:"
         " --start-afresh"
         if asks
         else "",
@@ -84,7 +84,7 @@ def why_not_dropped(found: Found, decision: Resume | Afresh | GiveUp) -> Refusal
     if isinstance(decision, Afresh) and (worthless or not decision.reason):
         return None
     left = ", ".join(_left(found)) or "its record"
-    state = "can be carried on" if isinstance(decision, Resume) else "was not finished"
+    state = "can be resumed" if isinstance(decision, Resume) else "was not finished"
     return Refusal(
         f"an earlier migration {state}, and a dry run would drop what is left of it ({left}):"
         f" {decision.reason}",
@@ -117,7 +117,7 @@ def refusals_of(decision: Decision, earlier: EarlierRun) -> list[Note]:
 
 
 def goes_on(decision: Decision) -> bool:
-    """Return whether the migration carries on or begins, so that the checks apply."""
+    """Return whether the migration resumes or begins, so that the checks apply."""
     return isinstance(decision, Afresh) or (isinstance(decision, Resume) and not decision.cleanup)
 
 

@@ -208,7 +208,7 @@ class _Maker:
     def _going_on(self) -> Method | None:
         if not isinstance(self.decision, Resume):
             return None
-        why = f"an earlier run is carried on: {self.decision.reason}"
+        why = f"an earlier run is resumed: {self.decision.reason}"
         if self._running is not None:
             why = working(self._running.running)
         algorithm: Algorithm = "cleanup" if self.decision.cleanup else "copy"

@@ -249,7 +249,7 @@ def earlier_line(plan: Plan) -> str:
     return {
         "running": f"it runs now, {earlier.reason}",
         "none": "no earlier run has left anything",
-        "resume": f"this command carries on: {earlier.reason}",
+        "resume": f"this command resumes: {earlier.reason}",
         "clean_up": f"this command cleans up: {earlier.reason}",
         "afresh": f"this command drops it and starts afresh: {earlier.reason}{rows}",
         "ask": f"this command would drop it{rows} and asks first: {earlier.reason}",

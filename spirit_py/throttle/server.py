@@ -64,7 +64,7 @@ def load_throttler(
             stop.request(
                 CriticalLoad(
                     f"the load of the server is critical: {', '.join(critical)}",
-                    hint="run the same command again when the load is lower: it carries on",
+                    hint="run the same command again when the load is lower: it resumes",
                 )
             )
         above = excess(found, current.max_load)

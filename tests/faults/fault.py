@@ -59,7 +59,7 @@ class Fault:
         hook: of :mod:`tests.faults.hooks`, that the command runs with; empty for none.
         expects_repairs: the checksum is to find differences, because the fault made them.
         needs_disk: the server must have a small disk of its own.
-        needs_gtid: without GTIDs the program refuses to carry on after it.
+        needs_gtid: without GTIDs the program refuses to resume after it.
         bare: the table has no triggers and no keys, and the checksum may repair: rows become others
             behind the feed, and what the triggers count with them.
         loses_rows: rows go, and what a reader compares them with stays.

@@ -96,7 +96,7 @@ def postpone_and_cut_over(scene: Scene, hold: Hold) -> None:
 
 
 def abort(scene: Scene, hold: Hold) -> None:
-    """Abort the run; the same command carries on."""
+    """Abort the run; the same command resumes."""
     _abort(scene, hold)
 
 

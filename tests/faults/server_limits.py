@@ -55,7 +55,7 @@ def test_packets_of_a_mebibyte_carry_rows_of_hundreds_of_kilobytes(db, tmp_path)
 
 @pytest.mark.slow
 def test_a_server_that_turns_read_only_stops_the_migration_safely(db, tmp_path):
-    """With super_read_only the run ends with 1 and a cause, and the next one carries on."""
+    """With super_read_only the run ends with 1 and a cause, and the next one resumes."""
     fill(db)
     with migration(db, tmp_path) as (command, listener):
         hold = listener.hold("chunk.dispatched")
@@ -72,7 +72,7 @@ def test_a_server_that_turns_read_only_stops_the_migration_safely(db, tmp_path):
 
 @pytest.mark.slow
 def test_a_migration_survives_killed_sessions_and_statements(db, tmp_path):
-    """KILL of all our sessions and of what they run: it goes on, or stops and carries on later."""
+    """KILL of all our sessions and of what they run: it goes on, or stops and resumes later."""
     fill(db)
     killer = db.connect()
     with migration(db, tmp_path) as (command, listener):

@@ -36,7 +36,7 @@ def harness(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_short_draw_of_faults_loses_nothing():
-    """Seeded migrations under load meet a fault each and carry on; every row is as promised."""
+    """Seeded migrations under load meet a fault each and resume; every row is as promised."""
     seed = str(seed_of("SPIRIT_PY_FAULTS_SEED") % 10**6)
     done = harness("--seed", seed, "--runs", RUNS)
     assert done.returncode == 0, f"SPIRIT_PY_FAULTS_SEED={seed}"

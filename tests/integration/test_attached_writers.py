@@ -1,7 +1,7 @@
 """Many swaps of tables with triggers and foreign keys, under writers that go through both.
 
 Parents and children are inserted, changed, moved and deleted by several sessions while their tables
-are swapped, one or several at a time; some of the swaps are killed and carried on by the same
+are swapped, one or several at a time; some of the swaps are killed and resumed by the same
 command. ``tests/kits/relatives.py`` has what must hold at every commit.
 ``SPIRIT_PY_ATTACHED_SWAPS`` is how many swaps; ``make ci-attached`` makes 50, and kills the server
 as well. ``SPIRIT_PY_ATTACHED_SEED`` repeats the draw.

@@ -317,5 +317,5 @@ def test_a_check_that_a_row_breaks_is_called_as_the_table_will_call_it(db):
     done = spirit(db, "--table", "t", "--alter", "ADD CHECK (a > 1)")
     refused(done, "'t_chk_1' is violated", code=1)
     assert "_t_new_chk" not in done.stderr
-    # The row may be changed in the source: then the same command carries on.
+    # The row may be changed in the source: then the same command resumes.
     assert tables(db) == ["_t_chkpnt", "_t_new", "t"]

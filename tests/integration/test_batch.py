@@ -437,7 +437,7 @@ def test_a_stop_request_ends_all_and_the_same_command_carries_on(four, engine, m
 
 @pytest.mark.draws(3)
 def test_an_operator_ends_one_table_and_the_others_go_on(two, engine):
-    """``ctl abort`` reaches the migration of one table; that one is carried on later."""
+    """``ctl abort`` reaches the migration of one table; that one is resumed later."""
     first, second = two.schemas
     two.db.execute(f"CREATE TABLE {first}._orders_snt (id INT)")
     config = batch_config(

@@ -279,7 +279,7 @@ def test_sigint_ends_the_command_and_the_same_command_carries_on(four, listener)
     hold.release()
     _, said = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 130, said
-    assert "the same command carries on" in said
+    assert "the same command resumes" in said
     four.db.execute(f"DROP TABLE {four.schemas[3]}._orders_snt")
     again = subprocess.run(
         words(four, REBUILD, *more),
@@ -325,7 +325,7 @@ def test_a_record_that_cannot_be_read_hides_nothing_else(four, engine):
 
 @pytest.mark.draws(3)
 def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monkeypatch):
-    """One of another statement is refused before any table is changed; one of this is carried on.
+    """One of another statement is refused before any table is changed; one of this is resumed.
 
     Neither was begun by a batch.
     """
@@ -336,14 +336,14 @@ def test_the_plan_knows_what_becomes_of_unfinished_migrations(four, engine, monk
         one.at(engine, four.db, "drain.begun", database=schema, table="orders", alter=clauses)
     config = batch_config(four.db, four.pattern, alter=alter)
     plan = plan_batch(config)
-    assert plan.tables[0].action.startswith("carried on: stopped in")
+    assert plan.tables[0].action.startswith("resumed: stopped in")
     assert "an unfinished migration would be dropped" in plan.refused[0].refusals[0]
     assert len(plan.refused) == 1
     afresh = batch_config(four.db, four.pattern, alter=alter, start_afresh=True)
     assert plan_batch(afresh).refused == ()
     report, told = batch_here(engine, afresh)
     assert report.exit_code == 0, told.text
-    assert report.tables[0]["report"]["resumed"].startswith("carrying on")
+    assert report.tables[0]["report"]["resumed"].startswith("resuming")
 
 
 @pytest.mark.kills

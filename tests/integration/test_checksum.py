@@ -283,7 +283,7 @@ def test_a_later_run_goes_on_above_the_low_watermark(db):
 
 
 def test_a_pass_with_a_difference_has_no_low_watermark(db):
-    """From the first difference on it cannot be carried on, also behind clean snapshots."""
+    """From the first difference on it cannot be resumed, also behind clean snapshots."""
     fill(db, 4000)
     pair = Pair(db).copy()
     db.execute("UPDATE _t_new SET n = 0 WHERE id = 1500")
@@ -300,7 +300,7 @@ def test_a_pass_with_a_difference_has_no_low_watermark(db):
 
 
 def test_a_key_in_another_order_has_no_low_watermark(db):
-    """There a range of the key is no range of the new table: nothing is carried on."""
+    """There a range of the key is no range of the new table: nothing is resumed."""
     db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY)")
     number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 300)"
     db.execute(f"INSERT INTO t {number} SELECT CONCAT('k', i) FROM s")

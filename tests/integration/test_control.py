@@ -312,7 +312,7 @@ def test_a_paused_comparison_goes_on_when_resumed(table, tmp_path):
 
 
 def test_an_aborted_migration_carries_on_with_the_same_command(table, tmp_path):
-    """It ends as if interrupted by SIGTERM; status says for how long it can be carried on."""
+    """It ends as if interrupted by SIGTERM; status says for how long it can be resumed."""
     with migration(table, tmp_path) as (command, listener):
         hold = in_copy(command, listener)
         asked = ctl_in_background(table, "abort")
@@ -324,7 +324,7 @@ def test_an_aborted_migration_carries_on_with_the_same_command(table, tmp_path):
         assert command.end() == 143
     assert tuple(tables(table)) == HELD
     shown = live(table)
-    assert (shown["state"], shown["again"]) == ("stopped", "carry on")
+    assert (shown["state"], shown["again"]) == ("stopped", "resume")
     assert 0 < shown["resumable_for"] <= 7 * 86400
     assert "no process works on" in refused(table, "pause")
     (tmp_path / "again").mkdir()

@@ -97,7 +97,7 @@ class Couple:
         return replace(config, connection=connection)
 
     def migrating(self, engine: GangEngine) -> Migrating:
-        """Begin, or carry on."""
+        """Begin, or resume."""
         return Migrating(engine, self.config)
 
 

@@ -75,7 +75,7 @@ def test_a_write_in_text_that_reaches_the_table_stops_the_feed(
     assert isinstance(fault, StatementWrite)
     named = f"{db.name}.{target}" if target else "an unknown table"
     assert f"wrote to {named} in STATEMENT format" in str(fault)
-    assert (f"--pass-statement-writes {named} to carry on" in fault.hint) is bool(target)
+    assert (f"--pass-statement-writes {named} to resume" in fault.hint) is bool(target)
 
 
 def test_no_option_passes_a_write_in_text_to_the_table_itself(scene: Scene) -> None:

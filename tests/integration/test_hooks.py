@@ -122,7 +122,7 @@ def test_a_log_that_nobody_reads_stops_no_run(table):
 
 
 def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp_path, engine):
-    """Ctrl-C in the terminal is not aimed at the hook; the same command carries on."""
+    """Ctrl-C in the terminal is not aimed at the hook; the same command resumes."""
     asked, ended = tmp_path / "asked", tmp_path / "ended"
     hook = (
         f'[ "$SPIRIT_PY_EVENT" = cutover.ready ] || exit 0; echo x > {asked};'
@@ -134,7 +134,7 @@ def test_a_stop_while_the_hook_is_asked_ends_the_run_and_not_the_hook(table, tmp
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=MINUTE)
     assert process.returncode == 130, errors
-    assert "carries on from here" in errors
+    assert "resumes from here" in errors
     assert ended.exists()
     report = Gated(engine, copying(table), None).end()
     assert report.resumed
@@ -249,7 +249,7 @@ def test_a_swap_that_is_never_agreed_to_ends_in_time_and_can_be_resumed(table, e
     with pytest.raises(MigrationFailure, match=r"the hook has not agreed to the swap for 0\.5s"):
         migrating.end()
     assert not table.query("SHOW COLUMNS FROM t LIKE 'z'")
-    assert migrating.told.said("the same command carries on from here")
+    assert migrating.told.said("the same command resumes from here")
 
 
 def test_a_change_in_place_is_asked_for_too(table, engine, monkeypatch):

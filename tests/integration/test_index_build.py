@@ -95,7 +95,7 @@ def test_a_killed_build_is_repeated(db, engine, monkeypatch):
 
 
 def test_a_stop_request_ends_a_build_that_waits(db, engine, monkeypatch):
-    """The session is killed at once, and the same command carries on with the build."""
+    """The session is killed at once, and the same command resumes with the build."""
     make_table(db)
     with in_use(db) as (begin, end), Writers(db) as writers:
         once_at(monkeypatch, "index.begin", begin)
@@ -119,7 +119,7 @@ def test_a_stop_request_ends_a_build_that_waits(db, engine, monkeypatch):
 
 
 def test_a_build_without_its_lock_says_who_may_hold_it(db, engine, monkeypatch):
-    """After its tries the run ends, and carries on when the lock is free."""
+    """After its tries the run ends, and resumes when the lock is free."""
     make_table(db, 500)
     with in_use(db) as (begin, end):
         once_at(monkeypatch, "index.begin", begin)
@@ -206,7 +206,7 @@ def test_a_new_table_without_its_indexes_is_not_swapped_in(db, engine, monkeypat
 
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_a_killed_trial_of_the_statements_is_cleared(db, engine, monkeypatch, mode):
-    """A run that carries on drops the empty table, whether it tries the statements or not."""
+    """A run that resumes drops the empty table, whether it tries the statements or not."""
     make_table(db)
     Interruption(monkeypatch).at(
         engine, db, "chunk.committed", defer_indexes="off", target_chunk_time=0.02
@@ -440,7 +440,7 @@ def test_indexes_are_dropped_in_the_middle_of_a_slow_copy(db, engine, slow):
 
 @pytest.mark.draws(2)
 def test_a_run_after_the_drop_knows_what_is_missing(db, engine, slow, monkeypatch):
-    """The record names both definitions before the drop: a run that stops then is carried on."""
+    """The record names both definitions before the drop: a run that stops then is resumed."""
     run: Migrating
     slow.then = lambda: run.stop.request(Interrupted(signal.SIGINT))
     with Writers(db) as writers:

@@ -105,7 +105,7 @@ def begin(db: Database, **config: Any) -> Migrating:
 
 
 def fails(run: Migrating) -> ErrorCode:
-    """Wait until a migration has failed cleanly, and can be carried on; return its code."""
+    """Wait until a migration has failed cleanly, and can be resumed; return its code."""
     with pytest.raises(SpiritError) as caught:
         run.end()
     assert caught.value.exit_code == 1, run.told.text
@@ -154,7 +154,7 @@ def test_what_a_crash_took_back_of_the_copy_is_not_swapped_in(
 def test_a_crash_while_rows_are_copied_ends_the_run(
     forgetful: Lone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R25: chunks may be lost, and so may what the feed has received; the next run carries on."""
+    """R25: chunks may be lost, and so may what the feed has received; the next run resumes."""
     server, db = forgetful
     once_at(monkeypatch, "chunk.committed", partial(crash, server, db))
     assert fails(begin(db, target_chunk_time=0.01)) is ErrorCode.SERVER_RESTARTED

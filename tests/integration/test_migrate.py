@@ -72,12 +72,12 @@ def copy_held(db, folder, *more):
 
 
 def assert_kept_and_clean_up(db):
-    """The next run could carry on; ``spirit-py cleanup`` drops what it would carry on with."""
+    """The next run could resume; ``spirit-py cleanup`` drops what it would resume with."""
     # A process that leaves at once has no time to drop the table of requests.
     assert {"_t_chkpnt", "_t_new", "t"} <= set(tables(db)) <= {"_t_chkpnt", "_t_ctl", "_t_new", "t"}
     status = run_here(db, "status")
     assert status.returncode == 0, status.stderr
-    assert "it would carry on" in status.stdout
+    assert "it would resume" in status.stdout
     assert "no process works on it now" in status.stdout
     cleanup = run_here(db, "cleanup", "--yes")
     assert cleanup.returncode == 0, cleanup.stderr
@@ -100,7 +100,7 @@ def test_a_signal_during_the_copy_leaves_the_source_whole(table, number, code, t
         cursor.execute("ROLLBACK")
         _, errors = process.communicate(timeout=4 * MINUTE)
     assert process.returncode == code, errors
-    assert "the same command carries on from here" in errors
+    assert "the same command resumes from here" in errors
     assert_kept_and_clean_up(table)
     assert_source_whole(table)
 
@@ -118,7 +118,7 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=4 * MINUTE)
         assert process.returncode == 130, errors
-        assert "run the same command again: it carries on from the last checkpoint" in errors
+        assert "run the same command again: it resumes from the last checkpoint" in errors
         assert json.loads(report.read_text())["resumable"] is True
         cursor.execute("ROLLBACK")
     assert_kept_and_clean_up(table)
@@ -129,13 +129,13 @@ def test_a_second_sigint_leaves_at_once(table, tmp_path):
 @pytest.mark.parametrize(
     ("point", "code", "says", "swapped"),
     [
-        ("cutover.locked", 130, "the source table is whole", False),
+        ("cutover.locked", 130, "the source table is intact", False),
         ("cutover.rename", 3, "may or may not have happened", False),
         ("cutover.renamed", 130, "the swap is done", True),
     ],
 )
 def test_a_second_sigint_knows_of_the_swap(db, tmp_path, point, code, says, swapped):
-    """Left at once: exit code 3 only while the outcome is unknown; the next run carries on."""
+    """Left at once: exit code 3 only while the outcome is unknown; the next run resumes."""
     with migration(fill(db), tmp_path) as (command, listener):
         hold = listener.hold(point)
         command.wait_held(hold)

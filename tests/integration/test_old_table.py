@@ -172,7 +172,7 @@ def test_a_server_clock_that_is_set_forward_shortens_no_grace(db, change, monkey
 
 
 def test_what_others_do_to_the_table_in_the_grace_changes_nothing(db, change):
-    """The table is in use: a rebuild by another session does not confuse the run that carries on.
+    """The table is in use: a rebuild by another session does not confuse the run that resumes.
 
     Nor is another migration of it begun meanwhile.
     """

@@ -376,7 +376,7 @@ def test_options_that_record_a_run_are_said_to_be_unused(table: Database, tmp_pa
 
 
 def test_a_run_that_works_on_the_table_is_said_to_run(table: Database) -> None:
-    """By whom is said, and the plan does not promise to carry on with it."""
+    """By whom is said, and the plan does not promise to resume it."""
     with connect(connection_options(table), role="test") as other:
         assert take_named_lock(other, lock_name("migration", table.name, "t"))
         plan = make_plan(config_for(table, table="t", alter="MODIFY a BIGINT"), sample=False)

@@ -127,7 +127,7 @@ def test_a_retention_of_rds_that_is_too_short_is_a_warning_with_the_call(db, des
 
 
 def test_a_short_retention_of_the_binlog_is_a_warning(db, desk):
-    """A paused run could not carry on."""
+    """A paused run could not resume."""
     db.set_global("binlog_expire_logs_seconds", 600)
     (found,) = [f for f in desk.before("ADD c INT") if f.check == "binlog_retention"]
     assert "for 600 s" in found.cause

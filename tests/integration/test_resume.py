@@ -1,4 +1,4 @@
-"""Killed anywhere, run again: the same command carries on, and not a row is lost (R16, R17)."""
+"""Killed anywhere, run again: the same command resumes, and not a row is lost (R16, R17)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if kills.EVERYWHERE:
     def test_killed_before_there_is_a_new_table_the_same_command_finishes(
         db, engine, points, point, nth
     ):
-        """Nothing may be there to carry on: what is there is carried on or made anew (R17)."""
+        """Nothing may be there to resume: what is there is resumed or made anew (R17)."""
         make_table(db)
         with Writers(db) as writers:
             kill_at(db, points, point, nth)

@@ -1,4 +1,4 @@
-"""What a run does with what an interrupted one left: carry on, begin afresh, give up, refuse."""
+"""What a run does with what an interrupted one left: resume, begin afresh, give up, refuse."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def stopped(db, engine, interrupt):
     """A migration that was interrupted in its copy, after some chunks."""
     make_table(db, ROWS)
     run = interrupt.at(engine, db, "chunk.committed", 2, target_chunk_time=0.05)
-    assert "the same command carries on from here" in run.told.text
+    assert "the same command resumes from here" in run.told.text
     assert tables(db) == KEPT
     return db
 
@@ -92,7 +92,7 @@ def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(st
     spelled = "modify `a` bigint ,  add  z int not null  default 5 , add index(`b`)"
     run = start(engine, stopped, alter=spelled, threads=1, target_chunk_time=0.5)
     report = run.end()
-    assert "carrying on: stopped in the copy phase" in report.resumed
+    assert "resuming: stopped in the copy phase" in report.resumed
     assert report.runs == 2
     assert report.rows_copied_before == record.rows_copied
     assert report.rows_copied == ROWS
@@ -100,7 +100,7 @@ def test_the_same_change_is_carried_on_with_other_threads_chunks_and_spelling(st
 
 
 def test_a_defect_at_the_last_record_keeps_the_copy(db, engine, interrupt, monkeypatch):
-    """R17: a record with a position is there, from which the next run carries on."""
+    """R17: a record with a position is there, from which the next run resumes."""
 
     def fail(*_):
         raise RuntimeError("a defect")
@@ -109,14 +109,14 @@ def test_a_defect_at_the_last_record_keeps_the_copy(db, engine, interrupt, monke
     with monkeypatch.context() as patched:
         patched.setattr(Checkpoints, "_settle", fail)
         run = interrupt.at(engine, db, "checkpoint.written")
-    assert "the same command carries on from here" in run.told.text
+    assert "the same command resumes from here" in run.told.text
     assert tables(db) == KEPT
     assert start(engine, db).end().runs == 2
     assert_migrated(db)
 
 
 def test_another_alter_throws_no_copied_rows_away_unasked(stopped, engine):
-    """It is refused, and names what would be lost and every way on; the first one carries on."""
+    """It is refused, and names what would be lost and every way on; the first one resumes."""
     record = the_record(stopped)
     with pytest.raises(UnfinishedWork, match="another statement: ALTER TABLE") as refused:
         start(engine, stopped, alter="ADD COLUMN z INT NOT NULL DEFAULT 5").end()
@@ -143,7 +143,7 @@ def test_another_alter_begins_afresh_where_that_was_agreed_to(stopped, engine):
 
 
 def test_a_dry_run_never_drops_what_an_earlier_run_left(stopped, engine):
-    """Whatever would become of it: the dry run is refused, and the migration is carried on."""
+    """Whatever would become of it: the dry run is refused, and the migration is resumed."""
 
     def refused(why, **config):
         row = stopped.query("SELECT * FROM _t_chkpnt")
@@ -183,7 +183,7 @@ def test_a_dry_run_begins_over_one_that_was_killed(db, engine, interrupt, monkey
 
 def test_status_shows_why_nothing_can_be_resumed(stopped, engine):
     """Each is seen before anything is touched; the last one makes a new beginning."""
-    assert shown(stopped).again == "carry on"
+    assert shown(stopped).again == "resume"
     stopped.execute("RENAME TABLE _t_new TO elsewhere")
     assert "_t_new is gone" in shown(stopped).reason
     stopped.execute("RENAME TABLE elsewhere TO _t_new")
@@ -321,7 +321,7 @@ def test_a_new_table_is_refused_as_a_source(stopped, engine):
 
 def test_a_dry_run_does_not_touch_what_can_be_resumed(stopped, engine):
     """It would drop its tables at the end, which are those of the real migration."""
-    with pytest.raises(Refusal, match="can be carried on"):
+    with pytest.raises(Refusal, match="can be resumed"):
         start(engine, stopped, dry_run=True).end()
     assert tables(stopped) == KEPT
 
@@ -409,12 +409,12 @@ def test_status_shows_everything_and_nothing_secret(stopped):
     seen = shown(stopped)
     assert (seen.phase, seen.again, seen.binlog, seen.worked_on_by) == (
         "copy",
-        "carry on",
+        "resume",
         "",
         None,
     )
     assert 0 <= seen.age < DAY
-    assert "it would carry on: stopped in the copy phase" in "\n".join(seen.lines())
+    assert "it would resume: stopped in the copy phase" in "\n".join(seen.lines())
     assert seen.to_dict()["statement"].startswith("ALTER TABLE")
     assert stopped.server.password not in str(stopped.query("SELECT record FROM _t_chkpnt"))
     assert tables(stopped) == KEPT

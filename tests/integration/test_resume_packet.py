@@ -26,7 +26,7 @@ def packets_of_a_mebibyte(db):
 
 
 def test_a_changed_row_that_is_too_large_is_waited_for(db, engine, monkeypatch):
-    """The copy is kept, and with a larger packet the same command carries on."""
+    """The copy is kept, and with a larger packet the same command resumes."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b LONGBLOB)")
     db.execute("INSERT INTO t (a, b) VALUES (1, 'x'), (2, 'y')")
     writer = db.connect()
@@ -43,7 +43,7 @@ def test_a_changed_row_that_is_too_large_is_waited_for(db, engine, monkeypatch):
         run = start(engine, db, **alter)
         with pytest.raises(PacketTooSmall, match=r"max_allowed_packet of 1048576") as caught:
             run.end()
-        assert "carries on" in caught.value.hint
+        assert "resumes" in caught.value.hint
         assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
     writer.close()
     report = start(engine, db, **alter).end()

@@ -96,11 +96,11 @@ def test_without_binlog_privileges_status_shows_everything_else(db, account):
         assert one.phase == "copy"
         assert one.binlog.startswith("cannot be looked at")
         assert "GRANT REPLICATION CLIENT, REPLICATION SLAVE ON *.*" in one.binlog
-        assert one.again == "carry on"
+        assert one.again == "resume"
         assert one.reason.endswith("if the binlog still reaches its position")
         db.execute(f"GRANT {privilege} ON *.* TO {account.user}")
     (one,) = seen(db, account)
-    assert (one.binlog, one.again) == ("", "carry on")
+    assert (one.binlog, one.again) == ("", "resume")
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ def test_the_migrations_own_command_after_a_revert_that_was_killed(table, engine
     seen = shown(table)
     assert seen.after_swap == "undone by a revert; only the cleanup is left"
     assert seen.lines()[-1] == "  reverse    reverted: the old definition is in place again"
-    assert (seen.again, seen.worked_on_by) == ("carry on", None)
+    assert (seen.again, seen.worked_on_by) == ("resume", None)
     assert "a revert has brought the old definition of" in seen.reason
     with pytest.raises(Refusal, match="a revert has brought the old definition"):
         run(other)
@@ -353,4 +353,4 @@ def test_reverse_replication_that_is_lost_is_shown_as_such(table, engine):
     assert seen.after_swap == "done; reverse replication is lost"
     assert seen.again == "fail"
     assert "is lost: a value does not fit" in seen.reason
-    assert not any("carry on" in line for line in seen.lines())
+    assert not any("resume" in line for line in seen.lines())

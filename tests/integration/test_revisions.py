@@ -1,4 +1,4 @@
-"""A framework's migration of several statements, stopped anywhere: the same command carries on."""
+"""A framework's migration of several statements, stopped anywhere: the same command resumes."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_the_examples_are_stopped_at_every_alter(db, tmp_path, framework, point,
     stops = 0
     with PointListener(tmp_path / "points") as listener:
         while True:
-            # A run that carries on passes points, too: the next one is the next ALTER.
+            # A run that resumes passes points, too: the next one is the next ALTER.
             hold = listener.hold(point, listener.count(point) + 1)
             process = shop.start(*command, **{VARIABLE: str(listener.path)})
             _wait(hold, process)
@@ -266,7 +266,7 @@ def test_ctrl_c_says_that_the_table_is_whole_before_the_traceback(db, tmp_path, 
         hold.release()
         output, _ = process.communicate(timeout=240)
     said = (
-        "error: interrupted by SIGINT\nhint: the source table is whole; run the same command again"
+        "error: interrupted by SIGINT\nhint: the source table is intact; run the same command again"
     )
     assert process.returncode
     assert said in output

@@ -60,7 +60,7 @@ def migrator(db):
 
 @pytest.mark.parametrize("point", ["chunk.committed", "cutover.lock"])
 def test_a_revoked_trigger_privilege_loses_no_trigger(db, engine, migrator, monkeypatch, point):
-    """In mid-run, and right before the lock; granted again, the same command carries on."""
+    """In mid-run, and right before the lock; granted again, the same command resumes."""
     make_table(db, 200)
     db.execute("CREATE TRIGGER mine BEFORE UPDATE ON t FOR EACH ROW SET @x = 1")
     revoke = f"REVOKE TRIGGER ON `{db.name}`.* FROM {migrator.user}"

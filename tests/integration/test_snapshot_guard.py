@@ -392,7 +392,7 @@ def test_what_cannot_be_guarded_is_refused_before_the_copy(db, engine):
 
 
 def test_a_run_goes_on_behind_a_broken_guard(db, engine, monkeypatch):
-    """A run that died between ADD and DROP is carried on; the definition counts as unchanged."""
+    """A run that died between ADD and DROP is resumed; the definition counts as unchanged."""
     make_table(db)
     Interruption(monkeypatch).at(engine, db, "cutover.lock")
     db.execute(f"ALTER TABLE _t_new {COLUMN}")

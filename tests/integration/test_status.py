@@ -76,7 +76,7 @@ def test_figures_of_a_process_that_has_ended_are_not_those_of_the_next(db, engin
 
 
 def test_the_commands_that_are_shown_do_what_they_are_shown_for(db, engine):
-    """That of a sentinel lets the swap happen; that of ``status`` carries on."""
+    """That of a sentinel lets the swap happen; that of ``status`` resumes."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     db.execute("INSERT INTO t VALUES (1, 1)")
     modes = SessionModes(allow_zero_dates=True)

@@ -19,7 +19,7 @@ def chosen(few: Kills, more: Kills) -> Kills:
     return few + (more if EVERYWHERE else ())
 
 
-#: Of one table, when there is something to carry on.
+#: Of one table, when there is something to resume.
 FEW_OF_A_RUN = (("chunk.committed", 2), ("cutover.renamed", 1))
 MORE_OF_A_RUN = (
     ("checksum.locked", 1),

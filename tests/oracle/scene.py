@@ -155,7 +155,7 @@ def _check_outcome(case: Case, outcome: Outcome) -> None:
 def _check_leftovers(case: Case, db: Database, oracle: Oracle, outcome: Outcome) -> None:
     """Look for tables, sessions and named locks that the migration left behind.
 
-    What the same command would carry on with may stay, and only then.
+    What the same command would resume with may stay, and only then.
     """
     tables = {
         (str(schema), str(name))

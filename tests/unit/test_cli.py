@@ -161,7 +161,7 @@ def test_locks_are_requested_as_the_command_line_says(configured, mode):
     ],
 )
 def test_what_a_run_chose_about_its_swap_is_shown_as_options_that_choose_it(configured, chosen):
-    """``status`` shows it with the command that carries on."""
+    """``status`` shows it with the command that resumes."""
     assert configured(*BASE, *chosen.options.split()).swap_choices == chosen
 
 

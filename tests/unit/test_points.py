@@ -24,7 +24,7 @@ def test_every_point_of_the_list_is_reached_in_one_place():
 
 
 def test_every_point_is_one_at_which_make_kills_kills():
-    """A new point needs a test that reaches it, dies there, and carries on."""
+    """A new point needs a test that reaches it, dies there, and resumes."""
     assert sorted(kills.STRUCK) == sorted(points.POINTS)
 
 

@@ -25,7 +25,7 @@ def test_the_sample_of_status_is_what_status_shows():
         tables=("shop.orders",),
         worked_on_by=77,
         live_age=0.6,
-        again="carry on",
+        again="resume",
         live=LiveFigures(
             **figures,
             table="shop.orders",

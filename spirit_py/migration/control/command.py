@@ -173,7 +173,7 @@ class Asking:
         if CheckpointTable(self.database, self.table).is_ours(self.session):
             raise Refusal(
                 f"no process works on {self._name} now: its migration was stopped",
-                hint="the same spirit-py migrate command carries on; spirit-py cleanup drops what"
+                hint="the same spirit-py migrate command resumes; spirit-py cleanup drops what"
                 " is left; spirit-py status shows it",
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )

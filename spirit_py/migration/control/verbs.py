@@ -192,11 +192,11 @@ class Verbs(Carrier):
                 said="stopping; what was copied is dropped",
                 then=AbortedForGood(
                     f"aborted by {asked.who}",
-                    hint="nothing is left of it; the source table is whole",
+                    hint="nothing is left of it; the source table is intact",
                 ),
             )
-        said = "the same command carries on"
-        hint = "the source table is whole; run the same command again"
+        said = "the same command resumes"
+        hint = "the source table is intact; run the same command again"
         if unknown:
             said = hint = f"{NOT_KNOWN}: the same command looks at the tables"
         elif self._run.keeper is not None and self._run.keeper.may_be_back():

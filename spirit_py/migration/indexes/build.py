@@ -268,7 +268,7 @@ class IndexBuild:
             hint = fault.hint or "remove the cause"
         return MigrationFailure(
             f"{text} (error {fault.code})",
-            hint=f"{hint}; then run the same command again: it carries on with this build",
+            hint=f"{hint}; then run the same command again: it resumes with this build",
             error_code=ErrorCode.INDEX_BUILD_FAILED,
         )
 

@@ -62,7 +62,7 @@ def found(**changes: Any) -> Found:
 
 
 def test_an_interrupted_migration_is_resumed():
-    """Everything fits: it carries on, and says from where."""
+    """Everything fits: it resumes, and says from where."""
     decision = decide(FOUND, WANTED)
     assert decision == Resume(
         record=RECORD, reason="stopped in the copy phase, 1m30s ago; 7 rows are copied"
@@ -122,7 +122,7 @@ POINTED = {"record": Pointer(home=("shop", "a")), "elsewhere": RECORD}
     ],
 )
 def test_copied_rows_are_not_dropped_unasked_where_something_could_carry_on(changes, instead):
-    """The operator may want to: then the decision says so, and what would carry on."""
+    """The operator may want to: then the decision says so, and what would resume."""
     decision = decide(found(**changes), WANTED)
     assert isinstance(decision, Afresh)
     assert decision.throws_away

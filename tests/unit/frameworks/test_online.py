@@ -81,7 +81,7 @@ def test_an_interrupt_says_that_the_table_is_whole_before_the_traceback(monkeypa
         carried_out(monkeypatch, until_stopped, interrupted=True)
     assert capsys.readouterr().err == (
         "error: interrupted by SIGINT\n"
-        "hint: the source table is whole; run the same command again: it carries on\n"
+        "hint: the source table is intact; run the same command again: it resumes\n"
     )
 
 
@@ -112,13 +112,13 @@ def test_a_signal_that_the_run_handles_says_the_same(monkeypatch, capsys):
     """With handle_signals the framework gets the run's own error."""
 
     def signalled(_stop: Any) -> None:
-        raise Interrupted(15, hint="the source table is whole; run the same command again")
+        raise Interrupted(15, hint="the source table is intact; run the same command again")
 
     with pytest.raises(Interrupted):
         carried_out(monkeypatch, signalled, interrupted=False)
     assert capsys.readouterr().err == (
         "error: interrupted by SIGTERM\n"
-        "hint: the source table is whole; run the same command again\n"
+        "hint: the source table is intact; run the same command again\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""For how long a stopped run could be carried on, and how a migration's state is shown."""
+"""For how long a stopped run could be resumed, and how a migration's state is shown."""
 
 from __future__ import annotations
 

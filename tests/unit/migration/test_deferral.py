@@ -170,7 +170,7 @@ def test_a_cutover_that_is_asked_for_meanwhile_leaves_no_sentinel(early: bool) -
 
 
 def test_a_sentinel_that_was_there_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that carries on finds the one of the run before: who reads events learns of it."""
+    """A run that resumes finds the one of the run before: who reads events learns of it."""
     there: list[Callable[[], Any]] = [lambda: [(1,)]] * 5
     found = deferral_of([*there, *[list] * 3, *there, *[list] * 3])
     run: Any = found._run

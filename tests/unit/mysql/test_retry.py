@@ -150,7 +150,7 @@ def test_patience_begins_anew_with_what_was_done():
 
 
 def test_a_hiccup_that_is_no_use_to_resume_is_raised():
-    """Only what the same command would carry on after is waited for."""
+    """Only what the same command would resume after is waited for."""
     calls = []
 
     def work():

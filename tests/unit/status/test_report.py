@@ -136,7 +136,7 @@ def test_the_summary_of_a_run_that_only_cleans_up_has_no_figures_of_a_copy():
         schema="s",
         table="t",
         algorithm="copy",
-        resumed="carried on: the swap is done",
+        resumed="resumed: the swap is done",
         runs=2,
         phases={"preflight": 0.2, "cleanup": 0.1},
     )
