@@ -19,7 +19,7 @@ from mysql_server import ServerOptions, running
 from tests.fixtures.mysql import FILE_PROVIDER, PROVIDER, SERVERS, Database
 from tests.kits.tcp_proxy import TcpProxy
 from tests.semisync.evidence import measure
-from tests.semisync.stall import REPLICA_USER, LoneSource, SourceAndReplica
+from tests.semisync.stall import REPLICA_USER, BehindProxy, LoneSource, SourceAndReplica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +70,7 @@ def _pair(config: pytest.Config) -> Iterator[Stall]:
         if (source.host, source.port) == (replica.host, replica.port):
             raise pytest.UsageError(f"{VARIABLE}=pair needs two servers, not {source.origin}")
         proxy.up_delay = ACK_DELAY
-        topology = f"source and replica, acknowledgements {ACK_DELAY * 1000:.0f} ms late"
-        stall = SourceAndReplica(source, replica, seen_at=proxy.address, topology=topology)
+        stall = BehindProxy(source, replica, proxy=proxy)
         with contextlib.closing(stall):
             yield stall
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mysql_server import MySQLServer
+    from tests.kits.tcp_proxy import TcpProxy
 
 #: A source gives up on its replicas by itself after this long, in milliseconds: no server
 #: stays stalled when a test dies.
@@ -197,9 +198,13 @@ class SourceAndReplica(Stall):
         return int(found[0][1]) > 0
 
     def hold(self) -> None:
-        """End the replica's receiver; switch semi-sync on again, should it have given up."""
+        """End the replica's receiver, once it acknowledges again what is written."""
+        until(self._waits_for_replica, "the replica to have caught up")
         self.replica.run("STOP REPLICA IO_THREAD")
-        self.admin.run("SET GLOBAL rpl_semi_sync_source_enabled = ON")
+
+    def _waits_for_replica(self) -> bool:
+        """Whether commits wait for an acknowledgement; not since one waited in vain."""
+        return self.figures()["Rpl_semi_sync_source_status"] == "ON"
 
     def release(self) -> None:
         """Start the receiver, which gets and acknowledges what it missed."""
@@ -214,3 +219,28 @@ class SourceAndReplica(Stall):
             with contextlib.suppress(MySQLdb.Error):
                 self.admin.run(f"KILL {reader}")
         super().close()
+
+
+class BehindProxy(SourceAndReplica):
+    """A source with a real replica, whose packets a proxy holds.
+
+    A receiver needs more than half a second to connect again. Were it ended for each hold of a load
+    that is held many times a second, no commit would be acknowledged any more, until the source
+    gives up.
+    """
+
+    def __init__(self, source: MySQLServer, replica: MySQLServer, *, proxy: TcpProxy) -> None:
+        """Make `replica` follow the source through the proxy."""
+        self._proxy = proxy
+        late = f"acknowledgements {proxy.up_delay * 1000:.0f} ms late"
+        topology = f"source and replica, {late}"
+        super().__init__(source, replica, seen_at=proxy.address, topology=topology)
+
+    def hold(self) -> None:
+        """Hold all packets between the two, once commits wait for them."""
+        until(self._waits_for_replica, "the replica to have caught up")
+        self._proxy.black_hole = True
+
+    def release(self) -> None:
+        """Let them go on."""
+        self._proxy.black_hole = False

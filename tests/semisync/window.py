@@ -42,7 +42,12 @@ _PROOFS = (
 
 
 def run_migration(
-    db: Database, engine: GangEngine, *, flush_interval: float = 30.0, chunk_time: float = 0.5
+    db: Database,
+    engine: GangEngine,
+    *,
+    flush_interval: float = 30.0,
+    chunk_time: float = 0.5,
+    aggressive: bool = False,
 ) -> MigrationReport:
     """Add a column to the table `t` by copying it, and return the report."""
     config = config_for(
@@ -52,6 +57,7 @@ def run_migration(
         alter="ADD COLUMN added INT NOT NULL DEFAULT 7",
         no_shortcut=True,
         target_chunk_time=chunk_time,
+        aggressive=aggressive,
         feed=FeedOptions(flush_interval=flush_interval),
     )
     report, _ = migrate_here(engine, config)
