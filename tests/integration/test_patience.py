@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from mysql_server import ServerOptions, running
-from spirit_py import points
+from spirit_py import estimates, points
 from spirit_py.config import FeedOptions
-from spirit_py.migration import snapshots
 from spirit_py.mysql.retry import retrying
 from tests.fixtures.cases import GENTLE_VARIABLE
 from tests.fixtures.mysql import PROVIDER, Database
@@ -50,7 +49,7 @@ def shorter_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults: Any = retrying.__kwdefaults__
     assert defaults["longest_pause"] == WHOLE.pause
     monkeypatch.setitem(defaults, "longest_pause", SCALE.pause)
-    monkeypatch.setattr(snapshots, "_AWAY_SECONDS", SCALE.away / 10)
+    monkeypatch.setattr(estimates, "_AWAY_SECONDS", SCALE.away / 10)
 
 
 @pytest.fixture
