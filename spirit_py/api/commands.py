@@ -187,9 +187,9 @@ def run_of(
     """Return the run of a configuration; ``along`` is swapped in the same RENAME."""
 
     def work(reporter: Reporter, stop: StopSwitch) -> MigrationReport:
-        from spirit_py import migration
+        from spirit_py.migration import entry
 
-        return migration.migrate(config, reporter=reporter, stop=stop, along=along)
+        return entry.migrate(config, reporter=reporter, stop=stop, along=along)
 
     return Running(work, records=config.records, handle_signals=handle_signals)
 
@@ -335,8 +335,9 @@ def start_batch(
     config = batch_config_of(**options)
 
     def work(reporter: Reporter, stop: StopSwitch) -> BatchReport:
-        from spirit_py.batch import plan_batch, reported, run_batch
+        from spirit_py.batch.entry import reported, run_batch
         from spirit_py.batch.plan import tell_plan
+        from spirit_py.batch.planning import plan_batch
 
         with reported(config, reporter):
             plan = plan_batch(config)

@@ -60,8 +60,8 @@ class Batch:
     """The run of a batch. One thread, but for what it starts itself.
 
     ``store`` is None for a dry run; ``engine_factory`` makes Spark once for all tables; ``gate`` is
-    as of :func:`spirit_py.migration.migrate`. ``records`` are what became of each table, as far as
-    it is known now. ``resumable``: a migration has ended whose copy is kept.
+    as of :func:`spirit_py.migration.entry.migrate`. ``records`` are what became of each table, as
+    far as it is known now. ``resumable``: a migration has ended whose copy is kept.
     """
 
     config: BatchConfig

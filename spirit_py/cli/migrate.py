@@ -122,8 +122,9 @@ def _read(file: Path) -> str:
 
 def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
     """Show the plan, ask whether it is meant, carry it out, and return the exit code."""
-    from spirit_py.batch import plan_batch, reported, run_batch
+    from spirit_py.batch.entry import reported, run_batch
     from spirit_py.batch.plan import tell_plan
+    from spirit_py.batch.planning import plan_batch
 
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
     with reported(config, reporter):
@@ -179,10 +180,10 @@ def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
 
 def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
     """Run the migration; ask on a terminal before copied rows are dropped, then try again."""
-    from spirit_py import migration
+    from spirit_py.migration import entry
 
     try:
-        return migration.migrate(config, reporter=reporter, gate=reporter.gate)
+        return entry.migrate(config, reporter=reporter, gate=reporter.gate)
     except UnfinishedWork as refusal:
         if not can_ask(config.records.log_format):
             raise
@@ -191,9 +192,7 @@ def _migrate(config: MigrationConfig, reporter: Reporters) -> MigrationReport:
             say(f"  {line}")
         if not confirmed("Drop it, and begin with this migration?"):
             raise
-    return migration.migrate(
-        replace(config, start_afresh=True), reporter=reporter, gate=reporter.gate
-    )
+    return entry.migrate(replace(config, start_afresh=True), reporter=reporter, gate=reporter.gate)
 
 
 def migration_config(options: dict[str, Any]) -> MigrationConfig:

@@ -8,8 +8,10 @@ import json
 import MySQLdb
 import pytest
 
-from spirit_py.batch import entry, plan_batch, run_batch
+from spirit_py.batch import entry
 from spirit_py.batch.batch import related_tables
+from spirit_py.batch.entry import run_batch
+from spirit_py.batch.planning import plan_batch
 from spirit_py.batch.report import BatchReport
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Interrupted, Refusal

@@ -10,8 +10,9 @@ import subprocess
 import pytest
 
 from spirit_py import points
-from spirit_py.batch import plan_batch, run_batch
+from spirit_py.batch.entry import run_batch
 from spirit_py.batch.listing import batches, give_up_batch
+from spirit_py.batch.planning import plan_batch
 from spirit_py.batch.store import BatchTable, TableState, marked_tables
 from spirit_py.batch.table_run import TableRun
 from spirit_py.errors import Refusal

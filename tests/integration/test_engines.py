@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import Refusal
-from spirit_py.migration import migrate
+from spirit_py.migration.entry import migrate
 from spirit_py.spark import choice, launch, runtime
 from tests.kits.connection import connection_options
 from tests.kits.migrate import config_for, warnings_of

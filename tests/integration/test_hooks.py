@@ -152,10 +152,10 @@ class Gated(Migrating):
         super().__init__(engine, config)
 
     def _run(self):
-        from spirit_py import migration
+        from spirit_py.migration import entry
 
         try:
-            self.report = migration.migrate(
+            self.report = entry.migrate(
                 self._config,
                 reporter=self.told,
                 engine_factory=lambda _: self._engine,

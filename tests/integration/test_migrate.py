@@ -272,7 +272,7 @@ def test_ddl_of_others_before_the_feed_sees_it_is_noticed(table, monkeypatch):
     """R14: the definition is compared again once the feed runs, which sees all that follows."""
     from spirit_py.config import ConnectionOptions, MigrationConfig
     from spirit_py.errors import SchemaChanged
-    from spirit_py.migration import migrate
+    from spirit_py.migration.entry import migrate
     from spirit_py.preflight import preflight
     from spirit_py.spark.choice import DriverEngine
     from spirit_py.status.plain import PlainReporter

@@ -17,7 +17,7 @@ from spirit_py.cli import main
 from spirit_py.config import SessionModes
 from spirit_py.errors import Refusal
 from spirit_py.locks.named import take_named_lock
-from spirit_py.migration import migrate
+from spirit_py.migration.entry import migrate
 from spirit_py.mysql.connect import connect
 from spirit_py.plan import make_plan, text_of
 from spirit_py.table.names import lock_name

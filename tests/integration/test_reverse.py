@@ -13,8 +13,8 @@ from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.locks.blockers import LockPolicy
-from spirit_py.migration import migrate
 from spirit_py.migration.control import listener
+from spirit_py.migration.entry import migrate
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.migration_status import MigrationShown
 from spirit_py.migration.reverse import keeper

@@ -15,8 +15,9 @@ from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING, ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, StatementWrite
-from spirit_py.migration import migrate, migration
+from spirit_py.migration import migration
 from spirit_py.migration.cleanup import clean_up
+from spirit_py.migration.entry import migrate
 from spirit_py.migration.listing import migrations
 from spirit_py.migration.reverse.keeper import ReverseReplicationLost
 from spirit_py.migration.reverse.swap_back import SwapBack

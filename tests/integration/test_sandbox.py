@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from spirit_py.batch import plan_batch, store
+from spirit_py.batch import store
 from spirit_py.batch.listing import batches
+from spirit_py.batch.planning import plan_batch
 from spirit_py.batch.store import BatchRecord, BatchTable, TableRecord, TableState
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.queue import RequestQueue

@@ -10,7 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from spirit_py.batch import plan_batch, run_batch
+from spirit_py.batch.entry import run_batch
+from spirit_py.batch.planning import plan_batch
 from spirit_py.config import BatchConfig
 from spirit_py.threads import StopSwitch
 from tests.kits.engine import SharedEngine

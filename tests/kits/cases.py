@@ -15,7 +15,6 @@ import random
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from spirit_py import migration
 from spirit_py.chunk import sizing
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.cli import migrate as command
@@ -23,6 +22,7 @@ from spirit_py.config import FeedOptions
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.copier import Copier
 from spirit_py.errors import SpiritError
+from spirit_py.migration import entry
 from tests.kits.draw import DRAW_VARIABLE
 from tests.kits.engine import SharedEngine
 from tests.kits.reporter import RecordingReporter
@@ -155,7 +155,7 @@ def migrate(
     shared: Any = SharedEngine(engine)
     try:
         with stalling(db, another_round):
-            migration.migrate(config, reporter=reporter, engine_factory=lambda _: shared)
+            entry.migrate(config, reporter=reporter, engine_factory=lambda _: shared)
     except SpiritError as error:
         text = "\n".join([error.message, *error.details, error.hint])
         return Outcome(exit_code=error.exit_code, text=text, report=json.loads(path.read_text()))

@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from spirit_py import migration
 from spirit_py.config import MigrationConfig
+from spirit_py.migration import entry
 from spirit_py.threads import StopSwitch
 from tests.kits.connection import connection_options
 from tests.kits.engine import SharedEngine
@@ -49,7 +49,7 @@ class Migrating:
 
     def _run(self) -> None:
         try:
-            self.report = migration.migrate(
+            self.report = entry.migrate(
                 self._config,
                 reporter=self.told,
                 engine_factory=lambda _: self._engine,

@@ -49,7 +49,7 @@ BASE = [
 @pytest.fixture
 def configured(monkeypatch):
     """Run the command line up to the migration and give the configuration it would start with."""
-    from spirit_py import migration
+    from spirit_py.migration import entry
     from spirit_py.status.report import MigrationReport
 
     seen = []
@@ -58,7 +58,7 @@ def configured(monkeypatch):
         seen.append(config)
         return MigrationReport(schema="shop", table="t", algorithm="instant")
 
-    monkeypatch.setattr(migration, "migrate", migrate)
+    monkeypatch.setattr(entry, "migrate", migrate)
     for name in list(os.environ):
         if name.startswith(("SPIRIT_PY_", "MYSQL_")):
             monkeypatch.delenv(name)
@@ -238,7 +238,7 @@ def test_a_duration_with_bounds_takes_units_too(configured, option, name, given,
 
 def test_the_summary_counts_every_warning_that_was_shown(monkeypatch):
     """Also what is no finding of the run, and not in its report."""
-    from spirit_py import migration
+    from spirit_py.migration import entry
     from spirit_py.status.report import MigrationReport
 
     def migrate(_config, *, reporter, **_):
@@ -247,7 +247,7 @@ def test_the_summary_counts_every_warning_that_was_shown(monkeypatch):
             reporter.event(CutoverVetoed(reason="no", number=number, seconds=5.0))
         return MigrationReport(schema="shop", table="t", algorithm="instant", warnings=["one"])
 
-    monkeypatch.setattr(migration, "migrate", migrate)
+    monkeypatch.setattr(entry, "migrate", migrate)
     result = CliRunner().invoke(cli.main, BASE)
     assert result.output.count("warning: ") == 3
     assert "; 3 warnings, shown above\n" in result.output
@@ -391,6 +391,19 @@ def test_the_list_of_commands_imports_no_tls():
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
         "sys.exit(', '.join(sorted({'ssl', 'ctypes'} & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_status_and_ctl_import_nothing_that_copies():
+    """They look at a migration: what runs one would double the time until they answer."""
+    program = (
+        "import sys, spirit_py.migration.listing, spirit_py.migration.control.command\n"
+        "runs = {f'spirit_py.{name}' for name in ('copier', 'feed', 'checksum', 'spark')}\n"
+        "sys.exit(', '.join(sorted(runs & set(sys.modules))) or 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -8,9 +8,8 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from spirit_py import batch
 from spirit_py.api.commands import batch_config_of
-from spirit_py.batch import entry
+from spirit_py.batch import entry, planning
 from spirit_py.batch.changes import TableChange
 from spirit_py.batch.plan import BatchPlan, PlannedTable
 from spirit_py.batch.report import BatchReport
@@ -26,6 +25,8 @@ from spirit_py.options.commands import (
 )
 from spirit_py.records import RecordOptions
 
+#: The real one, where a test has replaced it.
+RUN_BATCH = entry.run_batch
 BASE = ("migrate", "--user", "u")
 PATTERN = (*BASE, "--tables", "shop_%.orders", "--alter", "FORCE")
 
@@ -53,8 +54,8 @@ def asked(monkeypatch):
         seen["ran"] = plan
         return seen["report"]
 
-    monkeypatch.setattr(batch, "plan_batch", plan_batch)
-    monkeypatch.setattr(batch, "run_batch", run_batch)
+    monkeypatch.setattr(planning, "plan_batch", plan_batch)
+    monkeypatch.setattr(entry, "run_batch", run_batch)
     monkeypatch.setattr(command, "can_ask", lambda _: False)
     for name in list(os.environ):
         if name.startswith(("SPIRIT_PY_", "MYSQL_")) and name != "SPIRIT_PY_NO_DEFAULTS":
@@ -203,7 +204,7 @@ def test_an_option_that_needs_another_is_refused_alone(asked, tmp_path, alone, o
 def test_a_refused_batch_says_each_cause_once(asked, monkeypatch):
     """The error has them; the plan before it says which tables are refused."""
     asked["plan"] = planned(refusals=("it has no key",))
-    monkeypatch.setattr(batch, "run_batch", entry.run_batch)
+    monkeypatch.setattr(entry, "run_batch", RUN_BATCH)
     result = run(*PATTERN)
     assert result.exit_code == 2
     assert "shop_1.orders: refused" in result.output
@@ -233,7 +234,7 @@ def test_old_tables_may_be_left_to_the_operator(asked):
 
 def test_defaults_of_a_team_hinder_no_single_migration(asked, monkeypatch):
     """Who migrates one table has not asked for what the environment sets for many."""
-    from spirit_py import migration
+    from spirit_py.migration import entry as migration
     from spirit_py.status.report import MigrationReport
 
     monkeypatch.setenv("SPIRIT_PY_ON_FAILURE", "continue")

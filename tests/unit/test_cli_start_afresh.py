@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from spirit_py import cli, migration
+from spirit_py import cli
 from spirit_py.cli import migrate as command
 from spirit_py.errors import UnfinishedWork
+from spirit_py.migration import entry
 from spirit_py.status.report import MigrationReport
 
 LINE = ("migrate", "--user", "u", "--database", "shop", "--table", "t", "--alter", "ENGINE=InnoDB")
@@ -28,7 +29,7 @@ def tried(monkeypatch):
             )
         return MigrationReport(schema="shop", table="t")
 
-    monkeypatch.setattr(migration, "migrate", migrate)
+    monkeypatch.setattr(entry, "migrate", migrate)
     return configs
 
 
