@@ -189,8 +189,8 @@ def another_server(address: str, *, found: str, wanted: str) -> AnotherServer:
     """Return the error for another server at the same address (R14)."""
     return AnotherServer(
         f"another server answers at {address}: {found}, not {wanted}",
-        hint="run the same command again on the present primary: it carries"
-        " on if that one has all GTIDs of the first one",
+        hint="run the same command again on the present primary: it resumes"
+        " if that one has all GTIDs of the first one",
     )
 
 

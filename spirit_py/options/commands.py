@@ -117,8 +117,9 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     ]
     defer_timeout: Annotated[
         Seconds,
-        LOCKS(least=1, default="48h", needs=("defer_cutover",)),
-        "How long to wait for that before the run ends; the same command resumes.",
+        LOCKS(least=1, default="48h"),
+        "How long a deferred cut-over waits (--defer-cutover, a sentinel table, ctl postpone) before"
+        " the run ends; the same command resumes.",
     ]
     keep_old_current: Annotated[
         Seconds,
@@ -141,7 +142,7 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     ]
     recheck_interval: Annotated[
         Seconds,
-        COMPARISON(least=1, default="10m", needs=("defer_cutover", "hook_veto")),
+        COMPARISON(least=1, default="10m"),
         "Pause between two checksums while the cut-over is deferred.",
     ]
     sql_mode: Annotated[

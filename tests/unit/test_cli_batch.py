@@ -178,8 +178,6 @@ def test_options_of_a_batch_need_one(asked, arguments, why):
 @pytest.mark.parametrize(
     ("alone", "other", "more"),
     [
-        ("--defer-timeout 2h", "--defer-cutover", "--defer-cutover"),
-        ("--recheck-interval 1m", "--defer-cutover or --hook-veto", "--defer-cutover"),
         ("--kill-after 5s", "--kill-blockers", "--kill-blockers idle"),
         ("--hook-timeout 5s", "--on-event", "--on-event true"),
     ],
@@ -199,6 +197,13 @@ def test_an_option_that_needs_another_is_refused_alone(asked, tmp_path, alone, o
     if keyword in BatchArguments.__annotations__:
         with pytest.raises(UsageFault, match=f"{words[0]} goes with --"):
             batch_config_of(tables="s.t", alter="FORCE", **{keyword: words[1]})
+
+
+@pytest.mark.parametrize("words", [("--defer-timeout", "2h"), ("--recheck-interval", "1m")])
+def test_a_deferral_that_nobody_asked_for_yet_has_its_limits(asked, words):
+    """A sentinel table or ``ctl postpone`` defers a run, too."""
+    assert run(*PATTERN, "--yes", *words).exit_code == 0
+    assert "ran" in asked
 
 
 def test_a_refused_batch_says_each_cause_once(asked, monkeypatch):

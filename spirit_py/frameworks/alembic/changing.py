@@ -166,7 +166,7 @@ def _settings(impl: DefaultImpl) -> dict[str, Any]:
         return dict(given)
     found = config.get_section(_SECTION) or {}
     of_all = config.file_config.defaults()
-    return {name: value for name, value in found.items() if name not in of_all} | given
+    return {name: value for name, value in found.items() if name not in of_all} | dict(given)
 
 
 def _arguments(connection: Connection, told: Mapping[str, Any]) -> dict[str, Any]:
