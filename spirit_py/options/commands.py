@@ -118,8 +118,8 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     defer_timeout: Annotated[
         Seconds,
         LOCKS(least=1, default="48h"),
-        "How long a deferred cut-over waits (--defer-cutover, a sentinel table, ctl postpone) before"
-        " the run ends; the same command resumes.",
+        "How long a deferred cut-over waits (--defer-cutover, a sentinel table, ctl postpone)"
+        " before the run ends; the same command resumes.",
     ]
     keep_old_current: Annotated[
         Seconds,
