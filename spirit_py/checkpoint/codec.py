@@ -1,8 +1,8 @@
 """The one JSON form of every row of the checkpoint table (pure).
 
-What is read must have exactly the fields of its dataclass, each of its own type (R17), except in
-:func:`message_from_text`. Whoever may write a row may write anything into it (R26): names are
-quoted, and key literals are read into values before they are sent.
+What is read must have exactly the fields of its dataclass, each of its own type (R17), except for
+:data:`_ADDED` and in :func:`message_from_text`. Whoever may write a row may write anything into it
+(R26): names are quoted, and key literals are read into values before they are sent.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints, ov
 
 LONGEST: Final = 1 << 26
 """Bytes of a row; a longer one is no row of this program, and is not read."""
-FORMAT: Final = 5
+FORMAT: Final = 4
 """The format that this version writes and reads."""
+_ADDED: Final = frozenset({"choices"})
+"""Fields that rows of this format may lack: they were added to it, and have defaults."""
 
 #: The types of the fields of each dataclass, which take long to evaluate.
 _HINTS: Final[dict[type[Any], dict[str, Any]]] = {}
@@ -102,8 +104,7 @@ def _object(kind: type[_Row], found: Any) -> _Row:
     hints = _hints(kind)
     if not isinstance(found, dict):
         raise UnreadableCheckpoint(f"a {kind.__name__} is not an object")
-    if set(found) != set(hints):
-        differ = sorted(set(found) ^ set(hints))
+    if differ := sorted(set(found) ^ (set(hints) - (_ADDED - set(found)))):
         raise UnreadableCheckpoint(f"the fields of a {kind.__name__} differ: {differ}")
     return _made(kind, found)
 

@@ -138,9 +138,9 @@ class Revision:
 
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
-        self._table.read(look_around(self._session()).schema)
-        if self._table.exists:
-            with self._hinting():
+        with self._hinting():
+            self._table.read(look_around(self._session()).schema)
+            if self._table.exists:
                 finish_versions(self._session(), self._version_table(), self._table, self._settle)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
@@ -36,6 +36,7 @@ _LONGEST: Final = 1 << 20
 _VERSIONS: Final = -1
 #: A name has 64 at most.
 _LETTERS: Final = 50
+_Row = TypeVar("_Row")
 ABSENT: Final = "absent"
 """The form of a table that is not there."""
 _COUNTER: Final = re.compile(r" AUTO_INCREMENT=\d+")
@@ -109,32 +110,32 @@ class StepTable:
         self.exists = False
 
     def read(self, schema: str) -> list[RevisionStep]:
-        """Return the steps that a run has left; foreign tables and rows do not count."""
+        """Return the steps that a run has left, none of a foreign table; Refusal if unreadable."""
         self._schema = schema
-        session = self._session()
-        self.exists = has_mark(cast("SqlSession", session), (schema, self.name), _MARK)
-        if not self.exists:
-            return []
-        rows = session.query(
-            f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} WHERE id >= 0 ORDER BY id"
+        session = cast("SqlSession", self._session())
+        self.exists = has_mark(session, (schema, self.name), _MARK)
+        return self._rows("id >= 0", RevisionStep) if self.exists else []
+
+    def versions(self) -> NotedVersions | None:
+        """Return what an exchange of the framework's own table has noted, or None; or Refusal."""
+        found = self._rows(f"id = {_VERSIONS}", NotedVersions) if self.exists else []
+        return found[0] if found else None
+
+    def _rows(self, which: str, kind: type[_Row]) -> list[_Row]:
+        rows = self._session().query(
+            f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} WHERE {which} ORDER BY id"
             f" LIMIT {_MOST}"
         )
         try:
-            return [from_text(as_text(record), RevisionStep) for (record,) in rows]
-        except UnreadableCheckpoint:
-            return []
-
-    def versions(self) -> NotedVersions | None:
-        """Return what an exchange of the framework's own table has noted; None for nothing."""
-        if not self.exists:
-            return None
-        rows = self._session().query(
-            f"SELECT LEFT(record, {_LONGEST}) FROM {self._quoted} WHERE id = {_VERSIONS}"
-        )
-        try:
-            return from_text(as_text(rows[0][0]), NotedVersions) if rows else None
-        except UnreadableCheckpoint:
-            return None
+            return [from_text(as_text(record), kind) for (record,) in rows]
+        except UnreadableCheckpoint as error:
+            # Without them every statement would be executed again.
+            raise Refusal(
+                f"what an earlier run noted in {self._schema}.{self.name} cannot be read: {error}",
+                hint="finish the migration with the version of spirit-py that began it; where it is"
+                f" finished, or to execute all its statements again: DROP TABLE {self._quoted}",
+                error_code=ErrorCode.CHECKPOINT_UNREADABLE,
+            ) from error
 
     def write_versions(self, noted: NotedVersions) -> None:
         """Note what is exchanged with the tables of the migration."""

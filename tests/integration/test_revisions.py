@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 
+from spirit_py.checkpoint.codec import FORMAT
+from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.points import VARIABLE
 from tests.integration.test_alembic import VERSIONS, connected, migration
@@ -129,6 +131,36 @@ def test_a_table_that_somebody_else_has_changed_since_is_not_guessed_about(db):
         run(db)
     assert "alembic stamp" in refused.value.hint
     assert STEPS in refused.value.hint
+
+
+def test_what_another_version_has_noted_is_never_executed_again(db):
+    """The application's writes since would be lost; all stays, and the refusal says what to do."""
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, 5)
+    before = definitions(db)
+    db.execute(f"UPDATE {STEPS} SET record = JSON_SET(record, '$.format', 99)")
+    with pytest.raises(Refusal, match="it has format 99") as refused:
+        run(db)
+    assert refused.value.error_code == ErrorCode.CHECKPOINT_UNREADABLE
+    assert f"`{STEPS}`" in refused.value.hint
+    assert refused.value.hint in refused.value.__notes__
+    assert definitions(db) == before
+    db.execute(f"UPDATE {STEPS} SET record = JSON_SET(record, '$.format', {FORMAT})")
+    run(db)
+    assert STEPS not in tables(db)
+
+
+def test_what_another_version_has_noted_of_a_swap_of_versions_is_kept(db):
+    """Its row alone keeps the table of steps too: it proves whose the framework's tables are."""
+    prepared(db)
+    with pytest.raises(Stopped):
+        run(db, 5)
+    db.execute(f"UPDATE {STEPS} SET id = -1, record = '{{\"format\": 99}}' WHERE id = 0")
+    db.execute(f"DELETE FROM {STEPS} WHERE id > 0")
+    with pytest.raises(Refusal, match="it has format 99"):
+        run(db)
+    assert STEPS in tables(db)
 
 
 def test_what_nobody_has_noted_is_said_with_the_way_out(db):

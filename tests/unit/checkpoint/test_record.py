@@ -75,6 +75,17 @@ def test_a_record_comes_back_as_it_was():
     assert read(to_text(RECORD)) == RECORD
 
 
+def test_a_record_from_before_the_choices_is_read():
+    """A stopped migration of an earlier version with the same format resumes."""
+    found = json.loads(to_text(RECORD))
+    del found["choices"]
+    assert found["format"] == 4
+    assert read(json.dumps(found)) == RECORD
+    del found["modes"]
+    with pytest.raises(UnreadableCheckpoint, match="fields of a CheckpointRecord differ"):
+        read(json.dumps(found))
+
+
 def test_a_pointer_comes_back_as_it_was():
     """A table that is migrated with others points to the table that has the record."""
     pointer = Pointer(home=("shop", "items"), program="1")
