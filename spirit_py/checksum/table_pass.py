@@ -26,7 +26,7 @@ from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.estimates import NOTHING_LEFT, RowsLeft
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
-from spirit_py.mysql.retry import await_server
+from spirit_py.mysql.retry import RenewedSession, await_server
 from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.spark.server_mailbox import open_mailbox
@@ -119,34 +119,34 @@ class TablePass:
         return coverage, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
-        coverage = self._coverage
-        with contextlib.ExitStack() as stack:
-            what, target = self.what, self._plan.beyond
-            session = there = stack.enter_context(self._cutting(what.source))
-            if what.target is not None:
-                there = stack.enter_context(self._cutting(what.target))
-            further: Further | None = None
-            # A feed keeps the new table as large as the source; another table may be far larger.
-            if what.feed is None and target is not None:
-                further = partial(self._further, there, target)
-            chunker = make_chunker(what.mapping, session.query, further=further)
-            chunker.restart(coverage.lower)
-            while not coverage.complete:
-                self._await_turn()
+        coverage, what, target = self._coverage, self.what, self._plan.beyond
+        # Opened at first use in a segment: the target's would idle until the source's end.
+        here = there = RenewedSession(partial(self._cutting, what.source))
+        if what.target is not None:
+            there = RenewedSession(partial(self._cutting, what.target))
+        further: Further | None = None
+        # A feed keeps the new table as large as the source; another table may be far larger.
+        if what.feed is None and target is not None:
+            further = partial(self._further, there, target)
+        chunker = make_chunker(what.mapping, lambda sql: here.session().query(sql), further=further)
+        chunker.restart(coverage.lower)
+        while not coverage.complete:
+            self._await_turn()
+            with contextlib.closing(here), contextlib.closing(there):
                 found = self._segment(chunker)
-                clean = self._plan.aligned and not coverage.differences
-                self.clean_up_to = coverage.lower if clean else None
-                yield found
+            clean = self._plan.aligned and not coverage.differences
+            self.clean_up_to = coverage.lower if clean else None
+            yield found
 
     @staticmethod
     def _cutting(options: ConnectionOptions) -> Session:
         return connect(options, role="checksum-cut", read_timeout=_CUT_SECONDS)
 
     def _further(
-        self, session: Session, target: TableMapping, above: KeyRange, rows: int
+        self, there: RenewedSession, target: TableMapping, above: KeyRange, rows: int
     ) -> KeyBound | None:
         """Return the key so many rows on in the target, where the source has fewer left."""
-        found = session.query(boundary_sql(target, above, rows))
+        found = there.session().query(boundary_sql(target, above, rows))
         if found:
             self.show(doing="reading rows that only the target has")
         return bound_from_row(target.key_columns, found[0]) if found else None

@@ -120,6 +120,26 @@ def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monke
     assert any(one.note.endswith(", counting the rows again") for one in seen)
 
 
+def test_no_session_of_the_target_idles_until_the_source_has_ended(db, db_file, monkeypatch):
+    """It is opened where the source ends: a server ends sessions that idle for too long."""
+    make(db, 45_000)
+    make(db_file, 60_000)
+    comparison = Comparison(db, db_file)
+    cut = "user_variables_by_thread WHERE VARIABLE_NAME = 'spirit_py_role'"
+    cut = f"SELECT COUNT(*) FROM performance_schema.{cut} AND VARIABLE_VALUE = 'checksum-cut'"
+    seen: list[tuple[int, int]] = []
+
+    def look(point):
+        if point == "checksum.chunk":
+            seen.append((db.query(cut)[0][0], db_file.query(cut)[0][0]))
+
+    monkeypatch.setattr(points, "_listener", "here")
+    monkeypatch.setattr(points, "_announce", look)
+    assert "15000 rows differ" in comparison.differs(threads=1).message
+    assert seen[0] == (1, 0)
+    assert seen[-1] == (1, 1)
+
+
 def test_renamed_columns_are_compared_and_others_named(db):
     """Renamed columns are compared, others only where both have them, which is said."""
     make(db)
