@@ -6,6 +6,7 @@ query is raised before a :class:`Found` exists. The first row that fits counts.
 ====================================================  ======================================
 found                                                 outcome
 ====================================================  ======================================
+proofs, or notes of an old table, not readable        refused
 another statement's reverse replication or revert     refused
 a checkpoint of ours that is gone or unreadable       refused with an old table; else afresh *
 no checkpoint                                         afresh; nothing is reported
@@ -42,6 +43,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.earlier_run import (
     ReverseState,
+    cannot_be_read,
     may_hold_rows,
     see_what_it_holds,
     was_swapped,
@@ -125,6 +127,10 @@ def decide(found: Found, wanted: Wanted) -> Decision:
 
 def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
     record, reverse = found.record, found.reverse
+    for table in found.tables:
+        if table.unreadable:
+            reason, hint = cannot_be_read(*table.name, table.unreadable)
+            return Refuse(reason=reason, hint=hint)
     same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
     if reverse is not None and not same:
         return _refuse_another(reverse)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.record import AttachmentsNote
-from spirit_py.checkpoint.earlier_run import may_hold_rows, see_what_it_holds
+from spirit_py.checkpoint.earlier_run import cannot_be_read, may_hold_rows, see_what_it_holds
 from spirit_py.checkpoint.examination import members
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
@@ -67,6 +67,8 @@ def drop_auxiliary(session: SqlSession, schema: str, table: str) -> str:
             f"{schema}.{names.new} stays, and its checkpoint: a swap was stopped half-way, and"
             " foreign keys may refer to it: the same command, or spirit-py cleanup, settles them"
         )
+    if why := checkpoint.unreadable(session):
+        return "; ".join(cannot_be_read(schema, table, why))
     proofs = read_proofs(session, schema, table)
     if proofs.swap_begun and is_one_of(session, schema, names.new, proofs.new):
         return (

@@ -22,6 +22,7 @@ class TableFound(OfTable):
     The ``shape`` fields are digests of definitions, empty without a table. ``changed_here``: the
     table under the source's name is the migration's. ``undone_is_ours``: the table that a revert
     swapped out is there. ``swap_begun``: the swap may have been made, and undone by hand since.
+    ``unreadable``: why a row of its checkpoint, besides the record, cannot be read.
     ``taken_over``: the checkpoint is of a later migration. ``old_table`` is None before the swap,
     and where it was to be dropped at once. ``emptied``: partitions that an unfinished drop has
     emptied, and how many there are.
@@ -37,6 +38,7 @@ class TableFound(OfTable):
     undone_is_ours: bool = False
     swap_begun: bool = False
     taken_over: bool = False
+    unreadable: str = ""
     old_table: OldTableRecord | None = None
     emptied: tuple[int, int] = (0, 0)
 
@@ -112,6 +114,16 @@ def was_swapped(tables: Iterable[TableFound], record: CheckpointRecord) -> bool 
     """Return whether the RENAME, atomic over all tables, was carried out; None for unknown."""
     answers = {table.was_swapped(record.of(*table.name)) for table in tables}
     return answers.pop() if len(answers) == 1 else None
+
+
+def cannot_be_read(schema: str, table: str, why: str) -> tuple[str, str]:
+    """Return the message and the hint where nothing readable proves whose the tables are."""
+    names = AuxiliaryNames.of(table)
+    return f"what an earlier run noted of {schema}.{table} cannot be read: {why}", (
+        "finish it, or clean it up, with the version of spirit-py that wrote it; or see what"
+        f" {names.new} and {names.old} hold, and drop by hand what is not needed,"
+        f" {schema}.{names.checkpoint} last"
+    )
 
 
 def may_hold_rows(schema: str, table: str) -> str:

@@ -69,6 +69,8 @@ _IDS: Final[dict[type[Row], int]] = {
 }
 #: Rows that processes of other versions look at, and carry nothing on from.
 _SHOWN: Final[frozenset[type[Row]]] = frozenset({LiveFigures})
+#: Rows that say what may be dropped: without them nothing beside the table is.
+_PROVING: Final = (Proofs, OldTableRecord, ReverseRecord)
 _RECORD: Final = f"IF(LENGTH(record) > {LONGEST}, '', record)"
 HEARTBEAT_ID: Final = 3
 """Its ``written_at`` shows on a replica how far that has come."""
@@ -163,6 +165,15 @@ class CheckpointTable(RecordTable):
             return None
         read = message_from_text if kind in _SHOWN else from_text
         return read(str(found), kind)
+
+    def unreadable(self, session: SqlSession) -> str:
+        """Return why a row cannot be read that says what may be dropped; empty if all can."""
+        try:
+            for kind in _PROVING:
+                self.read(session, kind)
+        except UnreadableCheckpoint as error:
+            return str(error)
+        return ""
 
     def has(self, session: SqlSession, kind: type[Row]) -> bool:
         """Return whether there is a row of that kind, readable or not."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import take_from_others
+from spirit_py.checkpoint.earlier_run import cannot_be_read
 from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
 from spirit_py.checkpoint.proofs import proofs_here, proven
 from spirit_py.checkpoint.queue import RequestQueue
@@ -225,6 +226,9 @@ def _leftovers(
     known: dict[Name, Identity] = {}
     emptied: dict[Name, str] = {}
     for schema, table in tables:
+        if why := CheckpointTable(schema, table).unreadable(session):
+            message, hint = cannot_be_read(schema, table, why)
+            raise Refusal(message, hint=hint, error_code=ErrorCode.CHECKPOINT_UNREADABLE)
         there, names = _existing(session, schema), AuxiliaryNames.of(table)
         progress = record.find((schema, table)) if record is not None else None
         proofs = proofs_here(session, schema, table, progress)

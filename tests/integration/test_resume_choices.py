@@ -11,6 +11,8 @@ import pytest
 
 from mysql_words import reset_binlogs
 from spirit_py.checkpoint import examination as looking
+from spirit_py.checkpoint.codec import FORMAT
+from spirit_py.checkpoint.drop import drop_auxiliary
 from spirit_py.checkpoint.record import CheckpointRecord, UncopiedRange
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.codes import ErrorCode
@@ -274,6 +276,30 @@ def test_what_cannot_be_looked_at_is_kept(stopped, engine, monkeypatch):
         with pytest.raises(ServerFault, match="Lost connection"):
             start(engine, stopped).end()
     assert tables(stopped) == KEPT
+    assert start(engine, stopped).end().runs == 2
+    assert_migrated(stopped)
+
+
+def test_what_another_version_has_noted_is_kept(stopped, engine):
+    """Nothing proves whose the tables are: no command drops one, nor the checkpoint."""
+    stopped.execute("UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', 99) WHERE id <> 3")
+    seen = shown(stopped)
+    assert seen.again == "refuse"
+    for attempt in (
+        lambda: start(engine, stopped).end(),
+        lambda: start(engine, stopped, start_afresh=True).end(),
+        lambda: start(engine, stopped, dry_run=True).end(),
+        lambda: clean(stopped, old=True),
+    ):
+        with pytest.raises(Refusal, match=r"noted of .* it has format 99") as refused:
+            attempt()
+        assert "the version of spirit-py that wrote it" in refused.value.hint
+    with connect(config_for(stopped).connection, role="test") as session:
+        assert "it has format 99" in drop_auxiliary(session, stopped.name, "t")
+    assert tables(stopped) == KEPT
+    stopped.execute(
+        f"UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', {FORMAT}) WHERE id <> 3"
+    )
     assert start(engine, stopped).end().runs == 2
     assert_migrated(stopped)
 

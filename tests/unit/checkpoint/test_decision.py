@@ -157,6 +157,20 @@ def test_nobody_is_asked_about_what_nothing_can_carry_on_with(changes):
     assert not decision.throws_away
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"record": None, "unreadable": "x"}, {"record": Pointer(home=("shop", "a"))}]
+)
+@pytest.mark.parametrize("table", [TABLE, AFTER])
+def test_nothing_begins_over_notes_that_cannot_be_read(changes, table):
+    """Whatever can be read besides: nothing proves whose the tables are, or how long they stay."""
+    unproven = replace(table, unreadable="it has format 99", new_is_ours=False)
+    decision = decide(found(tables=(unproven,), **changes), WANTED)
+    assert isinstance(decision, Refuse)
+    assert "what an earlier run noted of shop.t cannot be read: it has format 99" in decision.reason
+    assert "the version of spirit-py that wrote it" in decision.hint
+    assert "shop._t_chkpnt last" in decision.hint
+
+
 @pytest.mark.parametrize("changes", [{"unreadable": "it has format 99"}, {}])
 def test_an_old_table_beside_an_unreadable_checkpoint_is_kept(changes):
     """The swap may have been done: only the operator can tell, and nothing is dropped."""
