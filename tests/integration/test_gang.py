@@ -278,6 +278,7 @@ def ask_for_ever(together):
         together.everyone("a", 20)
 
 
+@pytest.mark.draws(2)
 def test_a_member_behind_a_black_hole_is_noticed_and_ended(
     db, remote, proxy, monkeypatch, spark_engine
 ):
@@ -300,6 +301,7 @@ def test_a_member_behind_a_black_hole_is_noticed_and_ended(
         run(db, remote, swallow, spark_engine, member=one_behind_it, options=direct)
 
 
+@pytest.mark.draws(2)
 def test_a_member_that_works_for_long_is_not_silent(db, kind, monkeypatch):
     """A statement that takes longer than the silence that is allowed is waited for."""
     monkeypatch.setattr(gang_module, "SILENT_SECONDS", 2)

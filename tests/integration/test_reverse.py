@@ -264,6 +264,7 @@ def test_a_revert_takes_the_place_of_an_interrupted_process(db, engine):
     assert changed.tables() == {"t"}
 
 
+@pytest.mark.draws(1)
 def test_a_revert_that_fails_may_be_tried_again(db, engine):
     """An open transaction that has read the table fails the swap back, not the replication."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
@@ -469,6 +470,7 @@ def test_nothing_is_left_when_the_time_is_over(db, engine):
     assert sum("a revert loses the values of column e" in line for line in notes.lines) == 1
 
 
+@pytest.mark.draws(1)
 def test_a_revert_long_after_the_swap_waits_for_no_throttler(db, engine):
     """What held the copy back looks no more after the swap, and is no reason to wait for."""
     db.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL)")
