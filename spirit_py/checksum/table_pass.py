@@ -85,6 +85,8 @@ class TablePass:
         self._held_by = ""
         self._held_since = 0.0
         self._handed_out = 0
+        #: What is done beside the chunks that are handed out.
+        self._beside = ""
         self._given_back = False
         #: The source's rows below the last segment, when the key's order changed.
         self._below = 0
@@ -147,8 +149,6 @@ class TablePass:
     ) -> KeyBound | None:
         """Return the key so many rows on in the target, where the source has fewer left."""
         found = there.session().query(boundary_sql(target, above, rows))
-        if found:
-            self.show(doing="reading rows that only the target has")
         return bound_from_row(target.key_columns, found[0]) if found else None
 
     def _await_turn(self) -> None:
@@ -230,6 +230,7 @@ class TablePass:
 
     def _chunks(self, chunker: CompositeChunker) -> Iterator[_Order]:
         segment = self._coverage.segment
+        self._beside = ""
         self.show(doing="")
         give_back = time.monotonic() + self._options.yield_seconds
         while not segment.at_end and (
@@ -249,7 +250,8 @@ class TablePass:
             counted[side] += int(said["rows"])
 
         segment = self._coverage.segment
-        self.show(doing="counting the rows again")
+        self._beside = "counting the rows again"
+        self.show(doing=self._beside)
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         if not self._plan.aligned:
             sides = (SOURCE,)
@@ -290,12 +292,14 @@ class TablePass:
         )
         chunker.observed(chunk, said["source"])
         self._handed_out -= chunk.target_rows
+        extra = self._handed_out and said["target"] and not said["source"]
         found = coverage.counts + coverage.segment.counts
         rows = coverage.rows + coverage.segment.source_rows + found.extra
         self.show(
             rows=rows,
             handed_out=self._handed_out,
             left=self._left(chunker, rows),
+            doing="reading rows that only the target has" if extra else self._beside,
             differences=found.total,
         )
 

@@ -120,6 +120,18 @@ def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monke
     assert any(one.note.endswith(", counting the rows again") for one in seen)
 
 
+@pytest.mark.parametrize("rows", [500, 10_000, 20_000])
+def test_no_row_of_equal_tables_is_shown_as_the_targets_alone(db, monkeypatch, rows):
+    """A last chunk as large as the rest of the source leaves the target's last key to be found."""
+    make(db, rows)
+    db.execute("ALTER TABLE a MODIFY id INT AUTO_INCREMENT; ANALYZE TABLE a")
+    copy(db)
+    seen: list[Any] = []
+    monkeypatch.setattr(run, "Checker", partial(Checker, on_progress=seen.append))
+    assert Comparison(db).run().outcome == "equal"
+    assert {one.doing for one in seen} == {"", "counting the rows again"}
+
+
 def test_no_session_of_the_target_idles_until_the_source_has_ended(db, db_file, monkeypatch):
     """It is opened where the source ends: a server ends sessions that idle for too long."""
     make(db, 45_000)
