@@ -12,6 +12,7 @@ from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql
+from spirit_py.mysql.faults import TOO_MANY_CONNECTIONS, server_away
 from spirit_py.mysql.grants import Grants, read_grants, scope_of
 from spirit_py.mysql.replication import channels
 from spirit_py.mysql.retry import waiting_for
@@ -21,7 +22,7 @@ from spirit_py.throttle.throttler import own_session
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.checksum.worker import Follower
     from spirit_py.compare.column_matching import Matching
@@ -215,28 +216,45 @@ def _grant(side: Side, privilege: str, schema: str = "", note: str = "") -> Find
 
 
 _LOOK_SECONDS: Final = 1.0
+#: The server answers that it takes no more sessions, at all or of this account.
+_FULL: Final = frozenset({TOO_MANY_CONNECTIONS, 1203})
 
 
 class Sight:
-    """Asks each server every second, as no feed would notice; :meth:`run` is a thread's body."""
+    """Looks at the servers while nothing is ``done``, as no feed would notice that one is away.
 
-    def __init__(self, servers: Sequence[ConnectionOptions]) -> None:
+    ``done`` returns another value after any work, and None before its sessions are open. No session
+    is kept: the account may be allowed no more than the work needs. :meth:`run` is a thread's body.
+    """
+
+    def __init__(
+        self, servers: Sequence[ConnectionOptions], done: Callable[[], tuple[int, int] | None]
+    ) -> None:
         self._asked = [(one, own_session(one, "sight")) for one in servers]
+        self._done = done
         #: The server that did not answer when it was asked last; empty for none.
         self.trouble = ""
 
     def run(self, stopping: threading.Event) -> None:
-        """Ask until the event is set."""
-        while not stopping.is_set():
-            self.trouble = next(filter(None, starmap(_trouble, self._asked)), "")
-            stopping.wait(_LOOK_SECONDS)
-        for _, session in self._asked:
-            session.close()
+        """Look every second until the event is set."""
+        before = None
+        try:
+            while not stopping.wait(_LOOK_SECONDS):
+                before, seen = self._done(), before
+                asked = self._asked if before is not None and before == seen else []
+                self.trouble = next(filter(None, starmap(_trouble, asked)), "")
+        finally:
+            self.trouble = ""
 
 
 def _trouble(options: ConnectionOptions, asked: RenewedSession) -> str:
     try:
         asked.ask(lambda session: session.query("SELECT 1"))
-    except SpiritError as fault:
-        return waiting_for(options, fault)
+    except ServerFault as fault:
+        away = server_away(fault) and fault.code not in _FULL
+        return waiting_for(options, fault) if away else ""
+    except SpiritError:
+        return ""
+    finally:
+        asked.close()
     return ""

@@ -79,7 +79,7 @@ class CompareRun:
         self._spark_can_talk = False
         self._speed, self._outage = Speed(), Outage()
         servers = (self.options.source, self.options.target)
-        self._sight = Sight([one for one in servers if one is not None])
+        self._sight = Sight([one for one in servers if one is not None], self._compared)
 
     def run(self) -> None:
         """Check, compare, and judge."""
@@ -160,6 +160,12 @@ class CompareRun:
         if self._outage.seconds:
             shown["totals"] = RunTotals(throttled={SERVER: self._outage.seconds})
         return shown
+
+    def _compared(self) -> tuple[int, int] | None:
+        checker = self._checker
+        if checker is None or not checker.result.snapshots:
+            return None
+        return checker.progress.passes, checker.progress.rows
 
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self.options

@@ -20,7 +20,7 @@ import pytest
 from spirit_py import points
 from spirit_py.checksum import query
 from spirit_py.checksum.checker import Checker
-from spirit_py.compare import run
+from spirit_py.compare import checks, run
 from spirit_py.compare.run import compare
 from spirit_py.config import CompareConfig
 from spirit_py.errors import (
@@ -31,8 +31,9 @@ from spirit_py.errors import (
     SchemaChanged,
 )
 from spirit_py.estimates import fraction_of
+from spirit_py.mysql.connect import connect as connect_as
 from spirit_py.records import RecordOptions
-from spirit_py.threads import StopSwitch
+from spirit_py.threads import Background, StopSwitch
 from tests.fixtures.mysql import connect, has_vector
 from tests.integration.test_checksum_types import TYPES
 from tests.kits.compare import Comparison, copy, make
@@ -40,7 +41,7 @@ from tests.kits.connection import account, connection_options, options_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.replica import replicated_pair
 from tests.kits.reporter import RecordingReporter
-from tests.kits.waiting import until
+from tests.kits.waiting import DEADLINE, until
 
 
 def test_equal_tables_are_read_at_one_moment(db):
@@ -512,6 +513,81 @@ def test_a_server_that_is_lost_is_waited_for_and_shown(db, proxy, monkeypatch):
     assert {(one.rate, one.eta) for one in shown} == {(0.0, None)}
     assert shown[0].waited >= 3.0
     assert shown[0].totals.throttled["server"] >= 3.0
+
+
+REFUSED = {
+    "locked": "ACCOUNT LOCK",
+    "at its limit": "WITH MAX_USER_CONNECTIONS 1",
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_a_refused_login_of_the_look_is_no_outage(db, refused):
+    """The server answers: nobody is told that it is waited for."""
+    looks = itertools.count()
+    enough = threading.Event()
+
+    def done():
+        if next(looks) == 2:
+            troubles.append(sight.trouble)
+            enough.set()
+        return 1, 1
+
+    troubles: list[str] = []
+    with account(db) as options, contextlib.ExitStack() as stack:
+        sight = checks.Sight([options], done)
+        db.execute(f"ALTER USER {options.user} {REFUSED[refused]}")
+        if refused == "at its limit":
+            stack.enter_context(connect_as(options, role="work"))
+        with Background("sight", sight.run):
+            assert enough.wait(DEADLINE)
+    assert troubles == [""]
+
+
+@pytest.mark.parametrize("compared", ["not yet", "rows"])
+def test_the_look_takes_no_session_while_the_work_goes_on(db, monkeypatch, compared):
+    """An account may be allowed no more sessions than the work needs."""
+    looks = itertools.count()
+    enough = threading.Event()
+    opened: list[str] = []
+
+    def done():
+        number = next(looks)
+        if number == 2:
+            enough.set()
+        return (1, number) if compared == "rows" else None
+
+    def look(one, _):
+        opened.append(one.address)
+        return ""
+
+    monkeypatch.setattr(checks, "_trouble", look)
+    sight = checks.Sight([connection_options(db)], done)
+    with Background("sight", sight.run):
+        assert enough.wait(DEADLINE)
+    assert opened == []
+
+
+def test_no_trouble_is_shown_after_the_look_has_ended(db, proxy):
+    """Also where a fault has ended it."""
+    looks = itertools.count()
+    troubles: list[str] = []
+    failed: list[BaseException] = []
+
+    def done():
+        if next(looks) == 2:
+            troubles.append(sight.trouble)
+            raise MemoryError
+        return 1, 1
+
+    proxy.black_hole = True
+    sight = checks.Sight([connection_options(db, proxy)], done)
+    look = Background("sight", sight.run, failed=failed.append)
+    look.start()
+    assert look.wait(DEADLINE)
+    assert troubles[0].startswith("the server at ")
+    assert [type(one) for one in failed] == [MemoryError]
+    assert sight.trouble == ""
 
 
 def test_a_stop_ends_the_comparison(db):
