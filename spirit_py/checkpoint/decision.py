@@ -132,7 +132,7 @@ def _first_that_fits(found: Found, wanted: Wanted) -> Decision:
             reason, hint = cannot_be_read(*table.name, table.unreadable)
             return Refuse(reason=reason, hint=hint)
     same = isinstance(record, CheckpointRecord) and wanted.statement in {None, record.statement}
-    if reverse is not None and not same:
+    if reverse is not None and (not same or reverse.state is ReverseState.UNREADABLE):
         return _refuse_another(reverse)
     if found.kept and (not same or all(one.finished for one in found.kept.values())):
         return _refuse_kept(found)
@@ -205,6 +205,8 @@ def _refuse_another(reverse: ReverseFound) -> Refuse:
         " which asks before it drops an old table",
         ReverseState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
         " left, and asks before it drops an old table",
+        ReverseState.UNREADABLE: "finish, revert or clean up with the version of spirit-py that"
+        " wrote it",
         ReverseState.REVERTED: f"spirit-py revert drops what is left of it ({reverse.undone});"
         " then run this command again",
     }

@@ -149,6 +149,8 @@ class ReverseState(enum.Enum):
     """The old tables are there, and can no longer take the tables' places."""
     REVERTED = "reverted"
     """The old tables are in their places again; only the cleanup is left."""
+    UNREADABLE = "unreadable"
+    """Its record is; a process of another version may keep the old tables current."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +168,8 @@ class ReverseFound:
             return f"reverse replication of {self.names} is kept until {self.until}"
         if self.state is ReverseState.LOST:
             return f"reverse replication of {self.names} is lost: {self.reason}"
+        if self.state is ReverseState.UNREADABLE:
+            return self.reason
         return f"a revert has brought the old definition of {self.names} back"
 
 

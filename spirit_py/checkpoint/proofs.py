@@ -238,9 +238,8 @@ def reverse_left(session: SqlSession, tables: Iterable[tuple[str, str]]) -> Reve
         try:
             record = find_reverse(session, schema, table)
         except Refusal as error:
-            return ReverseFound(
-                state=ReverseState.LOST, names=f"{schema}.{table}", reason=error.message
-            )
+            state, name = ReverseState.UNREADABLE, f"{schema}.{table}"
+            return ReverseFound(state=state, names=name, reason=error.message)
         if record is not None:
             return _left(session, record)
     return None

@@ -15,7 +15,7 @@ from spirit_py.checkpoint.earlier_run import ReverseState, was_swapped
 from spirit_py.checkpoint.examination import examine, find_record, live_of
 from spirit_py.checkpoint.live import REVERT, StandingOrders
 from spirit_py.checkpoint.proofs import Where, shape_here, where_is
-from spirit_py.checkpoint.record import ENDED, ReverseRecord
+from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable, checkpoint_tables
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault, SpiritError
@@ -60,6 +60,7 @@ _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
     ReverseState.LOST: "done; reverse replication is lost",
+    ReverseState.UNREADABLE: "done; the record of reverse replication cannot be read",
     ReverseState.REVERTED: UNDONE,
 }
 _REVERTING: Final = "done; spirit-py revert is at work to swap back"
@@ -375,7 +376,7 @@ def _reverse(session: SqlSession, checkpoint: CheckpointTable) -> ReverseShown |
     try:
         record = checkpoint.read(session, ReverseRecord)
     except UnreadableCheckpoint as error:
-        return ReverseShown(state=ENDED, reason=f"what was written cannot be read: {error}")
+        return ReverseShown(state=ReverseState.UNREADABLE.value, reason=str(error))
     if record is None:
         return None
     now = float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])

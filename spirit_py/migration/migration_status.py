@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
 from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
@@ -32,6 +33,9 @@ class ReverseShown:
 
     def lines(self) -> list[str]:
         """Return the same for people, a line each."""
+        if self.state == ReverseState.UNREADABLE.value:
+            perhaps = "a process of another version may keep the old table current"
+            return [f"  reverse    its record cannot be read: {self.reason}; {perhaps}"]
         if self.reason:
             return [f"  reverse    reverse replication has ended: {self.reason}"]
         if self.state == REVERTED:
@@ -116,6 +120,7 @@ class MigrationShown:
         if self.unreadable:
             return [
                 f"{self.checkpoint}: a checkpoint that cannot be read: {self.unreadable}",
+                *([f"  process    {self._who}"] if self.worked_on_by is not None else []),
                 f"  run again  it would {self.again}: {self.reason}",
             ]
         if self.orphaned:
@@ -190,10 +195,14 @@ class MigrationShown:
         return f"it would {self.again}{begins}"
 
     @property
+    def _who(self) -> str:
+        return f"a process works on it now (server session {self.worked_on_by})"
+
+    @property
     def _working(self) -> str:
         if self.worked_on_by is None:
             return "no process works on it now"
-        who = f"a process works on it now (server session {self.worked_on_by})"
+        who = self._who
         if self.live is None or self.live_age is None:
             return f"{who}; it has written no figures yet"
         age = human_seconds(self.live_age)

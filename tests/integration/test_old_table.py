@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.record import ReverseRecord
 from spirit_py.checkpoint.table import CheckpointTable
@@ -136,6 +137,17 @@ def test_a_note_that_is_lost_shortens_no_grace(db, change):
     assert noted(db).until
     change().end()
     assert tables(db) == ["t"]
+
+
+def test_an_old_table_that_another_version_keeps_stays(db, change):
+    """Neither cleanup nor the same command drops it, nor what proves whose it is."""
+    change(drop_old_after=float("inf")).end()
+    other = "UPDATE _t_chkpnt SET record = REPLACE(record, %s, %s)"
+    assert db.execute(other, (f'"format": {FORMAT}', '"format": 99'))
+    for attempt in (lambda: clean(db, old=True), change().end):
+        with pytest.raises(Refusal, match="cannot be read: it has format 99"):
+            attempt()
+    assert tables(db) == ["_t_chkpnt", "_t_old", "t"]
 
 
 def test_a_shorter_grace_given_later_counts(db, change):

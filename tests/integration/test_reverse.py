@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from spirit_py.checkpoint.codec import FORMAT
+from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
@@ -26,6 +28,7 @@ from spirit_py.threads import StopSwitch
 from spirit_py.throttle.throttles import GRACE
 from tests.kits.background import BackgroundCall
 from tests.kits.binlogs import purge_binlogs
+from tests.kits.cleanup import clean
 from tests.kits.connection import connection_options
 from tests.kits.draw import seed_of
 from tests.kits.engine import SharedEngine
@@ -228,6 +231,46 @@ def test_a_revert_without_reverse_replication_is_refused(db):
 def unwanted_engine(_: object) -> NoReturn:
     """Fail: nothing is to be compared."""
     raise AssertionError("Spark was asked for")
+
+
+def test_what_another_version_keeps_current_is_not_called_lost(db, engine):
+    """``status`` shows that a process works on it; nothing reverts, or drops what it needs."""
+    db.execute(TABLE)
+    fill(db, 5)
+    changed = SwappedTable(db, "ADD COLUMN extra INT", engine=engine)
+    following = changed.keep()
+
+    def write(version: int) -> MigrationShown:
+        is_record = "id IN (1, 2, 5)"
+        db.execute(
+            f"UPDATE _t_chkpnt SET record = JSON_SET(record, '$.format', {version})"
+            f" WHERE {is_record}"
+        )
+        (seen,) = migrations(changed.connection, database=db.name, table="t", max_age=1e6)
+        return seen
+
+    seen = write(99)
+    changed.stop.request(Interrupted(2))
+    with pytest.raises(Interrupted):
+        following.result()
+    assert seen.reverse is not None
+    assert seen.reverse.state == ReverseState.UNREADABLE.value
+    lines = "\n".join(seen.lines())
+    assert "reverse    its record cannot be read: it has format 99" in lines
+    assert f"a process works on it now (server session {seen.worked_on_by})" in lines
+    assert "has ended" not in lines
+    assert "lost" not in lines
+    seen = write(99)
+    assert seen.again == "refuse"
+    assert seen.worked_on_by is None
+    for attempt in (lambda: clean(db, old=True), changed.revert):
+        with pytest.raises(Refusal, match="cannot be read: it has format 99") as refused:
+            attempt()
+        assert "version of spirit-py that wrote it" in refused.value.hint
+    assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
+    write(FORMAT)
+    changed.revert()
+    assert changed.tables() == {"t"}
 
 
 def test_a_revert_takes_the_place_of_an_interrupted_process(db, engine):

@@ -236,6 +236,7 @@ def test_after_the_swap_only_the_cleanup_is_left():
 
 KEPT = ReverseFound(state=ReverseState.KEPT, names="shop.t", until="2030-01-01")
 LOST = ReverseFound(state=ReverseState.LOST, names="shop.t", reason="it broke")
+UNREADABLE = ReverseFound(state=ReverseState.UNREADABLE, names="shop.t", reason="it cannot be read")
 REVERTED = ReverseFound(state=ReverseState.REVERTED, names="shop.t", undone="shop._t_undone")
 
 
@@ -266,7 +267,15 @@ def test_the_way_back_is_not_given_up_unasked():
         assert way in decision.hint
 
 
-@pytest.mark.parametrize("reverse", [KEPT, LOST, REVERTED])
+def test_reverse_replication_that_cannot_be_read_is_left_alone():
+    """A process of another version may keep it: nothing is dropped by the same command either."""
+    decision = decide(found(tables=(AFTER,), reverse=UNREADABLE), WANTED)
+    assert isinstance(decision, Refuse)
+    assert decision.reason == "it cannot be read"
+    assert "the version of spirit-py that wrote it" in decision.hint
+
+
+@pytest.mark.parametrize("reverse", [KEPT, LOST, REVERTED, UNREADABLE])
 @pytest.mark.parametrize(
     "changes",
     [
