@@ -250,11 +250,9 @@ class Sight:
 def _trouble(options: ConnectionOptions, asked: RenewedSession) -> str:
     try:
         asked.ask(lambda session: session.query("SELECT 1"))
-    except ServerFault as fault:
-        away = server_away(fault) and fault.code not in _FULL
-        return waiting_for(options, fault) if away else ""
-    except SpiritError:
-        return ""
+    except SpiritError as fault:
+        if server_away(fault) and getattr(fault, "code", 0) not in _FULL:
+            return waiting_for(options, fault)
     finally:
         asked.close()
     return ""

@@ -17,8 +17,8 @@ class Run:
     def __init__(self, asked: str) -> None:
         self.state = SimpleNamespace(postponements=0)
         self.giving_up = False
-        self.pace = SimpleNamespace(reason=lambda _: "paused by ana" if self.held else "")
         self.held = False
+        self.pace = SimpleNamespace(reason=lambda _: "paused by ana" if self.held else "")
         self.asked = asked
         self.facts: list[Any] = []
 
