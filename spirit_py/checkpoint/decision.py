@@ -192,7 +192,9 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
         return Refuse(
             reason=f"{reverse}; without --keep-old-current this command would drop the old table:"
             " spirit-py revert could not bring the old definition back any more",
-            hint=f"to keep that possible, add --keep-old-current; otherwise {another.hint}",
+            hint=f"with --keep-old-current it drops it, too; {another.hint}"
+            if reverse.over
+            else f"to keep that possible, add --keep-old-current; otherwise {another.hint}",
         )
     if swapped:
         return Resume(record=record, reason=_swapped_already(found), cleanup=True)
@@ -247,7 +249,7 @@ def _swapped_already(found: Found) -> str:
         done = f"{done}; {found.old_tables}"
     if found.reverse is None:
         return done
-    return f"{done}; {found.reverse}, and goes on"
+    return f"{done}; {found.reverse}, and {'ends' if found.reverse.over else 'goes on'}"
 
 
 def _before_the_swap(found: Found, record: CheckpointRecord, wanted: Wanted) -> Decision:

@@ -155,15 +155,18 @@ class ReverseState(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseFound:
-    """Reverse replication of an earlier run that is not cleaned up; texts for messages."""
+    """Reverse replication of an earlier run that is not cleaned up; ``over``: past ``until``."""
 
     state: ReverseState
     names: str
     until: str = ""
     reason: str = ""
     undone: str = ""
+    over: bool = False
 
     def __str__(self) -> str:
+        if self.over:
+            return f"the time of reverse replication of {self.names} has passed at {self.until}"
         if self.state is ReverseState.KEPT:
             return f"reverse replication of {self.names} is kept until {self.until}"
         if self.state is ReverseState.LOST:

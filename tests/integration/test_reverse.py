@@ -11,6 +11,7 @@ import pytest
 
 from spirit_py.checkpoint.codec import FORMAT
 from spirit_py.checkpoint.earlier_run import ReverseState
+from spirit_py.checkpoint.proofs import reverse_left
 from spirit_py.checkpoint.record import ENDED, FOLLOWING, REVERTING
 from spirit_py.config import RevertConfig
 from spirit_py.errors import DuplicateForUnique, Interrupted, OutcomeUnknown, Refusal, SpiritError
@@ -271,6 +272,17 @@ def test_what_another_version_keeps_current_is_not_called_lost(db, engine):
     write(FORMAT)
     changed.revert()
     assert changed.tables() == {"t"}
+
+
+@pytest.mark.parametrize(("seconds", "over"), [(-1.0, True), (600.0, False)])
+def test_whether_its_time_is_over_is_told_by_the_servers_clock(db, engine, seconds, over):
+    """What an interrupted process has left is kept, or is to be dropped by the same command."""
+    db.execute(TABLE)
+    SwappedTable(db, "ADD COLUMN extra INT", engine=engine, seconds=seconds)
+    with connect(connection_options(db), role="test") as session:
+        left = reverse_left(session, [(db.name, "t")])
+    assert left is not None
+    assert (left.state, left.over) == (ReverseState.KEPT, over)
 
 
 def test_a_revert_takes_the_place_of_an_interrupted_process(db, engine):

@@ -267,6 +267,22 @@ def test_the_way_back_is_not_given_up_unasked():
         assert way in decision.hint
 
 
+def test_what_is_over_is_not_promised_to_stay():
+    """The same command drops the old table, with the option too: only a revert swaps back."""
+    over = replace(KEPT, over=True)
+    seen = found(tables=(AFTER,), reverse=over)
+    refused = decide(seen, replace(WANTED, keeps_current=False))
+    assert isinstance(refused, Refuse)
+    assert "has passed at 2030-01-01" in refused.reason
+    assert "to keep that possible" not in refused.hint
+    assert "with --keep-old-current it drops it, too; swap back with spirit-py revert" in (
+        refused.hint
+    )
+    ended = decide(seen, WANTED)
+    assert isinstance(ended, Resume)
+    assert ended.reason.endswith("has passed at 2030-01-01, and ends")
+
+
 def test_reverse_replication_that_cannot_be_read_is_left_alone():
     """A process of another version may keep it: nothing is dropped by the same command either."""
     decision = decide(found(tables=(AFTER,), reverse=UNREADABLE), WANTED)
