@@ -207,8 +207,7 @@ def _refuse_another(reverse: ReverseFound) -> Refuse:
         " which asks before it drops an old table",
         ReverseState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
         " left, and asks before it drops an old table",
-        ReverseState.UNREADABLE: "finish, revert or clean up with the version of spirit-py that"
-        " wrote it",
+        ReverseState.UNREADABLE: "leave it to the version of spirit-py that wrote it",
         ReverseState.REVERTED: f"spirit-py revert drops what is left of it ({reverse.undone});"
         " then run this command again",
     }

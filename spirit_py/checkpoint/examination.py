@@ -95,8 +95,7 @@ def _look_at_table(
     names = AuxiliaryNames.of(table)
     shapes = [shape_here(session, schema, one) for one in (table, names.new, names.old)]
     progress = record.find(name) if record is not None else None
-    checkpoint = CheckpointTable(*name)
-    is_ours = checkpoint.is_ours(session)
+    is_ours = CheckpointTable(*name).is_ours(session)
     emptied = (0, 0)
     if trusting:
         swapped = shapes[2] and not shapes[1]
@@ -121,7 +120,7 @@ def _look_at_table(
         swap_begun=begun,
         old_table=old_table_of(session, name),
         emptied=emptied,
-        unreadable=checkpoint.unreadable(session) if is_ours else "",
+        unreadable=CheckpointTable(*name).unreadable(session) if is_ours else "",
         taken_over=progress is not None and _belongs(session, name, record) is False,
     )
 

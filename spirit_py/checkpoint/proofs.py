@@ -255,7 +255,6 @@ def _left(session: SqlSession, record: ReverseRecord) -> ReverseFound | None:
     if where is Where.FORWARD and record.state != ENDED:
         until = datetime.fromtimestamp(record.until, UTC).isoformat(" ", "seconds")
         over = record.until <= float(session.query("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
-        kept = ReverseState.KEPT
-        return ReverseFound(state=kept, names=record.names, until=until, over=over)
+        return ReverseFound(state=ReverseState.KEPT, names=record.names, until=until, over=over)
     reason = record.reason or "one of the old tables is gone"
     return ReverseFound(state=ReverseState.LOST, names=record.names, reason=reason)

@@ -34,8 +34,7 @@ class ReverseShown:
     def lines(self) -> list[str]:
         """Return the same for people, a line each."""
         if self.state == ReverseState.UNREADABLE.value:
-            perhaps = "a process of another version may keep the old table current"
-            return [f"  reverse    its record cannot be read: {self.reason}; {perhaps}"]
+            return [f"  reverse    its record cannot be read: {self.reason}"]
         if self.reason:
             return [f"  reverse    reverse replication has ended: {self.reason}"]
         if self.state == REVERTED:
