@@ -128,8 +128,8 @@ def _require_accepted(config: BatchConfig, plan: BatchPlan) -> None:
     if plan.is_refused(config):
         raise Refusal(
             f"{len(refused)} of {len(plan.tables)} tables cannot be changed; nothing was written",
-            hint="see what refuses each; --exclude leaves tables out, --on-failure continue changes"
-            " the others",
+            hint="see what refuses each; leave these tables out (--exclude, or in the file), or"
+            " change the others with --on-failure continue",
             details=tuple(f"{one.change}: {line}" for one in refused for line in one.refusals),
             error_code=ErrorCode.BATCH_REFUSED,
         )

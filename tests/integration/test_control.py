@@ -408,6 +408,23 @@ def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tm
         command.finish()
 
 
+def test_where_no_process_works_nobody_is_asked_for_a_grant(table):
+    """No GRANT on the tables of a run succeeds before a run has made them (error 1146)."""
+    table.execute("CREATE USER idle@'%' IDENTIFIED BY 'pw'")
+    ended = subprocess.run(
+        command_line(table, "ctl", "--table", "t", "--user", "idle", "pause"),
+        env={**environment(table), "SPIRIT_PY_PASSWORD": "pw"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    table.execute("DROP USER idle@'%'")
+    assert ended.returncode == 2
+    assert "no process works on" in ended.stderr
+    assert "GRANT" not in ended.stderr
+
+
 @ALWAYS
 def test_a_row_that_is_no_request_is_answered_and_ends_nothing(table, tmp_path):
     """Neither rubbish, nor an unknown verb, nor a request that nobody waits for is carried out."""

@@ -120,8 +120,9 @@ class Asking:
 
     def ask(self, verb: str, arguments: Mapping[str, str]) -> None:
         """Ask, and show the answer."""
-        self._require_rights(self.database, self.table)
+        # Without a process its tables may be missing, and no GRANT on them succeeds.
         self._require_process()
+        self._require_rights(self.database, self.table)
         queue = self._queue()
         request = Request.of(verb, arguments)
         take_named_lock(self.session, request.lock)
@@ -178,7 +179,7 @@ class Asking:
                 error_code=ErrorCode.NOTHING_TO_CONTROL,
             )
         raise Refusal(
-            f"no process works on {self._name} now, and no migration has left anything there",
+            f"no process works on {self._name} now, and this account sees nothing of one before",
             hint="see spirit-py status without --table for other tables of the schema",
             error_code=ErrorCode.NOTHING_TO_CONTROL,
         )
