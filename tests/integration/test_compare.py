@@ -141,10 +141,13 @@ def test_no_session_of_the_target_idles_until_the_source_has_ended(db, db_file, 
     cut = "user_variables_by_thread WHERE VARIABLE_NAME = 'spirit_py_role'"
     cut = f"SELECT COUNT(*) FROM performance_schema.{cut} AND VARIABLE_VALUE = 'checksum-cut'"
     seen: list[tuple[int, int]] = []
+    alone = threading.Lock()
 
     def look(point):
+        # The readers of both servers come by, each in its own thread.
         if point == "checksum.chunk":
-            seen.append((db.query(cut)[0][0], db_file.query(cut)[0][0]))
+            with alone:
+                seen.append((db.query(cut)[0][0], db_file.query(cut)[0][0]))
 
     monkeypatch.setattr(points, "_listener", "here")
     monkeypatch.setattr(points, "_announce", look)
