@@ -153,7 +153,6 @@ class StepTable:
                 f" ENGINE=InnoDB COMMENT={comment_literal(_MARK)}"
             )
             self.exists = True
-
         session = self._session()
         into = self._quoted.replace("%", "%%")
         session.query("BEGIN")

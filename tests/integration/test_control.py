@@ -379,6 +379,18 @@ def test_operators_at_once_are_all_answered(table, tmp_path):
         command.finish()
 
 
+def _asked_by(table, user):
+    """Have an account ask for a pause."""
+    return subprocess.run(
+        command_line(table, "ctl", "--table", "t", "--user", user, "pause"),
+        env={**environment(table), "SPIRIT_PY_PASSWORD": "pw"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
 @pytest.fixture
 def unprivileged(table):
     """An account that may only read the schema."""
@@ -392,14 +404,7 @@ def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tm
     """Nothing is written, and the migration goes on."""
     with migration(table, tmp_path) as (command, listener):
         hold = in_copy(command, listener)
-        ended = subprocess.run(
-            command_line(table, "ctl", "--table", "t", "--user", "reader", "pause"),
-            env={**environment(table), "SPIRIT_PY_PASSWORD": "pw"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        ended = _asked_by(table, "reader")
         assert ended.returncode == 2
         assert "lacks INSERT, DELETE" in ended.stderr
         assert f"GRANT INSERT, DELETE ON `{table.name}`.`_t_ctl` TO `reader`@`%`" in ended.stderr
@@ -411,14 +416,7 @@ def test_an_operator_without_rights_gets_the_grant_named(table, unprivileged, tm
 def test_where_no_process_works_nobody_is_asked_for_a_grant(table):
     """No GRANT on the tables of a run succeeds before a run has made them (error 1146)."""
     table.execute("CREATE USER idle@'%' IDENTIFIED BY 'pw'")
-    ended = subprocess.run(
-        command_line(table, "ctl", "--table", "t", "--user", "idle", "pause"),
-        env={**environment(table), "SPIRIT_PY_PASSWORD": "pw"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    ended = _asked_by(table, "idle")
     table.execute("DROP USER idle@'%'")
     assert ended.returncode == 2
     assert "no process works on" in ended.stderr

@@ -384,6 +384,15 @@ def test_a_note_of_a_watch_may_find_no_room(monkeypatch):
     assert result.exit_code == 0, result.output
 
 
+def _runs_well(program: str) -> str:
+    """Run a program in a process of its own, which has imported nothing; return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_the_list_of_commands_imports_no_tls():
     """``--help`` of the program has taken half as long again with what TLS imports."""
     program = (
@@ -392,10 +401,7 @@ def test_the_list_of_commands_imports_no_tls():
         "except SystemExit: pass\n"
         "sys.exit(', '.join(sorted({'ssl', 'ctypes'} & set(sys.modules))) or 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    _runs_well(program)
 
 
 def test_status_and_ctl_import_nothing_that_copies():
@@ -405,10 +411,7 @@ def test_status_and_ctl_import_nothing_that_copies():
         "runs = {f'spirit_py.{name}' for name in ('copier', 'feed', 'checksum', 'spark')}\n"
         "sys.exit(', '.join(sorted(runs & set(sys.modules))) or 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    _runs_well(program)
 
 
 @pytest.mark.parametrize("command", ["migrate", "checksum", "watch"])
@@ -421,14 +424,11 @@ def test_help_imports_nothing_heavy(command):
         "heavy = {'MySQLdb', 'pyspark', 'rich', 'pymysql', 'pymysqlreplication', 'py4j'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    said = _runs_well(program)
     own = {"migrate": "--dry-run", "checksum": "--target-table", "watch": "--until"}
-    assert own[command] in done.stdout
+    assert own[command] in said
     # An example stands on lines of its own, as it can be copied.
-    assert f"\n  spirit-py {command} --host db1" in done.stdout
+    assert f"\n  spirit-py {command} --host db1" in said
 
 
 @pytest.mark.parametrize("name", ["password", "target-password"])
