@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import UsageFault
 from spirit_py.records import RecordOptions
 

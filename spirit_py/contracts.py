@@ -18,10 +18,10 @@ Only the two composition roots pick concrete classes: :mod:`spirit_py.migration`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spirit_py.chunk.watermark import Rest
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

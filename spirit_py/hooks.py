@@ -19,10 +19,10 @@ import tempfile
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
+from spirit_py.classes import dataclass, field
 from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token

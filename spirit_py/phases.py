@@ -6,8 +6,9 @@ The caller passes ``now`` (seconds of a monotonic clock), so nothing here reads 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from spirit_py.classes import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

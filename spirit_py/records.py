@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

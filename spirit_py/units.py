@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final, Literal, NamedTuple, Self
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
 
 _DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhd]?)\s*")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from spirit_py.applier import ordered, stage, state
 from spirit_py.applier.batch import Bounds
 from spirit_py.applier.workers import Workers, judge_fault, judge_warnings
+from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import connection_lost

@@ -8,9 +8,9 @@ USING, which takes bytes as they are.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import PacketTooSmall
 from spirit_py.sql import identifier_list, quote_identifier
 

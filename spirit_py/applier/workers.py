@@ -11,9 +11,9 @@ import contextlib
 import queue
 import secrets
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, PacketTooSmall, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect

@@ -7,11 +7,11 @@ followed: a request that waits for such a table is short all the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_of, keys_to
 from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.classes import dataclass
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.definition import existing_tables
 

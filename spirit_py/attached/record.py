@@ -7,11 +7,11 @@ catalogue, which has the original or its copy in every state. Temporary names ha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.model import KeyNote
 from spirit_py.attached.triggers.model import TriggerNote  # noqa: TC001 (the codec reads it)
+from spirit_py.classes import dataclass, field
 from spirit_py.table.names import Name, Swap, require_names
 
 if TYPE_CHECKING:

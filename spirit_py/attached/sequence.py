@@ -16,10 +16,10 @@ RENAME is atomic (manual 15.1.38): names show the state once the sender's fence,
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.triggers import statements as triggers
+from spirit_py.classes import dataclass, replace
 from spirit_py.sql import identifier_list, quote_identifier, quote_table
 
 if TYPE_CHECKING:

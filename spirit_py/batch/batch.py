@@ -7,7 +7,6 @@ import json
 import queue
 import time
 from collections import defaultdict
-from dataclasses import InitVar, dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spirit_py.attached.foreign_keys.catalogue import child_and_parent_tables
@@ -15,6 +14,7 @@ from spirit_py.batch.plan import Slots, next_table
 from spirit_py.batch.store import TableRecord, TableState, form_of
 from spirit_py.batch.table_run import SharedSpark, TableRun
 from spirit_py.batch.trial import Step, forms_of, step_for
+from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.events.event import Gate, teller

@@ -7,11 +7,11 @@ part in backquotes is a name, taken as it is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.store import marked_tables
 from spirit_py.checkpoint.table import checkpoint_tables
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, UsageFault
 from spirit_py.statement import alter_of, parse_statement

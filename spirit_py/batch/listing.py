@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.batch.store import BatchTable, TableState, marked_tables
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import asdict, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SpiritError, UsageFault
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder, take_named_lock

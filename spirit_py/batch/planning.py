@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spirit_py.batch.changes import changes_of, schemas_of
@@ -12,6 +11,7 @@ from spirit_py.batch.store import TableState, batch_name, find_batch, refuse_oth
 from spirit_py.batch.trial import Step, refused_in_trial, step_for, trial_session
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, Refusal, ServerFault
 from spirit_py.locks.named import NO_RUN_OF_OURS, named_lock_holder

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.batch.store import TableState
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import Interrupted, MigrationFailure, OutcomeUnknown, Refusal, SpiritError
 from spirit_py.status.report import REVERTED, OutcomeReport
 from spirit_py.units import counted, human_seconds

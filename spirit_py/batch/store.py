@@ -13,13 +13,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text
 from spirit_py.checkpoint.table import RecordTable
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import NO_SUCH_KEY

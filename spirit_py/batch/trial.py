@@ -7,13 +7,13 @@ partitions.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.batch.store import TableState, form_of
 from spirit_py.checkpoint.examination import old_table_of
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.evaluation import choose_modes, under_modes

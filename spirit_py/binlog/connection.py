@@ -11,7 +11,6 @@ import contextlib
 import secrets
 import socket
 import struct
-from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
@@ -21,6 +20,7 @@ from pymysqlreplication import BinLogStreamReader
 
 from spirit_py.binlog import wire
 from spirit_py.binlog.packets import DumpPackets
+from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound
 from spirit_py.mysql.connect import another_server, identity

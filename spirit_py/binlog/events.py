@@ -8,8 +8,9 @@ transactions there are ``StatementSeen``, ``Advanced`` and ``Restarted``.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+
+from spirit_py.classes import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

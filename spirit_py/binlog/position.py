@@ -6,9 +6,9 @@ import re
 import struct
 import uuid
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from spirit_py.classes import dataclass
 from spirit_py.progress import Retention
 
 if TYPE_CHECKING:

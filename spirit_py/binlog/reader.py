@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import FeedSilent
 from spirit_py.events.copy import FeedFlaps, FeedLost, FeedReconnected
 from spirit_py.events.event import Tell, untold

@@ -10,7 +10,6 @@ import re
 import struct
 import time
 import uuid
-from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
@@ -23,6 +22,7 @@ from spirit_py.binlog.position import (
     read_position,
 )
 from spirit_py.binlog.wire import FORMAT_DESCRIPTION, HEADER, name_key
+from spirit_py.classes import InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import BinlogUnreadable, FeedFailure, PositionNotFound

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import Refusal
 from spirit_py.statement.lexer import DEFAULT_MODE, SqlMode, read_tokens
 

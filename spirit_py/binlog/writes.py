@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.codec.scalars import CODECS
@@ -42,6 +43,7 @@ _WORDS: Final = {
 _NAME: Final = r"(?:`((?:[^`]|``)++)`|([0-9A-Z_$]++))"
 
 
+@cache  # at the first write in STATEMENT format: most runs meet none
 def _compiled(form: str) -> re.Pattern[str]:
     marks = {" ": r"[ \t-\r]++", "~": r"[ \t-\r]*+", "#": r"(?![0-9A-Z_$\x80-\U0010ffff])"}
     for word, pattern in _WORDS.items():
@@ -52,13 +54,10 @@ def _compiled(form: str) -> re.Pattern[str]:
     return re.compile(form.replace("TARGET", target), re.IGNORECASE | re.ASCII)
 
 
-_WRITES: Final = tuple(_compiled(form) for form in _FORMS)
-
-
 def target_of(sql: str, schema: str) -> Name | None:
     """Return the one table that a write is certain to write to, if it can be read."""
-    for write in _WRITES:
-        if found := write.match(sql):
+    for form in _FORMS:
+        if found := _compiled(form).match(sql):
             names = [name.replace("``", "`") for name in found.groups() if name is not None]
             return Name("", names[-1]).within(names[0] if len(names) > 1 else schema)
     return None

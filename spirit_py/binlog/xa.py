@@ -12,10 +12,10 @@ import io
 import struct
 import tempfile
 import threading
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from spirit_py.binlog.events import Doubt, RowsChanged
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import FeedFailure, HandOverFailed, PreparedBefore
 from spirit_py.mysql.faults import excused, fatal

@@ -38,7 +38,6 @@ where a swap was begun and the new table, which the application may have written
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.earlier_run import (
@@ -49,6 +48,7 @@ from spirit_py.checkpoint.earlier_run import (
     was_swapped,
 )
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
+from spirit_py.classes import dataclass, replace
 from spirit_py.units import human_count, human_seconds
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer
+from spirit_py.classes import dataclass
 from spirit_py.table.names import AuxiliaryNames, OfTable
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ A record counts only if the checkpoint tables of all its tables lead to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from spirit_py.checkpoint.live import LiveFigures
 from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left, shape_digest, shape_here
 from spirit_py.checkpoint.record import CheckpointRecord, OldTableRecord, Pointer, home_of
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.own_sessions import of_run

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import OutcomeUnknown, Refusal, SpiritError
 from spirit_py.progress import MigrationProgress

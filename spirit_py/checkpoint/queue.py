@@ -10,12 +10,12 @@ row has withdrawn the request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, message_from_text, to_text
 from spirit_py.checkpoint.live import Answer, Request
 from spirit_py.checkpoint.table import RecordTable
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.locks.named import named_lock_holder

@@ -13,13 +13,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import __version__, points
 from spirit_py.checkpoint.proofs import begin_proofs, shape_digest
 from spirit_py.checkpoint.record import CheckpointRecord, Pointer, TableProgress, joined
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +18,7 @@ from spirit_py.checksum.result import (
 )
 from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
+from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.errors import (
     DuplicateForUnique,
     FeedFailure,

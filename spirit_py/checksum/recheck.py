@@ -6,12 +6,12 @@ Where tables are kept equal from outside, rows lag: they are read again in new s
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from spirit_py.checksum.query import ComparisonPlan, Keys
 from spirit_py.checksum.worker import JoinChecksum, SnapshotReader, differences
+from spirit_py.classes import dataclass
 from spirit_py.errors import ChecksumFailure
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.chunk.chunk import Chunk, same_bound
 from spirit_py.chunk.sizing import FIRST_ROWS
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import ChecksumFailure
 from spirit_py.estimates import RowsLeft, probable_total
 from spirit_py.events.copy import ChecksumDone

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py import points
 from spirit_py.attached.implied_locks import implied_locks
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import (
     ChangesNotFlushed,

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import time
-from dataclasses import InitVar, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -22,6 +21,7 @@ from spirit_py.checksum.result import Counts, PassCoverage, RowDifference
 from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.chunk.chunker import boundary_sql, make_chunker
+from spirit_py.classes import InitVar, dataclass
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.estimates import NOTHING_LEFT, RowsLeft
 from spirit_py.mysql.connect import connect

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spirit_py import points
@@ -27,6 +26,7 @@ from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan, Keys
 from spirit_py.checksum.result import ChecksumOptions, Counts, RowDifference, count
 from spirit_py.checksum.staging import HARMLESS_WARNINGS, stage
 from spirit_py.chunk.chunk import decode_chunk
+from spirit_py.classes import asdict, dataclass, field
 from spirit_py.errors import ChecksumFailure
 from spirit_py.events.event import Tell, untold
 from spirit_py.mysql.connect import connect

@@ -8,10 +8,10 @@ index reads against 8001). It reads no ``>`` on ENUM and SET: their values are l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import ComparableKey, KeyBound, KeyLiterals
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +20,7 @@ from spirit_py.chunk.chunk import (
     walk_directions,
 )
 from spirit_py.chunk.sizing import divided
+from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.sql import quote_identifier
 from spirit_py.table.keys import INTEGERS
 from spirit_py.table.values import bound_from_row, key_select_expressions

@@ -7,12 +7,12 @@ second for a few hundred thousand rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import KeyRange
 from spirit_py.chunk.chunker import make_chunker
+from spirit_py.classes import dataclass
 from spirit_py.estimates import RowsLeft
 
 if TYPE_CHECKING:

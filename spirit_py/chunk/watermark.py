@@ -11,12 +11,12 @@ from __future__ import annotations
 import enum
 import operator
 from bisect import bisect_left
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spirit_py.chunk.chunk import Chunk, KeyRange, precedes, same_bound
+from spirit_py.classes import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,13 +8,13 @@ precedence, and the environment and the command line over all of them.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ import click
 from click.shell_completion import get_completion_class
 
 import spirit_py
+from spirit_py.classes import dataclass
 from spirit_py.cli.groups import SectionedCommand, options_of
 from spirit_py.cli.outcome import ErrorsShown, more_about, output_errors
 from spirit_py.codes import ErrorCode

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.triggers.catalogue import list_triggers
 from spirit_py.checksum.query import ComparisonPlan
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import NotComparable, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.facts import ServerFacts, read_facts, require_mysql

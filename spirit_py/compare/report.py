@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checksum.result import shown_key
+from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import OutcomeReport
 from spirit_py.units import human_count, human_seconds
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions, shown_key
 from spirit_py.checksum.worker import Comparison
+from spirit_py.classes import InitVar, dataclass
 from spirit_py.compare.checks import (
     Side,
     Sight,

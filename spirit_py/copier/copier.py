@@ -8,7 +8,6 @@ begins.
 from __future__ import annotations
 
 import time
-from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from spirit_py import points
 from spirit_py.chunk.chunk import chunk_predicate, walk_directions
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, OpenEnd
+from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.copier.crew import CopyOrder, Crew
 from spirit_py.copier.fence import end_earlier_chunks
 from spirit_py.copier.meter import ChunkCopied, CopyMeter, CopyStatistics, LostValue

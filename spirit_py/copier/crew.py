@@ -19,9 +19,9 @@ import logging
 import secrets
 import threading
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.copier.chunk_sql import chunk_lock
 from spirit_py.copier.fence import end_chunks
 from spirit_py.copier.meter import ChunkCopied

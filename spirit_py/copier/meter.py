@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from spirit_py.chunk.sizing import CEILING_ROWS, ChunkSizer
+from spirit_py.classes import asdict, dataclass, replace
 from spirit_py.copier.chunk_sql import row_lookup_sql
 from spirit_py.errors import ServerFault, ValueLost
 from spirit_py.estimates import NOTHING_LEFT, RowsLeft, Speed, fraction_of, probable_total

@@ -12,11 +12,11 @@ import contextlib
 import json
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from spirit_py import points
 from spirit_py.chunk.chunk import decode_chunk, encode_chunk
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.chunk_sql import chunk_lock, copy_sql, copying_slots
 from spirit_py.copier.meter import ChunkCopied, LostValue

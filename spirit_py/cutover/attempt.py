@@ -17,10 +17,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import CutoverResult, TryFailed
 from spirit_py.cutover.rename import check_names, open_locking_session, rename
 from spirit_py.errors import HeldBack, OutcomeUnknown, ServerFault, SpiritError

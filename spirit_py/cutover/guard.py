@@ -8,9 +8,9 @@ seen: the list may be out of date, and does not show readers of replicas.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, ServerFault

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spirit_py.attached.implied_locks import Implied
 from spirit_py.attached.sequence import SwapStatements, renaming
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import HeldBack
 from spirit_py.events.event import Tell, untold
 from spirit_py.locks.blockers import LockPolicy

@@ -8,11 +8,11 @@ import secrets
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.attached.sequence import NO_ANSWER, Evidence, ExistingTables, Verdict, judge
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import TryFailed
 from spirit_py.errors import CutoverFailure, OutcomeUnknown, ServerFault

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import string
 import typing
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.units import (
     counted,
     duration,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spirit_py.classes import dataclass
 from spirit_py.events.event import Event, Level, Worded, aside, event
 
 if TYPE_CHECKING:

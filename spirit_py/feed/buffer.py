@@ -19,11 +19,11 @@ from __future__ import annotations
 import enum
 import sys
 from collections import deque
-from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.classes import InitVar, dataclass
 from spirit_py.feed.partitions import Partitions, Pending
 
 if TYPE_CHECKING:

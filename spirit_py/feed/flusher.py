@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import ChangesNotFlushed, ValueLost
 from spirit_py.feed.buffer import Manner
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.position import GtidSet
+from spirit_py.classes import dataclass, field
 
 if TYPE_CHECKING:
     from spirit_py.binlog.events import Frontier, Place

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import ChangesNotFlushed, FeedFailure, FeedSilent
 from spirit_py.mysql.retry import retrying
 from spirit_py.progress import FeedStatistics

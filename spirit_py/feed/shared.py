@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from spirit_py.classes import KW_ONLY, InitVar, dataclass, field
 from spirit_py.events.copy import BackpressureBegun, BackpressureEnded
 from spirit_py.events.event import Tell, untold
 from spirit_py.feed.ledger import VisibilityGate

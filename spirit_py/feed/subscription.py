@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING
 
 from spirit_py.binlog.cascades import DoubtfulKeys
 from spirit_py.chunk.chunk import walk_directions
 from spirit_py.chunk.watermark import Rest, WatermarkTracker
+from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.feed.buffer import ChangeBuffer, Counters, Filters
 from spirit_py.feed.ledger import VisibilityProofs
 from spirit_py.table.keys import comparable

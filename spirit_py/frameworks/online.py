@@ -10,10 +10,10 @@ import contextlib
 import signal
 import sys
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.api.commands import cleanup, flag_value, migration_config_of, run_of
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, SpiritError, Stopped
 from spirit_py.options.commands import CleanupArguments, MigrationArguments
 from spirit_py.sql import quote_identifier

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
 from spirit_py.units import read_size
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from spirit_py import points
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
 from spirit_py.frameworks.online import change, look_around, prepared
 from spirit_py.frameworks.steps import (

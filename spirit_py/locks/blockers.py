@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.mysql.kill import kill_session
 
 if TYPE_CHECKING:

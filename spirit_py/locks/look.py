@@ -6,10 +6,10 @@ running statements that name a table are used. No instrument is enabled here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.locks.blockers import Blocker
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, access_denied, excused
 from spirit_py.mysql.own_sessions import ours

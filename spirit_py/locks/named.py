@@ -7,9 +7,9 @@ any privilege, whether a session can still execute anything.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect

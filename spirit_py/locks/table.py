@@ -12,9 +12,9 @@ import logging
 import math
 import threading
 import time
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import CutoverFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import connection_lost

@@ -12,9 +12,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.errors import ServerFault
 from spirit_py.events.swap import LockBlocked, LockUnseen
 from spirit_py.locks.blockers import OLD_SECONDS, KillPolicy, kill_blocker, reason_to_spare, remedy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from spirit_py.chunk.chunk import KeyRange, precedes, walk_directions
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
 from spirit_py.chunk.watermark import CopiedSoFar, Rest
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.copier.copier import BoundaryReader, Copier, CopyOptions, TableCopy, last_copied_key
 from spirit_py.copier.fence import end_earlier_chunks

@@ -23,10 +23,10 @@ with ``innodb_rollback_on_timeout=ON``. To read the counters takes PROCESS.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checksum.recheck import comparable_by_key, rows_that_differ
+from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import ServerFault
 from spirit_py.events.copy import DoubtsCompared

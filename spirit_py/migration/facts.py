@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

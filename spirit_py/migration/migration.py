@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from spirit_py.checkpoint.decision import Afresh, Resume
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import first_record, renewed, with_new_tables
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import HeldBack
 from spirit_py.events.copy import FeedBegun
 from spirit_py.events.swap import CutoverHeldBack

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
+from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
 from spirit_py.units import counted, human_seconds

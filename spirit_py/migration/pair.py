@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.worker import Comparison
+from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import NotProven
 from spirit_py.estimates import fraction_of
 from spirit_py.events.copy import ChecksumBegun

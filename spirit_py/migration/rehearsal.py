@@ -6,10 +6,10 @@ import dataclasses
 import logging
 import threading
 import time
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.replication import binlog_files

@@ -7,9 +7,9 @@ after it, by two tables: :data:`ENTERS` for the report, :data:`KEEPS` for the st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.events.copy import (
     BinlogExpires,
     CheckpointWritten,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import NullInKey, ServerFault
 from spirit_py.mysql.faults import STATEMENT_TIMED_OUT
 from spirit_py.mysql.hashes import Hashes, free_names, ranges, room_for

@@ -12,9 +12,9 @@ from __future__ import annotations
 import contextlib
 import enum
 import secrets
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.connect import connect_first

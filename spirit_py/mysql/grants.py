@@ -7,9 +7,9 @@ hidden table for an absent one. Errors of a privilege lost in a run have code an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault
 from spirit_py.mysql.faults import ACCESS_DENIED, access_denied

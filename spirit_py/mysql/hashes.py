@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.chunk.chunk import above, order_by, up_to, walk_directions
+from spirit_py.classes import InitVar, dataclass
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.sql import binary_literal, quote_identifier, quote_table
 from spirit_py.table.schema import FIXED_BYTES

@@ -12,11 +12,11 @@ import logging
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from spirit_py.classes import dataclass
 from spirit_py.config import ConnectionOptions
 from spirit_py.errors import UsageFault
 from spirit_py.mysql.tls.driver import TLS_PATHS, read_material

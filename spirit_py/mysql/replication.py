@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import HistoryLost, ServerFault
 from spirit_py.mysql.faults import SYNTAX_ERROR, access_denied, excused
 from spirit_py.mysql.own_sessions import of_any_run, ours

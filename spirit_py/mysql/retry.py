@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
+from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import Disposition, disposition, login_counted, server_away

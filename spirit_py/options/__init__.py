@@ -2,13 +2,13 @@
 
 import enum
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from itertools import count
 from os import PathLike
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_type_hints
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import UsageFault
 
 Form = enum.Enum(

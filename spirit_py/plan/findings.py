@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, SpiritError
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, access_denied, connection_lost

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.decision import Afresh, Refuse, Resume
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, ServerFault, ValueLost
 from spirit_py.mysql.connect import connect, connect_first, evaluate_with

@@ -5,8 +5,9 @@ What is not known is None or empty, never zero. Times are seconds, sizes are byt
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from spirit_py.classes import asdict, dataclass, field
 
 Algorithm = Literal["instant", "inplace", "copy", "cleanup", "unknown"]
 Change = Literal["kept", "renamed", "changed", "converted", "added", "dropped"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checksum.query import SOURCE, ComparisonPlan, aggregate
 from spirit_py.chunk.lanes import LaneChunker
 from spirit_py.chunk.sizing import part_rows
+from spirit_py.classes import dataclass, replace
 from spirit_py.copier.chunk_sql import copy_sql
 from spirit_py.copier.meter import LostValue
 from spirit_py.errors import ServerFault, SpiritError, ValueLost

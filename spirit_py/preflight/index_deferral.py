@@ -7,9 +7,9 @@ replicates from this one: it would apply the build as one statement, and fall be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import Refusal, ServerFault
 from spirit_py.mysql.faults import access_denied
 from spirit_py.mysql.replication import in_replication_group, readers_of_binlog

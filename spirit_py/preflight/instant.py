@@ -15,9 +15,9 @@ with its limits, each measured on 9.7 and compared with migrations in ``test_pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
 from spirit_py.preflight.clauses import why_not_metadata_only

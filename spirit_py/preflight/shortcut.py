@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from spirit_py.attached.foreign_keys.rules import REMEDIES
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, OutcomeUnknown, Refusal, SchemaChanged, ServerFault
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock

@@ -18,9 +18,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.errors import ServerFault, SpiritError, WorkersLost
 from spirit_py.mysql.faults import Disposition, disposition
 from spirit_py.spark.member import FINISH, LOOK_SECONDS, GangTask

@@ -16,11 +16,11 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.system_packages import JAVA, JAVA_COMMANDS, OLDEST_JAVA

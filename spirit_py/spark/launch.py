@@ -13,11 +13,11 @@ import struct
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import spirit_py
+from spirit_py.classes import dataclass
 from spirit_py.config import is_secret_of_spark
 from spirit_py.errors import SparkFailure
 from spirit_py.spark.java import without_secrets

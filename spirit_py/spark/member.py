@@ -15,9 +15,9 @@ import threading
 import time
 import traceback
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, SpiritError
 from spirit_py.mysql.processlist import any_idle

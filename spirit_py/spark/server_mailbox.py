@@ -12,9 +12,9 @@ import contextlib
 import secrets
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import MigrationFailure, ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.own_sessions import ours

@@ -9,9 +9,9 @@ that stays. UNIQUE indexes guard the copy (R11).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spirit_py.classes import dataclass
 from spirit_py.statement.cursor import Cursor, split_at
 from spirit_py.statement.lexer import DEFAULT_MODE, tokenize
 

@@ -6,9 +6,9 @@ Comments, double quotes and backslashes depend on MySQL and on ``sql_mode``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import cached_property
 
+from spirit_py.classes import dataclass
 from spirit_py.sql import quote_identifier, quote_table
 
 

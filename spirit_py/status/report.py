@@ -8,9 +8,9 @@ import functools
 import json
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from spirit_py.classes import dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import SpiritError
 from spirit_py.events.run import Ended, RunBegun, RunEnded, Warned

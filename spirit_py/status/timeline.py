@@ -7,9 +7,9 @@ the first, the last, warnings and errors are kept.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, field
 from spirit_py.events.copy import CheckpointWritten, ChecksumDone
 from spirit_py.events.run import (
     AlgorithmChosen,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.events.event import LINE
 from spirit_py.events.run import ProgressMade
 from spirit_py.phases import Phase

@@ -8,9 +8,9 @@ key whose old type may merge two rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.table.conversions import Conversion, conversion, is_timestamp, values_stay_apart

@@ -10,8 +10,9 @@ rounded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ docs/decisions.md).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.sql import quote_identifier
 from spirit_py.table.conversions import cuts_blanks, equality_kept, narrowed, values_stay_apart
 from spirit_py.table.expressions import evaluated_expressions, instant_text, reads_time

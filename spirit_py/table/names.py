@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping

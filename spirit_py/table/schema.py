@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Final, Literal
 
+from spirit_py.classes import dataclass
 from spirit_py.sql import quote_table
 
 Generated = Literal["", "VIRTUAL", "STORED"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
+from spirit_py.classes import dataclass
 from spirit_py.pace import PART_BYTES
 
 FACTOR: Final = 2.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import KW_ONLY, dataclass, field, replace
 from spirit_py.config import host_and_port
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.faults import access_denied

@@ -7,9 +7,9 @@ without its work, the others begin nothing, or they would count as load.
 from __future__ import annotations
 
 import time
-from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import KW_ONLY, InitVar, dataclass
 from spirit_py.mysql.facts import read_status
 from spirit_py.mysql.session import OWN_QUERIES
 from spirit_py.pace import Work

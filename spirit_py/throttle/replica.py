@@ -9,10 +9,10 @@ import contextlib
 import enum
 import threading
 import time
-from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spirit_py.classes import KW_ONLY, dataclass, replace
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.errors import UsageFault
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from spirit_py.classes import dataclass
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.retry import RenewedSession
 from spirit_py.pace import Work

@@ -6,9 +6,9 @@ import logging
 import threading
 import time
 from collections import deque
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.errors import SpiritError
 from spirit_py.events.copy import ThrottleBegun, ThrottleEnded
 from spirit_py.pace import PART_BYTES, Work

@@ -6,11 +6,11 @@ import fcntl
 import os
 import select
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.position import read_position
 from spirit_py.binlog.writes import OPTION, StatementWrites
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.config import FeedOptions
 from spirit_py.errors import (

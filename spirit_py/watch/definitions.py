@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.codec.tablemap import agrees, described
+from spirit_py.classes import dataclass
 from spirit_py.errors import FeedFailure, Refusal, SchemaChanged
 from spirit_py.mysql.tables.definition import shape_of
 from spirit_py.statement.clauses import is_option

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.binlog.connection import StreamLost
@@ -22,6 +21,7 @@ from spirit_py.binlog.parser import BinlogParser
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.binlog.statements import readings
 from spirit_py.binlog.xa import XaTransactions, recoverable
+from spirit_py.classes import dataclass
 from spirit_py.errors import FeedFailure, SchemaChanged, ServerFault, UnreadableChange
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, connection_lost, disposition
 from spirit_py.mysql.tables.definition import read_table

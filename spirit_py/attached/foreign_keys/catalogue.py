@@ -9,7 +9,6 @@ would lock each parent exclusively.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from spirit_py.attached.foreign_keys.model import ForeignKey
 from spirit_py.attached.foreign_keys.rules import INDEX_REMEDY, REMEDIES, Objection
 from spirit_py.attached.record import Attachments, KeyMove, Places
 from spirit_py.attached.sequence import copies
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import NO_SUCH_TABLE, Disposition, disposition

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass, replace
 from spirit_py.statement import ClauseKind
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ A migration tries each key on empty tables; a plan names only what breaks for ce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spirit_py.attached.foreign_keys.model import carried, missing_column
 from spirit_py.attached.sequence import carried_name
+from spirit_py.classes import dataclass
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.sql import quote_identifier
 from spirit_py.statement import ClauseKind

@@ -8,13 +8,13 @@ Layouts: ``Field_*::pack`` in the server's ``field.cc``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spirit_py.binlog.codec import jsonb, scalars
 from spirit_py.binlog.codec import tablemap as codes
 from spirit_py.binlog.codec.scalars import character_bytes, decimal_codec
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import SchemaChanged, UnreadableChange
 from spirit_py.table import temporal, values
 from spirit_py.table.schema import SPATIAL

@@ -10,10 +10,10 @@ table since.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spirit_py.binlog.codec.scalars import CODECS, character_bytes
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import UnreadableChange
 from spirit_py.table.schema import Column, Index, IndexPart, TableSchema
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
@@ -11,6 +10,7 @@ from spirit_py.checkpoint.examination import find_record
 from spirit_py.checkpoint.live import DONE, FAILED, Request
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal
 from spirit_py.locks.named import named_lock_holder, release_named_lock, take_named_lock

@@ -8,7 +8,6 @@ import os
 import socket
 import threading
 import time
-from dataclasses import InitVar, dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from spirit_py import __version__
 from spirit_py.checkpoint.live import DONE, Answer, LiveFigures
 from spirit_py.checkpoint.queue import Asked, RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import InitVar, dataclass, fields, replace
 from spirit_py.errors import ServerFault, SpiritError
 from spirit_py.events.copy import BinlogExpires
 from spirit_py.events.run import ControlObeyed, ControlRefused

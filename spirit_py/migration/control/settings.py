@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
 from spirit_py.options import Form, declared
 from spirit_py.options.commands import MigrationArguments

@@ -14,10 +14,10 @@ import contextlib
 import logging
 import math
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.events.copy import IndexesBuilt, IndexesDropped, IndexesRepeated

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
 from spirit_py.checkpoint.proofs import read_proofs, renew_proofs, shape_here
 from spirit_py.checkpoint.record import digest_of
+from spirit_py.classes import dataclass, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal, SchemaChanged
 from spirit_py.events.copy import IndexesKept, IndexesPlanned

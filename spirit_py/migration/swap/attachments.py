@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from spirit_py import points
@@ -27,6 +26,7 @@ from spirit_py.attached.triggers.catalogue import (
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.proofs import renew_all_proofs
 from spirit_py.checkpoint.table import CheckpointTable
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.codes import ErrorCode
 from spirit_py.cutover.plan import AttachedObjects, TryFailed
 from spirit_py.errors import Interrupted, MigrationFailure, Refusal, ServerFault, SpiritError

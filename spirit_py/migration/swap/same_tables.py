@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs
 from spirit_py.checkpoint.record import digest_of
+from spirit_py.classes import dataclass, field
 from spirit_py.cutover.plan import NotProven
 from spirit_py.errors import SchemaChanged
 from spirit_py.events.run import Warned

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.model import changed_names
 from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
+from spirit_py.classes import dataclass, field, replace
 from spirit_py.cutover.cutover import Cutover
 from spirit_py.cutover.plan import CutoverLimits, CutoverPlan, SwapGate, nothing
 from spirit_py.errors import ServerFault, SpiritError

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import KW_ONLY, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure
 from spirit_py.events.swap import CutoverReady, CutoverVetoed

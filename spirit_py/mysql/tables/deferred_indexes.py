@@ -6,9 +6,9 @@ Both are done in place, so that the table keeps its identity (R24), and tried on
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import ServerFault
 from spirit_py.mysql.evaluation import as_stored
 from spirit_py.mysql.faults import Disposition, disposition, excused, fatal

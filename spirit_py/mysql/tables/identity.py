@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import MigrationFailure, ServerFault, SpiritError
 from spirit_py.mysql.faults import (
     LOCK_WAIT_TIMEOUT,

@@ -7,8 +7,9 @@ a socket file TLS begins at REQUIRED. Stricter: a client certificate alone means
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions

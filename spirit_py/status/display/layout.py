@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from spirit_py.classes import dataclass, field
 from spirit_py.phases import Phase
 from spirit_py.progress import BatchStatus, MigrationStatus
 from spirit_py.status.wording import rows_of

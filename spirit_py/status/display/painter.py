@@ -6,11 +6,12 @@ import contextlib
 import io
 import logging
 import sys
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rich.cells import get_character_cell_size
+
+from spirit_py.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from spirit_py.classes import dataclass
 from spirit_py.events.run import (
     AlgorithmChosen,
     PlanMade,

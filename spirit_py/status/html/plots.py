@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import pygal
 from pygal.style import Style
+
+from spirit_py.classes import KW_ONLY, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

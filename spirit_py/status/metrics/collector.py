@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from spirit_py.classes import dataclass, field
 from spirit_py.phases import Phase
 from spirit_py.progress import (
     BatchStatus,

@@ -7,13 +7,13 @@ import logging
 import socket
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import choose_encoder
 
+from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
 from spirit_py.events.run import MetricsServed, RunEnded, TableEnded
 from spirit_py.events.swap import CutoverTryFailed, SwapDone
