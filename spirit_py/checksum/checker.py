@@ -250,7 +250,7 @@ class Checker:
         points.reach("checksum.repair")
         for difference in found[: self._options.examples]:
             mended = "deleted there" if difference.kind == "extra" else "copied again"
-            _log.warning("%s: %s; %s", self._mapping.source.name, difference, mended)
+            _log.warning("%s: %s; %s", self._mapping.target.name, difference, mended)
         try:
             treated = repair(applier, self.what.feed, self._mapping, found)
         except ValueLost as error:

@@ -259,9 +259,9 @@ class RowsDiffer(Event):
         return f"{self.rows} rows of {self.table} differ in pass {self.passes}{first}"
 
 
-@event("differences.repaired", "{rows:# row} of {table} repaired")
+@event("differences.repaired", "{rows:# row} that differed from {table} repaired")
 class DifferencesRepaired(Event):
-    """The rows that differ were copied again."""
+    """The rows that differ were copied again, or deleted where the source has none."""
 
     rows: int
     passes: int

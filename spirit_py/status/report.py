@@ -180,9 +180,8 @@ class MigrationReport(OutcomeReport):
 
     def _copied_by(self) -> str:
         rows, by_spark = self.rows_copied - self.rows_copied_before, self.rows_copied_by_spark
-        if not by_spark:
-            return "by this process"
-        return "by Spark" if by_spark >= rows else f"{human_count(by_spark)} of them by Spark"
+        count, who = (by_spark, "by Spark") if by_spark else (rows, "by this process")
+        return who if count >= self.rows_copied else f"{human_count(count)} of them {who}"
 
     def _copy_summary(self) -> list[str]:
         changes = ", ".join(

@@ -113,7 +113,9 @@ def test_the_summary_of_a_copy_names_the_proof():
     ("before", "by_spark", "said"),
     [
         (0, 9000, "12 000 rows in 7 chunks (9 000 of them by Spark)"),
-        (2000, 10_000, "12 000 rows in 7 chunks (by Spark)"),
+        (0, 12_000, "12 000 rows in 7 chunks (by Spark)"),
+        (2000, 10_000, "12 000 rows in 7 chunks (10 000 of them by Spark)"),
+        (2000, 0, "12 000 rows in 7 chunks (10 000 of them by this process)"),
         (12_000, 0, "12 000 rows in 7 chunks"),
     ],
 )
