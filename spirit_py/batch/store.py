@@ -183,7 +183,7 @@ def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) ->
         return ""
     names = ", ".join(".".join(one) for one in shared[:3])
     return (
-        f"{len(shared)} of these tables ({names}) belong to another, unfinished batch:"
+        f"another, unfinished batch has {len(shared)} of these tables ({names}):"
         f" {record.asked} (its record is {table})"
     )
 

@@ -14,6 +14,7 @@ from spirit_py.locks.named import named_lock_holder
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import slot_holders
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ def end_earlier_chunks(connection: ConnectionOptions, mapping: TableMapping) -> 
             session, lambda: slot_holders(session, slots), of=table, timeout=_EARLIER_SECONDS
         )
     if ended:
-        _log.info("ended %d sessions that still copied", len(ended))
+        _log.info("ended %s that still copied", counted(len(ended), "session"))
 
 
 def end_chunks(session: SqlSession, locks: Sequence[str], *, of: str, timeout: float) -> None:

@@ -74,7 +74,7 @@ class StatementRead(Event):
     estimates: Mapping[tuple[str, str], int] = aside()
 
 
-@event("sessions.ended", "ended {sessions} sessions of an earlier run on the server")
+@event("sessions.ended", "ended {sessions:# session} of an earlier run on the server")
 class SessionsEnded(Event):
     """Sessions of a killed run were ended."""
 

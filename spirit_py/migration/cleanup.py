@@ -134,7 +134,7 @@ def clean_up(
         tokens = runs_seen(session, tables)
         ended = end_earlier_sessions(session, run_label(tables), tokens=tokens, warn=say)
         if ended:
-            say(f"ended {ended} sessions of the abandoned run")
+            say(f"ended {counted(ended, 'session')} of the abandoned run")
         # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
         settle_left(_Settling(options, database, say), session, tables)
         drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")

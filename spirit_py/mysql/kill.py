@@ -20,6 +20,7 @@ from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import ACCESS_NEEDS_PRIVILEGE, NO_SUCH_THREAD
 from spirit_py.mysql.own_sessions import of_run, ours, sessions_of_run, slot_holders, token_of
 from spirit_py.mysql.processlist import whose
+from spirit_py.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -154,7 +155,7 @@ def end_earlier_sessions(
         pause.wait(_POLL_SECONDS)
     ended |= claimed
     if ended:
-        _log.info("ended %d sessions of an earlier run", len(ended))
+        _log.info("ended %s of an earlier run", counted(len(ended), "session"))
     return len(ended)
 
 

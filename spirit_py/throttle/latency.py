@@ -119,7 +119,7 @@ class CommitLatency:
         self.adaptive.press(*self.pressure())
         self.adaptive.step(self.clock())
         if self.adaptive.measuring:
-            return "the measurement of commit times without the copy"
+            return "the measurement of the commit latency without the copy"
         return ""
 
     def _probe(self, session: Session) -> None:
@@ -167,7 +167,7 @@ class Measures:
         self._paces = (*self._paces, pace)
         # What others began ends first.
         pace.settles = True
-        waits = "the measurement of commit times for another table of the batch"
+        waits = "the measurement of the commit latency for another table of the batch"
         return Looking(
             name="other measure",
             look=lambda: waits if self.measuring(pace) else "",

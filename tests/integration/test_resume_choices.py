@@ -510,7 +510,7 @@ def test_sessions_of_a_dead_run_are_ended(stopped, engine):
     try:
         run = start(engine, stopped)
         run.end()
-        assert "ended 1 sessions of an earlier run" in run.told.text
+        assert "ended 1 session of an earlier run" in run.told.text
         assert not dead.alive()
         assert stranger.alive()
     finally:

@@ -88,7 +88,7 @@ def test_a_batch_believes_nothing_of_a_schema_in_which_it_changes_nothing(db, sa
         # In a schema of the batch such a record is somebody's who may change its tables.
         with open_session(db) as session:
             _forge(session, made.schemas[0], "_spirit_py_batch_other", made.schemas)
-        with pytest.raises(Refusal, match="belong to another, unfinished batch"):
+        with pytest.raises(Refusal, match="another, unfinished batch has"):
             batch_here(ThreadEngine(), batch_config(db, made.pattern, alter="ADD COLUMN y INT"))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from spirit_py.events.copy import ThrottleEnded
 from spirit_py.events.event import Event, aside, event, teller
-from spirit_py.events.run import ProgressMade
+from spirit_py.events.run import ProgressMade, SessionsEnded
 from spirit_py.progress import MigrationStatus
 from spirit_py.status.plain import json_line, text_line
 from tests.kits.events import declared, kinds, undeclared
@@ -116,3 +116,11 @@ def test_a_line_is_ascii_json_whatever_a_name_holds():
     shown = text_line(ThrottleEnded(table=name, throttler=name, seconds=1.0))
     assert len(shown.splitlines()) == 1
     assert shown.endswith(" shop.o\\nr\\u2028d\u00e9rs \\ud800, after 1.0s")
+
+
+def test_a_count_has_the_noun_of_its_number():
+    """One session is no "1 sessions"."""
+    ended = [SessionsEnded(sessions=number).text for number in (1, 2)]
+    assert ended == [
+        f"ended {one} of an earlier run on the server" for one in ("1 session", "2 sessions")
+    ]

@@ -272,24 +272,24 @@ def _note(session: SqlSession, table: Name, **changes: Any) -> None:
 def _wait(run: Run, tables: Sequence[Name]) -> None:
     """Wait until the grace is over, or the old tables are gone."""
     run.go_on_to(Phase.GRACE)
-    names, when, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
+    names, kept, grace = ", ".join(_names(tables)), "", run.config.drop_old_after
     due = 0.0
     while True:
         left, until = _step(run, partial(_seconds_left, tables=tables, grace=grace))
-        if until and when:
+        if until and kept:
             # The server's clock may be set forward meanwhile; ours counts the seconds as well.
             left = max(left, due - time.monotonic())
         if left <= 0:
             return
-        if not when:
+        if not kept:
             due = time.monotonic() + left
-            when = f"{names} is {OldTableRecord(swapped_at=0.0, until=until)}"
-            run.tell(OldTableWaits(said=when, seconds=round(left, 1)))
+            kept = f"is {OldTableRecord(swapped_at=0.0, until=until)}"
+            run.tell(OldTableWaits(said=f"{names} {kept}", seconds=round(left, 1)))
         looked = time.monotonic()
         while (spent := time.monotonic() - looked) < min(left, _LOOK_SECONDS):
-            run.show(f"{when}, {human_seconds(left - spent)} more")
+            run.show(f"the drop of {names}, which {kept}, {human_seconds(left - spent)} more")
             if run.stop.wait(min(_SHOW_SECONDS, left - spent)):
-                _stopped(run, when)
+                _stopped(run, f"{names} {kept}")
 
 
 def _stopped(run: Run, when: str) -> None:

@@ -75,7 +75,7 @@ def test_writers_are_noticed_within_a_second(scene):
     """Then commits are measured without the work, and the reason is that."""
     scene.run(0.5, writes=500)
     assert scene.pace.measuring
-    assert "commit times" in scene.probe.look()
+    assert "commit latency" in scene.probe.look()
     scene.run(2, writes=500)
     assert scene.probe.look() == ""
     assert scene.pace.commit_seconds_before == pytest.approx(0.001)
@@ -85,7 +85,7 @@ def test_writers_that_were_seen_before_are_known_at_the_first_look(scene):
     """Then nothing has begun: the measure takes as long as its probes, and waits for no end."""
     scene.prepare(0.2)
     scene.writes = 100.0
-    assert "commit times" in scene.probe.look()
+    assert "commit latency" in scene.probe.look()
     began = scene.now
     while scene.probe.look():
         scene.now += scene.probe.every
