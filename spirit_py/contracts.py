@@ -158,10 +158,7 @@ class ChangeSource(Protocol):
     """
 
     def add_subscription(
-        self,
-        mapping: TableMapping,
-        *,
-        rests: Sequence[Rest] = (Rest(),),
+        self, mapping: TableMapping, *, rests: Sequence[Rest] = (Rest(),)
     ) -> Subscription:
         """Follow a table. Before ``start``. No I/O.
 

@@ -282,10 +282,7 @@ def cleanup(**options: Unpack[CleanupArguments]) -> list[str]:
     values = option_values(command, CleanupArguments, options)
     lines: list[str] = []
     give_up(
-        values,
-        ask=lambda _: True,
-        ask_old=lambda _: bool(values["drop_old"]),
-        say=lines.append,
+        values, ask=lambda _: True, ask_old=lambda _: bool(values["drop_old"]), say=lines.append
     )
     return lines
 

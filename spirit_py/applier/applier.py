@@ -178,11 +178,7 @@ class SqlApplier:
             return Bounds(self.batch_rows, self.max_packet)
 
     def _replace(
-        self,
-        session: SqlSession,
-        mapping: TableMapping,
-        rows: Sequence[str],
-        keys: Sequence[str],
+        self, session: SqlSession, mapping: TableMapping, rows: Sequence[str], keys: Sequence[str]
     ) -> None:
         bounds = self._bounds(session)
         if not mapping.lookup.lingers:

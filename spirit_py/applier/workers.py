@@ -126,10 +126,7 @@ class Workers:
         self._left_lock = threading.Lock()
         self._workers = [
             Worker(
-                options,
-                lock_name("apply", token, n),
-                before=self.require_alone,
-                check=self._check,
+                options, lock_name("apply", token, n), before=self.require_alone, check=self._check
             )
             for n in range(count)
         ]

@@ -134,18 +134,12 @@ def judge(evidence: Evidence, *, server: str) -> Verdict:
 
 def remaining(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what is still to be sent after the RENAME; nothing when all is in place."""
-    return [
-        *placed(noted, existing.keys),
-        *triggers.placed(noted.triggers, existing.triggers),
-    ]
+    return [*placed(noted, existing.keys), *triggers.placed(noted.triggers, existing.triggers)]
 
 
 def undoing(noted: AttachmentsNote, existing: Existing) -> list[Sql]:
     """Return what undoes the statements before a RENAME that was not made."""
-    return [
-        *triggers.withdrawn(noted.triggers, existing.places),
-        *withdrawn(noted, existing.keys),
-    ]
+    return [*triggers.withdrawn(noted.triggers, existing.places), *withdrawn(noted, existing.keys)]
 
 
 def constraint(key: ForeignKey) -> str:

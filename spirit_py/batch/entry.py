@@ -227,8 +227,7 @@ def _left_at_once(batch: Batch) -> SpiritError:
     renaming = [run.report for run in batch.runs if run.renaming]
     if not renaming:
         return Interrupted(
-            signal.SIGINT,
-            hint="the source tables are intact; run the same command again",
+            signal.SIGINT, hint="the source tables are intact; run the same command again"
         )
     names = ", ".join(f"{one.schema}.{one.table}" for one in renaming)
     return OutcomeUnknown(

@@ -176,10 +176,7 @@ class TableRun:
         self._reporter = NamedReporter(reporter, f"{config.database}.{config.table}", said)
         self._changed = changed
         report = MigrationReport(
-            threads=config.threads,
-            versions=versions(),
-            schema=config.database,
-            table=config.table,
+            threads=config.threads, versions=versions(), schema=config.database, table=config.table
         )
         self.run = Run(
             config,

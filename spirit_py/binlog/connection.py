@@ -240,10 +240,7 @@ class BinlogConnection:
                     hint="use a position as spirit-py printed it (--from)",
                     error_code=ErrorCode.WRONG_OPTIONS,
                 )
-            return BinlogUnreadable(
-                f"cannot read {where}",
-                hint="see the server's error log",
-            )
+            return BinlogUnreadable(f"cannot read {where}", hint="see the server's error log")
         if code in _FATAL:
             return FeedFailure(
                 f"may not read {where}",

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.binlog.codec.tablemap import Collation
 from spirit_py.binlog.parser import binlog_reset
-from spirit_py.binlog.position import (
-    FileFrontier,
-    FilePlace,
-    GtidFrontier,
-    GtidSet,
-    reach,
-)
+from spirit_py.binlog.position import FileFrontier, FilePlace, GtidFrontier, GtidSet, reach
 from spirit_py.codes import ErrorCode
 from spirit_py.contracts import Origin
 from spirit_py.errors import FeedBroken, FeedFailure, FeedSilent, ServerFault
@@ -221,10 +215,7 @@ class FollowedServer:
 
     def look(self) -> None:
         """Look whether the server, and its log, are as they were; see the protocol."""
-        with (
-            contextlib.suppress(FeedSilent),
-            self._asking(self._control, "if it is alive") as own,
-        ):
+        with contextlib.suppress(FeedSilent), self._asking(self._control, "if it is alive") as own:
             self._look(own)
 
     @property

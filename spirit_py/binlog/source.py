@@ -13,12 +13,7 @@ from spirit_py.binlog.cascades import Cascades
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.binlog.connection import BinlogConnection, StreamLost
 from spirit_py.binlog.parser import BinlogParser, StreamClosed
-from spirit_py.binlog.position import (
-    MAX_DUMP_OFFSET,
-    FileFrontier,
-    FilePlace,
-    GtidFrontier,
-)
+from spirit_py.binlog.position import MAX_DUMP_OFFSET, FileFrontier, FilePlace, GtidFrontier
 from spirit_py.binlog.reader import BinlogReader
 from spirit_py.binlog.resumption import BetweenRuns, frontier_of, has_reached, reached_at
 from spirit_py.binlog.sessions import GIVE_UP, NATIVE_KEYS, FollowedServer

@@ -217,7 +217,5 @@ def _read(reader: zstandard.ZstdDecompressionReader, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     if size and parts:
-        raise BinlogUnreadable(
-            "a compressed transaction in the binlog ends too early",
-        )
+        raise BinlogUnreadable("a compressed transaction in the binlog ends too early")
     return b"".join(parts)

@@ -41,8 +41,7 @@ _MUTEXES: Final[dict[Name, threading.RLock]] = {}
 def begin_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
     """Note the source, and a name to build the new table under."""
     proofs = Proofs(
-        building=building_name(table, secrets.token_hex(3)),
-        source=identity(session, schema, table),
+        building=building_name(table, secrets.token_hex(3)), source=identity(session, schema, table)
     )
     CheckpointTable(schema, table).write(session, proofs)
     return proofs

@@ -192,11 +192,7 @@ def first_record(
 def renewed(record: CheckpointRecord, server_uuid: str, choices: SwapChoices) -> CheckpointRecord:
     """Return the record of a run that resumes with an earlier one's."""
     return replace(
-        record,
-        runs=record.runs + 1,
-        program=__version__,
-        server_uuid=server_uuid,
-        choices=choices,
+        record, runs=record.runs + 1, program=__version__, server_uuid=server_uuid, choices=choices
     )
 
 

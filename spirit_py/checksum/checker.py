@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from spirit_py import points
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.recheck import Recheck, repair
-from spirit_py.checksum.result import (
-    ChecksumProgress,
-    ChecksumResult,
-    RowDifference,
-    count,
-)
+from spirit_py.checksum.result import ChecksumProgress, ChecksumResult, RowDifference, count
 from spirit_py.checksum.table_pass import TablePass
 from spirit_py.chunk.sizing import ChunkSizer
 from spirit_py.classes import KW_ONLY, dataclass, replace
@@ -152,11 +147,7 @@ class Checker:
         )
         self._show()
         self._current = TablePass(
-            self.what,
-            self._sizer,
-            above=above,
-            show=self._show,
-            on_snapshot=self._note_snapshot,
+            self.what, self._sizer, above=above, show=self._show, on_snapshot=self._note_snapshot
         )
         found = self._current.run()
         self._show(ended=True, handed_out=0, doing="")
@@ -257,8 +248,7 @@ class Checker:
             error.details = error.details or tuple(map(str, found[: self._options.examples]))
             raise
         self.result = replace(
-            self.result,
-            repaired_chunks=self.result.repaired_chunks + coverage.differing_chunks,
+            self.result, repaired_chunks=self.result.repaired_chunks + coverage.differing_chunks
         )
         return treated
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from spirit_py.checksum.render import (
-    alike,
-    field,
-    is_lob,
-    is_short,
-    unfit,
-    unless_lost,
-)
+from spirit_py.checksum.render import alike, field, is_lob, is_short, unfit, unless_lost
 from spirit_py.chunk.chunk import Chunk, chunk_predicate, walk_directions
 from spirit_py.chunk.chunker import INVISIBLE_INDEX_HINT
 from spirit_py.classes import dataclass, replace

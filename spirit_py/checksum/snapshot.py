@@ -159,12 +159,7 @@ class SnapshotLock:
         )
 
     def _acquire(
-        self,
-        stack: contextlib.ExitStack,
-        locks: list[_Side],
-        attempt: int,
-        *,
-        following: bool,
+        self, stack: contextlib.ExitStack, locks: list[_Side], attempt: int, *, following: bool
     ) -> float:
         what = f"{_WHAT} (request {attempt})"
         began: float | None = None

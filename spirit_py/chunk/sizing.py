@@ -47,11 +47,7 @@ class ChunkSizer:
     """Computes the rows of the next chunk from every finished chunk; first it is ``first_rows``."""
 
     def __init__(
-        self,
-        target_seconds: float,
-        *,
-        first_rows: int = FIRST_ROWS,
-        part_rows: int = CEILING_ROWS,
+        self, target_seconds: float, *, first_rows: int = FIRST_ROWS, part_rows: int = CEILING_ROWS
     ) -> None:
         self._target = target_seconds
         #: Rows that the next chunk should have.

@@ -32,8 +32,7 @@ def records_of(options: dict[str, Any]) -> RecordOptions:
             values[name] = _writable(values[name], f"--{name.replace('_', '-')}")
     if values.get("hook_veto") and not values.get("on_event"):
         raise UsageFault(
-            "--hook-veto needs --on-event, the command that it asks",
-            hint="add --on-event COMMAND",
+            "--hook-veto needs --on-event, the command that it asks", hint="add --on-event COMMAND"
         )
     metrics = values.get("metrics_file")
     if metrics is not None and metrics.suffix != ".prom":

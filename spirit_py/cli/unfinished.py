@@ -114,8 +114,7 @@ def give_up(
     complete(options)
     if not options["batch"] and (lacking := missing(options)):
         raise UsageFault(
-            lacking,
-            hint="name the table whose migration is abandoned, or a batch with --batch",
+            lacking, hint="name the table whose migration is abandoned, or a batch with --batch"
         )
     if options["batch"]:
         if options["table"] or options["drop_old"]:

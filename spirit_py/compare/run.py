@@ -261,11 +261,7 @@ class CompareRun:
         there = options.target_server
         self._stack.enter_context(migration_lock(there, target.schema, target.name, stop=self.stop))
         applier = SqlApplier(
-            there,
-            sessions=1,
-            batch_rows=_REPAIR_ROWS,
-            stop=self.stop,
-            judge_first=True,
+            there, sessions=1, batch_rows=_REPAIR_ROWS, stop=self.stop, judge_first=True
         )
         self._stack.callback(applier.close)
         if options.target is None:

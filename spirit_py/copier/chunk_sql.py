@@ -28,12 +28,7 @@ def copy_sql(mapping: TableMapping, chunk: Chunk) -> str:
 
 
 def row_lookup_sql(
-    mapping: TableMapping,
-    chunk: Chunk,
-    expressions: Sequence[str],
-    *,
-    row: int = 1,
-    null: str = "",
+    mapping: TableMapping, chunk: Chunk, expressions: Sequence[str], *, row: int = 1, null: str = ""
 ) -> str:
     """Render the query for a chunk's row, by its place from 1, where ``null`` is NULL, if given."""
     where = f" AND {quote_identifier(null)} IS NULL" if null else ""

@@ -10,13 +10,7 @@ from spirit_py.cutover.attempt import Attempt, open_attempt
 from spirit_py.cutover.guard import SnapshotGuard
 from spirit_py.cutover.plan import NotProven, TryFailed
 from spirit_py.cutover.rename import quick_turns
-from spirit_py.errors import (
-    ChangesNotFlushed,
-    CutoverFailure,
-    FeedFailure,
-    HeldBack,
-    ServerFault,
-)
+from spirit_py.errors import ChangesNotFlushed, CutoverFailure, FeedFailure, HeldBack, ServerFault
 from spirit_py.events.swap import CutoverTryFailed
 from spirit_py.locks.look import LockRequest
 from spirit_py.locks.turns import Front, LockTurns, SomebodyInFront

@@ -13,11 +13,7 @@ class FeedBegun(Event):
     position: str
 
 
-@event(
-    "feed.lost",
-    "the change feed lost its connection and reconnects: {reason}",
-    level="warning",
-)
+@event("feed.lost", "the change feed lost its connection and reconnects: {reason}", level="warning")
 class FeedLost(Event):
     """The connection was lost."""
 

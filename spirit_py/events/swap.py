@@ -152,8 +152,7 @@ class SnapshotsGuarded(Event):
 
 
 @event(
-    "attachments.settled",
-    "keys and triggers are in place, the lock waited {lock_wait_ms:.0f} ms",
+    "attachments.settled", "keys and triggers are in place, the lock waited {lock_wait_ms:.0f} ms"
 )
 class AttachmentsSettled(Event):
     """Foreign keys and triggers are as they were before."""
@@ -162,8 +161,7 @@ class AttachmentsSettled(Event):
 
 
 @event(
-    "attachments.left",
-    "foreign keys and triggers of the failed try are not undone yet: {reason}",
+    "attachments.left", "foreign keys and triggers of the failed try are not undone yet: {reason}"
 )
 class AttachmentsLeft(Event):
     """A try has changed foreign keys, and could not change them back."""
@@ -243,10 +241,7 @@ class RevertTablesFound(Event):
     tables: str
 
 
-@event(
-    "revert.taken_over",
-    "no process runs reverse replication any more: taking over",
-)
+@event("revert.taken_over", "no process runs reverse replication any more: taking over")
 class RevertTakenOver(Event):
     """The command works in the place of the process that has ended."""
 

@@ -27,13 +27,7 @@ from spirit_py.feed.apply import BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger
-from spirit_py.feed.reception import (
-    TRIVIAL_BACKLOG,
-    Reception,
-    catch_up,
-    flush_backlog,
-    statistics,
-)
+from spirit_py.feed.reception import TRIVIAL_BACKLOG, Reception, catch_up, flush_backlog, statistics
 from spirit_py.feed.shared import ASK_EVERY, Backpressure, EventStore, Shared
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.threads import Background, every
@@ -95,10 +89,7 @@ class ChangeFeed:
         self._fault: SpiritError | None = None
 
     def add_subscription(
-        self,
-        mapping: TableMapping,
-        *,
-        rests: Sequence[Rest] = (Rest(),),
+        self, mapping: TableMapping, *, rests: Sequence[Rest] = (Rest(),)
     ) -> TableSubscription:
         """Follow a table; see the contract."""
         subscription = TableSubscription(
@@ -190,10 +181,7 @@ class ChangeFeed:
             raise self._fault
         self._stop.check()
         if self._ended():
-            raise FeedFailure(
-                "the change feed has ended",
-                hint="run the same command again",
-            )
+            raise FeedFailure("the change feed has ended", hint="run the same command again")
 
     def _ended(self) -> bool:
         swapped = self._dispatcher is not None and self._dispatcher.ended

@@ -287,9 +287,7 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> None:
 
 
 def _run(
-    session: FrameworkSession,
-    run: Running[MigrationReport, MigrationStatus],
-    log: logging.Logger,
+    session: FrameworkSession, run: Running[MigrationReport, MigrationStatus], log: logging.Logger
 ) -> MigrationReport:
     with run as running:
         shown = time.monotonic()

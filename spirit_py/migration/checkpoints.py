@@ -39,11 +39,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self,
-        run: Run,
-        record: CheckpointRecord,
-        feed: ChangeSource,
-        pairs: Sequence[CopiedPair],
+        self, run: Run, record: CheckpointRecord, feed: ChangeSource, pairs: Sequence[CopiedPair]
     ) -> None:
         self._run = run
         self._base = record

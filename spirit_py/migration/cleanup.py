@@ -76,13 +76,7 @@ class Leftovers:
 
 
 def clean_up(
-    options: ConnectionOptions,
-    *,
-    database: str,
-    table: str,
-    ask: Ask,
-    ask_old: Ask,
-    say: Say,
+    options: ConnectionOptions, *, database: str, table: str, ask: Ask, ask_old: Ask, say: Say
 ) -> None:
     """Drop what a migration left of this table and of those migrated with it, after asking.
 

@@ -290,10 +290,7 @@ def _note_rehearsal(
 
 
 def _swap(
-    run: Run,
-    pairs: Sequence[CopiedPair],
-    checkpoints: Checkpoints,
-    new: NewTables,
+    run: Run, pairs: Sequence[CopiedPair], checkpoints: Checkpoints, new: NewTables
 ) -> CutoverResult:
     """Swap once no sentinel exists: one created by hand, or between two tries, counts too."""
     deferral = Deferral(run, pairs)

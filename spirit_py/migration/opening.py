@@ -111,11 +111,7 @@ def _end_earlier_run(run: Run, session: Session, tables: list[tuple[str, str]]) 
         run.tell(SessionsEnded(sessions=ended))
 
 
-def show_plan(
-    run: Run,
-    contexts: tuple[PreflightContext, ...],
-    decision: Resume | Afresh,
-) -> None:
+def show_plan(run: Run, contexts: tuple[PreflightContext, ...], decision: Resume | Afresh) -> None:
     """Report what will happen; a plan that cannot be made hinders nothing."""
     try:
         plan = brief_plan(run.config, contexts, decision, run.report.warnings)

@@ -137,10 +137,7 @@ class Pair:
             held_up=self.job.held_up,
         )
         checker = self._checker = Checker(
-            comparison,
-            applier=self.applier,
-            on_progress=self._show_progress,
-            resume_above=above,
+            comparison, applier=self.applier, on_progress=self._show_progress, resume_above=above
         )
         result = self._run(checker)
         self._proven = checker.proven

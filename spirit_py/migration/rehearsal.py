@@ -278,10 +278,7 @@ class Rehearsal:
             ]
         known = {one.uuid for one in watched}
         silent = (
-            ReplicaFigures(
-                address=f"server_id {one.server_id}",
-                trouble=f"{NO_ADDRESS}; {NAME}",
-            )
+            ReplicaFigures(address=f"server_id {one.server_id}", trouble=f"{NO_ADDRESS}; {NAME}")
             for one in self._watched.silent
             if one.uuid not in known
         )

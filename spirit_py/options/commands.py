@@ -243,11 +243,7 @@ class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=
         "Longest wait for one request of that lock, in seconds; new writers queue behind"
         " it. It is not requested while a writing transaction older than a second blocks it.",
     ]
-    lock_timeout: Annotated[
-        Seconds,
-        LOCKS(default="1h"),
-        "How long to keep requesting that lock.",
-    ]
+    lock_timeout: Annotated[Seconds, LOCKS(default="1h"), "How long to keep requesting that lock."]
     no_lock: Annotated[
         bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
     ]
@@ -275,9 +271,7 @@ class StatusArguments(ConnectionArguments, total=False):
     database: Annotated[str, BEGIN(), "Schema to look in. [default: all of them]"]
     table: Annotated[str, BEGIN(default=""), "Table in that schema. [default: all of them]"]
     checkpoint_max_age: Annotated[
-        Seconds,
-        UNFINISHED(default="7d"),
-        "Checkpoint age above which migrate would not resume.",
+        Seconds, UNFINISHED(default="7d"), "Checkpoint age above which migrate would not resume."
     ]
 
 

@@ -47,10 +47,7 @@ def key_of(mapping: TableMapping) -> KeyPlan:
         why += "; rows that differ here may be equal under a key of the new table, so changes"
         why += " are applied as whole rows"
     return KeyPlan(
-        name=mapping.key.name,
-        columns=mapping.key.columns,
-        deduplicates=ordered or weighed,
-        why=why,
+        name=mapping.key.name, columns=mapping.key.columns, deduplicates=ordered or weighed, why=why
     )
 
 

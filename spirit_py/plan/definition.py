@@ -169,9 +169,7 @@ def _alter(native: SqlSession, sql: str) -> None:
 
 
 def refused_keys(
-    session: SqlSession,
-    contexts: Iterable[PreflightContext],
-    targets: Mapping[Name, TableSchema],
+    session: SqlSession, contexts: Iterable[PreflightContext], targets: Mapping[Name, TableSchema]
 ) -> list[Note]:
     """Return a refusal for each key that a swap cannot move; ``targets`` by name of the source.
 

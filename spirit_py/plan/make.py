@@ -29,15 +29,7 @@ from spirit_py.plan.earlier_run import (
 from spirit_py.plan.environment import attached_to, locks_of, pace_of, replicas_of, space_of
 from spirit_py.plan.estimate import time_of
 from spirit_py.plan.findings import Remarks, note_checks, timed
-from spirit_py.plan.model import (
-    Definition,
-    Method,
-    Note,
-    Plan,
-    SizePlan,
-    TablePlan,
-    TimePlan,
-)
+from spirit_py.plan.model import Definition, Method, Note, Plan, SizePlan, TablePlan, TimePlan
 from spirit_py.plan.sample import take_sample
 from spirit_py.preflight.checks.syntax import syntax
 from spirit_py.preflight.preflight import mapping_of, prepare

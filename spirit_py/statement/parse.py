@@ -122,10 +122,7 @@ def _table_name(cursor: Cursor, default_schema: str) -> tuple[str, str]:
 
 def _statement(schema: str, table: str, sql: str, tokens: tuple[Token, ...]) -> AlterStatement:
     return AlterStatement(
-        schema=schema,
-        table=table,
-        clauses=text_of(sql, tokens),
-        parsed=read_clauses(sql, tokens),
+        schema=schema, table=table, clauses=text_of(sql, tokens), parsed=read_clauses(sql, tokens)
     )
 
 

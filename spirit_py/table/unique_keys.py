@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def computed_pairs(
-    source: TableSchema,
-    target: TableSchema,
-    pairs: Sequence[ColumnPair],
-    dropped: AbstractSet[str],
+    source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair], dropped: AbstractSet[str]
 ) -> tuple[ColumnPair, ...]:
     """Return the stored generated columns, not dropped, that must be the same in both tables."""
     alike = Alike(source, target, pairs)
@@ -185,11 +182,7 @@ _KEEP_HINT: Final = (
 
 
 def choose_key(
-    source: TableSchema,
-    target: TableSchema,
-    pairs: Sequence[ColumnPair],
-    *,
-    nullable: bool = False,
+    source: TableSchema, target: TableSchema, pairs: Sequence[ColumnPair], *, nullable: bool = False
 ) -> tuple[Index, tuple[str, ...]]:
     """Choose the index that identifies a row in both tables, and its new column names.
 

@@ -96,9 +96,7 @@ def window_throttler(windows: Sequence[Window], *, now: Callable[[], datetime]) 
 def backlog_throttler(statistics: Callable[[], FeedStatistics]) -> Looking:
     """Return what holds the copy, which fills the binlog, back while the feed has no room (R19)."""
     return Looking(
-        name="change feed",
-        look=lambda: backlog_reason(statistics()),
-        holds=frozenset({Work.COPY}),
+        name="change feed", look=lambda: backlog_reason(statistics()), holds=frozenset({Work.COPY})
     )
 
 

@@ -277,10 +277,7 @@ class _Watch:
         if (interrupted := self._interrupted()) is not None:
             raise interrupted
         if error is None:
-            error = FeedBroken(
-                "the stream ended by itself",
-                hint="this is a bug: report it",
-            )
+            error = FeedBroken("the stream ended by itself", hint="this is a bug: report it")
         position = self.lines.position
         self.tell(WatchBroken(position=position))
         raise error

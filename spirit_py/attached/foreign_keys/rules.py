@@ -196,10 +196,7 @@ def _of_child(after: ForeignKey, child: TableSchema) -> Iterator[tuple[int, str]
     if "SET NULL" in {after.on_delete, after.on_update}:
         for column in after.columns:
             if child.has_column(column) and not child.column(column).nullable:
-                yield (
-                    1830,
-                    f"column {column} of {name}, which the key sets to NULL, is NOT NULL",
-                )
+                yield (1830, f"column {column} of {name}, which the key sets to NULL, is NOT NULL")
     if not _begins_index(child, after.columns):
         columns = ", ".join(after.columns)
         yield 0, f"needs an index that begins with ({columns}), which the ALTER removes"

@@ -177,8 +177,7 @@ def _document(raw: bytes, render: _Render) -> Node:
         return _value(raw[0], raw, 1, render)
     except UnicodeDecodeError as error:
         raise UnreadableChange(
-            f"its JSON has a surrogate, or is not UTF-8: {error.object[:40]!r}",
-            hint=_CORRECT,
+            f"its JSON has a surrogate, or is not UTF-8: {error.object[:40]!r}", hint=_CORRECT
         ) from error
     except (IndexError, KeyError, ValueError, struct.error) as error:
         raise UnreadableChange(

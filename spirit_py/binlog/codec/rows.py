@@ -205,10 +205,7 @@ class RowCodec:
     """
 
     def __init__(
-        self,
-        schema: TableSchema,
-        key_columns: Sequence[Column],
-        carried: Sequence[Column],
+        self, schema: TableSchema, key_columns: Sequence[Column], carried: Sequence[Column]
     ) -> None:
         self.schema = schema
         self.comparable = comparable(key_columns)

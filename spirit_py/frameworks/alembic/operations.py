@@ -104,12 +104,7 @@ class SpiritAlterOp(MigrateOperation):
 
     @classmethod
     def online_alter_table(
-        cls,
-        operations: Operations,
-        table_name: str,
-        *,
-        schema: str | None = None,
-        **options: Any,
+        cls, operations: Operations, table_name: str, *, schema: str | None = None, **options: Any
     ) -> contextlib.AbstractContextManager[BatchOperations]:
         """Change a table online by the operations of the block, which become one ALTER."""
         return online_alter_table(operations, table_name, schema=schema, **options)

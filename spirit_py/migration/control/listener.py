@@ -293,8 +293,7 @@ class ControlListener:
             if self._queue.claim(session, asked.number):
                 self.job.tell(
                     ControlRefused(
-                        said=f"refused a request that cannot be read: {asked.why}",
-                        reason=asked.why,
+                        said=f"refused a request that cannot be read: {asked.why}", reason=asked.why
                     )
                 )
                 error = refused(f"the request cannot be read: {asked.why}")
@@ -356,8 +355,4 @@ class ControlListener:
 
 def _described(asked: Asked) -> dict[str, Any]:
     request = asked.request
-    return {
-        "verb": request.verb,
-        "arguments": dict(request.arguments),
-        "client": asked.who or None,
-    }
+    return {"verb": request.verb, "arguments": dict(request.arguments), "client": asked.who or None}

@@ -74,10 +74,7 @@ def _shape(session: SqlSession, schema: str, name: str) -> str:
 
 
 def open_reverse_feed(
-    job: Job,
-    record: ReverseRecord,
-    stop: StopSwitch,
-    stack: contextlib.ExitStack,
+    job: Job, record: ReverseRecord, stop: StopSwitch, stack: contextlib.ExitStack
 ) -> list[Pair]:
     """Let the old tables follow from the record's position on, until ``stack`` is closed.
 

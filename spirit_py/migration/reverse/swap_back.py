@@ -288,12 +288,7 @@ class KeptRecord:
                 raise
             _LOG.info("the position of reverse replication is not written: %s", fault.message)
 
-    def _try(
-        self,
-        work: Callable[[Session], T],
-        failed: str,
-        tries: int = 1,
-    ) -> T | None:
+    def _try(self, work: Callable[[Session], T], failed: str, tries: int = 1) -> T | None:
         """Do what may fail because of the server; then report it, and return None."""
         try:
             if tries == 1:

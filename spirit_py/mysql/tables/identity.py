@@ -225,9 +225,7 @@ def holds_up(error: BaseException) -> bool:
 
 
 def looked_at(
-    names: Iterable[Name],
-    look: Callable[[Name], T],
-    failed: Callable[[Name, SpiritError], T],
+    names: Iterable[Name], look: Callable[[Name], T], failed: Callable[[Name, SpiritError], T]
 ) -> Iterator[T]:
     """Yield the look at each table that anybody may have made, or what ``failed`` says of it (R26).
 

@@ -21,12 +21,7 @@ from spirit_py.statement.rewrite import (
     rewrite_clauses,
     rewrite_create,
 )
-from spirit_py.table.names import (
-    AuxiliaryNames,
-    building_name,
-    is_building_name,
-    is_trial_name,
-)
+from spirit_py.table.names import AuxiliaryNames, building_name, is_building_name, is_trial_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -274,9 +269,7 @@ def server_refusal(error: ServerFault, what: str, modes: str = "") -> Refusal:
         code = ErrorCode.CHECK_NAME
         hint = "name it in the ALTER: ADD CONSTRAINT name CHECK (...)"
     return Refusal(
-        f"the server refuses {what}: {error.text} (error {error.code})",
-        hint=hint,
-        error_code=code,
+        f"the server refuses {what}: {error.text} (error {error.code})", hint=hint, error_code=code
     )
 
 

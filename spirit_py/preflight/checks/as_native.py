@@ -38,7 +38,7 @@ def auto_increment(context: PreflightContext) -> Findings:
         if column.auto_increment and column.name not in carried:
             yield warn(
                 f"the new column {column.name} is numbered in the order in which rows are copied,"
-                " not in the order of the primary key",
+                " not in the order of the primary key"
             )
 
 
@@ -54,7 +54,7 @@ def _zeros(context: PreflightContext) -> Findings:
             if first_row(context, zero, (pair.old.name,), seconds=_SECONDS):
                 yield warn(
                     f"column {pair.old.name} becomes AUTO_INCREMENT, and a row keeps its"
-                    f" 0: a native ALTER without {_KEEPS} would give that row a new number",
+                    f" 0: a native ALTER without {_KEEPS} would give that row a new number"
                 )
 
 

@@ -73,7 +73,7 @@ def check_constraints(context: PreflightContext) -> Findings:
         if not copy.startswith(f"{new}_chk_"):
             yield warn(
                 f"CHECK constraint {name} will be called {copy}: its name is taken while"
-                " the old table exists",
+                " the old table exists"
             )
         elif max(len(new), len(old)) + len(name) - len(context.table) > MAX_IDENTIFIER:
             yield refuse(

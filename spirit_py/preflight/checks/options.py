@@ -78,5 +78,5 @@ def statement_writes(context: PreflightContext) -> Findings:
         if not context.grants.has("TRIGGER", schema, table):
             yield warn(
                 f"--pass-statement-writes {schema}.{table}: the account may not see its triggers,"
-                " so it was not checked whether one writes to the table",
+                " so it was not checked whether one writes to the table"
             )

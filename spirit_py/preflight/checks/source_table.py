@@ -20,11 +20,7 @@ def source_table(context: PreflightContext) -> Findings:
     """Refuse what is not an InnoDB base table of a user."""
     schema, table = context.statement.schema, context.statement.table
     if schema.lower() in _SYSTEM:
-        yield refuse(
-            f"{schema} is a system schema",
-            "name a table of your own",
-            code=_UNSUITABLE,
-        )
+        yield refuse(f"{schema} is a system schema", "name a table of your own", code=_UNSUITABLE)
     elif context.found is None:
         yield _missing(context, schema, table)
     elif any(
