@@ -54,6 +54,7 @@ class Option:
         live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
         common: ``--help`` shows it where a command has many.
         needs: other options, without all of which it has no effect.
+        unless: another one, with which it has none.
     """
 
     section: str
@@ -72,6 +73,7 @@ class Option:
     live: str = ""
     common: bool = False
     needs: tuple[str, ...] = ()
+    unless: str = ""
 
     @property
     def flag(self) -> str:
@@ -134,6 +136,11 @@ def require_needed(arguments: type, given: Container[str], values: Mapping[str, 
     """
     options = {one.name: one for one in declared(arguments)}
     for one in options.values():
+        if one.unless and one.name in given and values[one.unless]:
+            other = options[one.unless].flag
+            raise UsageFault(
+                f"{one.flag} has no effect with {other}", hint=f"leave {one.flag} or {other} out"
+            )
         needed = [options[name] for name in one.needs if name in options]
         if not needed or one.name not in given or not values[one.name]:
             continue

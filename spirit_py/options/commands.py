@@ -239,11 +239,15 @@ class ChecksumArguments(_OnSpark, TargetOptions, ComparedOptions, _Yield, total=
     ]
     lock_wait_timeout: Annotated[
         Seconds,
-        LOCKS(least=1, most=3600, default=2.5),
+        LOCKS(least=1, most=3600, default=2.5, unless="no_lock"),
         "Longest wait for one request of that lock, in seconds; new writers queue behind"
         " it. It is not requested while a writing transaction older than a second blocks it.",
     ]
-    lock_timeout: Annotated[Seconds, LOCKS(default="1h"), "How long to keep requesting that lock."]
+    lock_timeout: Annotated[
+        Seconds,
+        LOCKS(default="1h", unless="no_lock"),
+        "How long to keep requesting that lock.",
+    ]
     no_lock: Annotated[
         bool, LOCKS(), "Do not lock the tables (READ, for milliseconds) while the snapshots open."
     ]

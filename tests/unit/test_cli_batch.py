@@ -19,6 +19,7 @@ from spirit_py.errors import UsageFault
 from spirit_py.options import declared
 from spirit_py.options.commands import (
     BatchArguments,
+    ChecksumCommand,
     MigrateCommand,
     PlanCommand,
     RevertCommand,
@@ -216,11 +217,12 @@ def test_a_refused_batch_says_each_cause_once(asked, monkeypatch):
     assert result.output.count("it has no key") == 1
 
 
-@pytest.mark.parametrize("line", [MigrateCommand, PlanCommand, RevertCommand])
+@pytest.mark.parametrize("line", [ChecksumCommand, MigrateCommand, PlanCommand, RevertCommand])
 def test_what_an_option_needs_is_an_option_of_the_command(line):
     """A wrong name would need nothing."""
     every = declared(line)
-    assert {name for one in every for name in one.needs} <= {one.name for one in every}
+    named = {name for one in every for name in (*one.needs, one.unless) if name}
+    assert named <= {one.name for one in every}
 
 
 def test_a_refused_batch_has_a_report_too(asked, tmp_path):

@@ -57,6 +57,17 @@ def test_what_is_compared_can_be_said(asked):
     assert (options.repair, options.lock, options.checksum_yield_timeout) == (True, False, 600.0)
 
 
+@pytest.mark.parametrize("words", ["--lock-timeout 5m", "--lock-wait-timeout 5"])
+def test_a_limit_of_a_lock_is_refused_where_none_is_taken(asked, words):
+    """The environment may hold it: there it is a default for runs that take the lock."""
+    name, value = words.split()
+    refused = asked(*BASE, "--target-table", "u", "--no-lock", name, value, code=2)
+    assert f"{name} has no effect with --no-lock" in refused.output
+    assert asked(*BASE, "--target-table", "u", name, value).lock
+    kept = {f"SPIRIT_PY_{name[2:].replace('-', '_').upper()}": value}
+    assert not asked(*BASE, "--target-table", "u", "--no-lock", env=kept).lock
+
+
 def where(options):
     """Return the target's server and account."""
     there = options.target
