@@ -25,7 +25,7 @@ from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.faults import access_denied, excused
 from spirit_py.mysql.kill import end_earlier_sessions
 from spirit_py.plan import brief_plan, brief_text, screen_of
-from spirit_py.plan.earlier_run import examine_and_decide, why_not_dropped
+from spirit_py.plan.earlier_run import examine_and_decide, explained, why_not_dropped
 from spirit_py.plan.text import STYLES
 from spirit_py.preflight.preflight import check_before_create, prepare, require_free_relatives
 from spirit_py.throttle.option_checks import require_throttlers
@@ -56,7 +56,10 @@ def open_migration(
     _describe(run, contexts)
     tables = [(context.schema, context.table) for context in contexts]
     run.label(session, contexts[0].facts, tables)
-    run.lock_tables_from_other_runs(tables)
+    try:
+        run.lock_tables_from_other_runs(tables)
+    except Refusal as refusal:
+        raise explained(refusal, session, contexts) from refusal
     # Before anything is read: the server may still execute a killed run's RENAME.
     _end_earlier_run(run, session, tables)
     # Before anything is decided, written or dropped: what a swap has left half-way.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.decision import Afresh, GiveUp, Refuse, Resume, Wanted, decide
@@ -133,10 +134,33 @@ def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> Ea
                 action="running",
                 reason=described(running),
                 rows_copied=running.rows,
-                remedy="spirit-py ctl shows and controls it; wait for its end, or stop it",
+                remedy=_END_OF_KEPT.get(running.phase, _END_OF_RUN),
                 running=running,
             )
     return None
+
+
+_END_OF_RUN: Final = "spirit-py ctl shows and controls it; wait for its end, or stop it"
+_DROP_NOW: Final = (
+    "wait for its end; or end it sooner with spirit-py ctl abort, then spirit-py cleanup, which"
+    " asks before it drops the old table"
+)
+_END_OF_KEPT: Final[dict[str, str]] = {
+    Phase.KEEP: f"{_DROP_NOW}; or bring the old definition back with spirit-py revert",
+    Phase.GRACE: _DROP_NOW,
+}
+
+
+def explained(
+    refusal: Refusal, session: SqlSession, contexts: Sequence[PreflightContext]
+) -> Refusal:
+    """Return the refusal with what the run does that has the lock, where that is seen."""
+    with contextlib.suppress(ServerFault):
+        running = running_run(session, contexts)
+        if running is not None and running.running is not None and running.running.phase:
+            message = f"{refusal.message}: {running.reason}"
+            return Refusal(message, hint=running.remedy, error_code=refusal.error_code)
+    return refusal
 
 
 def note_of(running: EarlierRun) -> Note:
@@ -187,6 +211,12 @@ def working(seen: RunningRun | None) -> str:
     return f"a run works on it now, in phase {seen.phase}"
 
 
+_SWAPPED: Final[dict[str, str]] = {
+    Phase.KEEP: "it has made its swap, and keeps the old table current for a revert",
+    Phase.GRACE: "it has made its swap, and keeps the old table for a time",
+}
+
+
 def described(seen: RunningRun) -> str:
     """Return who works, since when, and how far it is."""
     if not seen.phase:
@@ -200,6 +230,8 @@ def described(seen: RunningRun) -> str:
         total = of_about(seen.rows_total)
         part = f", {human_percent(seen.fraction)}" if seen.fraction is not None else ""
         done = f": {human_count(seen.rows)}{total} rows{part}"
+    if seen.phase in _SWAPPED:
+        parts.append(_SWAPPED[seen.phase])
     parts.append(f"in phase {seen.phase}{done}")
     if (seen.figures_age or 0.0) > STALE_SECONDS:
         age = human_seconds(seen.figures_age)

@@ -96,6 +96,23 @@ def test_by_default_the_old_table_is_dropped_at_once(db, change):
     assert report.old_table == ""
 
 
+@pytest.mark.parametrize("more", [{"keep_old_current": HOUR}, {"drop_old_after": HOUR}])
+def test_a_migration_beside_one_that_keeps_its_old_table_hears_that_it_has_swapped(change, more):
+    """And what ends the wait: not only that a run is running."""
+    first = change(**more)
+    left = "is kept until" if "drop_old_after" in more else "reverse replication ends in"
+    first.wait_until(
+        lambda: first.told.snapshots and left in first.told.snapshots[-1].waiting_for, "the wait"
+    )
+    with pytest.raises(Refusal, match="it has made its swap, and keeps the old table") as refused:
+        change(**more).end()
+    assert left in refused.value.message
+    assert "spirit-py ctl abort, then spirit-py cleanup" in refused.value.hint
+    first.stop.request(Interrupted(signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        first.end()
+
+
 def test_the_old_table_stays_until_its_grace_is_over(db, change):
     """A stop in the grace is resumable, the same command waits on, and drops it when it is due."""
     stopped = interrupted_in_grace(change)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from spirit_py.plan.earlier_run import described, note_of, working
+from spirit_py.errors import Refusal, ServerFault
+from spirit_py.plan import earlier_run
+from spirit_py.plan.earlier_run import described, explained, note_of, working
 from spirit_py.plan.model import EarlierRun, RunningRun
 
+SESSION: Any = None
 RUN = RunningRun(
     table="shop.orders",
     session=77,
@@ -58,6 +63,45 @@ def test_the_refusal_names_the_table_and_what_to_do():
     )
     assert note.cause == "another run works on shop.orders now: server session 77"
     assert (note.table, note.remedy) == ("shop.orders", "wait")
+
+
+@pytest.mark.parametrize(
+    ("phase", "kept", "ends"),
+    [
+        ("keep", "it has made its swap, and keeps the old table current", "spirit-py revert"),
+        ("grace", "it has made its swap, and keeps the old table for a time", "spirit-py cleanup"),
+    ],
+)
+def test_a_migration_beside_one_that_keeps_its_old_table_hears_what_ends_that(
+    phase, kept, ends, monkeypatch
+):
+    """Not only that a run is running: its swap is done."""
+    left = "spirit-py revert; reverse replication ends in 1h59m"
+    seen = replace(RUN, phase=phase, waiting_for=left, run_eta=None)
+    context: Any = SimpleNamespace(schema="shop", table="orders", statement=None)
+    monkeypatch.setattr(earlier_run, "named_lock_holder", lambda *_: 77)
+    monkeypatch.setattr(earlier_run, "normal_form", lambda _: "")
+    monkeypatch.setattr(earlier_run, "_running", lambda *_: seen)
+    refusal = Refusal("another migration of shop.orders is running", hint="KILL 77")
+    refusal = explained(refusal, SESSION, [context])
+    assert str(refusal).startswith("another migration of shop.orders is running: on admin1")
+    assert kept in refusal.message
+    assert "ends in 1h59m" in refusal.message
+    assert "spirit-py ctl abort, then spirit-py cleanup" in refusal.hint
+    assert ends in refusal.hint
+
+
+def test_a_run_that_cannot_be_looked_at_is_still_refused(monkeypatch):
+    """As by an account that may not read its checkpoint, or of a client that is none of ours."""
+    refusal = Refusal("another migration is running", hint="KILL 77")
+
+    def denied(*_):
+        raise ServerFault(1142, "denied", where="checkpoint")
+
+    monkeypatch.setattr(earlier_run, "running_run", denied)
+    assert explained(refusal, SESSION, []) is refusal
+    monkeypatch.setattr(earlier_run, "running_run", lambda *_: None)
+    assert explained(refusal, SESSION, []) is refusal
 
 
 @pytest.mark.parametrize(
