@@ -73,13 +73,22 @@ def fraction_of(done: float, total: float | None, *, ended: bool = False) -> flo
 
 
 class Speed:
-    """The speed of a counter that grows by steps. Not thread-safe."""
+    """The speed of a counter that grows by steps. Not thread-safe.
 
-    def __init__(self) -> None:
+    Where it ``restarts``, a value below the last one is a count that begins again: no step back.
+    """
+
+    def __init__(self, *, restarts: bool = False) -> None:
         self._steps: deque[tuple[float, float]] = deque()
+        self._restarts = restarts
+        self._before = 0.0
 
     def note(self, now: float, value: float) -> None:
         """Note the counter's value after a step."""
+        if self._restarts:
+            reached = self._steps[-1][1] if self._steps else value
+            self._before = max(self._before, reached - value)
+            value += self._before
         self._steps.append((now, value))
         # The one before the window is kept: the first step in it began there.
         while len(self._steps) > 2 and self._steps[1][0] < now - STEADY_SECONDS:

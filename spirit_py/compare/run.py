@@ -77,7 +77,7 @@ class CompareRun:
         self._compare_began = self._began
         #: Tasks on Spark can exchange messages with the driver, without a checkpoint table.
         self._spark_can_talk = False
-        self._speed, self._outage = Speed(), Outage()
+        self._speed, self._outage = Speed(restarts=True), Outage()
         servers = (self.options.source, self.options.target)
         self._sight = Sight([one for one in servers if one is not None], self._compared)
 

@@ -59,7 +59,7 @@ class Snapshots:
         self._clock = figures.journal.clock
         self._lock = threading.Lock()
         self._backlog = ChangeBacklog()
-        self._compared, self._built = Speed(), Speed()
+        self._compared, self._built = Speed(restarts=True), Speed()
         self._history: deque[float] = deque(maxlen=_HISTORY)
         self._noted_at = float("-inf")
         self._throttled = Wait()

@@ -65,6 +65,15 @@ def test_a_speed_is_of_its_window_and_knows_pauses():
     assert speed.recent(200.0) == 0.0
 
 
+def test_a_count_that_begins_again_is_no_work_undone():
+    """A further pass, or a segment that is read again: the speed stays that of the work."""
+    speed = Speed(restarts=True)
+    for second, rows in enumerate([0, 100, 200, 0, 100, 200, 150, 250]):
+        speed.note(float(second), rows)
+        assert (speed.recent(float(second)) or 0) >= 0
+    assert speed.recent(7.0) == pytest.approx(500 / 7)
+
+
 def _backlog(coming: int, going: int, seconds: int = 40) -> ChangeBacklog:
     backlog = ChangeBacklog()
     for second in range(seconds):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spirit_py.checksum.result import ChecksumProgress, ChecksumResult
 from spirit_py.copier.meter import CopyStatistics
 from spirit_py.events.run import PhaseEntered
 from spirit_py.migration.facts import IndexesUnderWay
@@ -129,3 +130,18 @@ def test_what_the_server_does_in_a_pause_has_its_end() -> None:
         copying.time += 10.0
         seen = copying.snapshots.take()
     assert seen.eta == pytest.approx(0.5 / 0.03)
+
+
+def test_a_further_pass_of_the_checksum_has_no_negative_speed() -> None:
+    """Its count of rows begins again."""
+    copying = Copying()
+    for phase in (Phase.DRAIN, Phase.ANALYZE, Phase.CHECKSUM):
+        copying.enter(phase)
+    checker: Any = SimpleNamespace(result=ChecksumResult())
+    copying.figures.checking(checker, TABLE)
+    rates = []
+    for passes, rows in ((1, 1000), (1, 2900), (2, 100), (2, 2000)):
+        checker.progress = ChecksumProgress(passes=passes, rows=rows)
+        copying.time += 5.0
+        rates.append(copying.snapshots.take().rate)
+    assert rates == [None, 380.0, 190.0, 190.0]
