@@ -67,9 +67,7 @@ def fraction_of(done: float, total: float | None, *, ended: bool = False) -> flo
     """Return the part that is done; below 1 until the work has ended."""
     if ended:
         return 1.0
-    if not total or total < done:
-        return None
-    return min(NEARLY_DONE, done / total)
+    return None if not total or total < done else min(NEARLY_DONE, done / total)
 
 
 class Speed:
@@ -239,9 +237,7 @@ class Measured:
 
 def row_seconds(rows: int, seconds: float) -> float | None:
     """Return the time of copying a row; None where too little was copied to say it."""
-    if rows < _ENOUGH_ROWS or seconds < _ENOUGH_SECONDS:
-        return None
-    return seconds / rows
+    return None if rows < _ENOUGH_ROWS or seconds < _ENOUGH_SECONDS else seconds / rows
 
 
 def rest_of_run(seen: Measured) -> dict[str, float | None]:

@@ -52,8 +52,7 @@ def run_command(
         with stop_on_signals(stop), _shown(status, reporter):
             run_aside(work, stop, teller(reporter.event), hurry=hurry)
     except BaseException as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
-        cause = left_at_once() if interrupted else stop.cause_of(error)
+        cause = left_at_once() if isinstance(error, KeyboardInterrupt) else stop.cause_of(error)
         explain_access(cause)
         if cause is error:
             raise

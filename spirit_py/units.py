@@ -104,9 +104,7 @@ def duration(value: float | None) -> str:
 
 def human_percent(value: float | None) -> str:
     """Render a fraction as a percentage; rounded down, so that 100% is the whole."""
-    if value is None:
-        return "?"
-    return f"{math.floor(1000 * value + 1e-9) / 10:.1f}%"
+    return "?" if value is None else f"{math.floor(1000 * value + 1e-9) / 10:.1f}%"
 
 
 _DAY: Final = 24 * 60

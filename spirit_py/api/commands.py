@@ -143,9 +143,7 @@ def _word(option: click.Option, value: Any) -> Any:
         return ",".join(f"{name}={_number(limit)}" for name, limit in value.items())
     if option.type is TABLE and isinstance(value, tuple):
         return ".".join(quote_identifier(part) for part in value)
-    if isinstance(option.type, click.Path):
-        return Path(value)
-    return value
+    return Path(value) if isinstance(option.type, click.Path) else value
 
 
 def _number(value: float) -> str:

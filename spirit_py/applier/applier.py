@@ -173,8 +173,7 @@ class SqlApplier:
     def _bounds(self, session: SqlSession) -> Bounds:
         with self._lock:
             if self.max_packet is None:
-                found = session.query("SELECT @@SESSION.max_allowed_packet")[0][0]
-                self.max_packet = int(found)
+                self.max_packet = int(session.query("SELECT @@SESSION.max_allowed_packet")[0][0])
             return Bounds(self.batch_rows, self.max_packet)
 
     def _replace(
@@ -182,8 +181,7 @@ class SqlApplier:
     ) -> None:
         bounds = self._bounds(session)
         if not mapping.lookup.lingers:
-            judged = partial(self._judged, session, mapping)
-            stage.replace(session, mapping, rows, bounds, judged)
+            stage.replace(session, mapping, rows, bounds, partial(self._judged, session, mapping))
             return
         with stage.whole(session):
             stage.delete(session, mapping, keys, bounds)

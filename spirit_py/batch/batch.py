@@ -167,8 +167,7 @@ class Batch:
                 error_code=ErrorCode.CANNOT_RESUME,
             )
         if step is Step.PASS:
-            why = "an earlier run has changed it"
-            self._tell(TableSkipped(table=str(change), reason=why))
+            self._tell(TableSkipped(table=str(change), reason="an earlier run has changed it"))
             return False
         if record.state == TableState.PENDING:
             forms = self._step(lambda session: forms_of(session, self.config.each, change))

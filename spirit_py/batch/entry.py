@@ -247,7 +247,6 @@ def _close(config: BatchConfig, store: BatchTable, batch: Batch, reporter: Repor
         with connect(config.each.connection, role="batch") as session:
             store.drop(session)
     except SpiritError as error:
-        text = f"the record {store} could not be dropped: {error.message}"
-        reporter.event(Warned(said=text))
+        reporter.event(Warned(said=f"the record {store} could not be dropped: {error.message}"))
         return False
     return True

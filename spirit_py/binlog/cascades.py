@@ -209,7 +209,6 @@ class DoubtfulKeys:
     def forget(self, number: int, *, after: int = 0) -> None:
         """Forget the keys in doubt since a transaction after ``after`` and up to ``number``."""
         with self._mutex:
-            kept = {key: put for key, put in self._keys.items() if not after < put <= number}
-            self._keys = kept
+            self._keys = {key: put for key, put in self._keys.items() if not after < put <= number}
             if after < self._lost <= number:
                 self._lost = 0

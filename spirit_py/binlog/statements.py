@@ -211,9 +211,7 @@ def _ddl_names(tokens: list[Token]) -> list[Name]:
         return [Name(n.table or "", None) for n in _names_from(tokens, at)]
     if "TRIGGER" in words and verb == "CREATE":
         return _names_after(tokens[words.index("TRIGGER") :], "ON")[:1]
-    if "INDEX" in words[:4]:
-        return _names_after(tokens, "ON")[:1]
-    return []
+    return _names_after(tokens, "ON")[:1] if "INDEX" in words[:4] else []
 
 
 def _created(tokens: list[Token]) -> list[Name]:

@@ -88,8 +88,7 @@ class Request:
         return cls(verb=verb, token=secrets.token_hex(8), arguments=dict(arguments))
 
     def __str__(self) -> str:
-        given = (f"{name}={value}" for name, value in self.arguments.items())
-        return " ".join((self.verb, *given))
+        return " ".join((self.verb, *(f"{name}={value}" for name, value in self.arguments.items())))
 
 
 @dataclass(frozen=True, kw_only=True)

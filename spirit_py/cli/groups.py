@@ -143,8 +143,7 @@ def _warn_where(holds_secret: Callable[[Any], bool]) -> Callable[..., Any]:
 
 
 def _somebody_answers() -> bool:
-    streams = (sys.stdin, sys.stderr)
-    return all(stream is not None and stream.isatty() for stream in streams)
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 class AskedOption(SectionedOption):

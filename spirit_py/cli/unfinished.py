@@ -43,8 +43,7 @@ def status(_: ErrorsShown, options: dict[str, Any]) -> None:
     \b
     spirit-py status --host db1 --database shop --table orders
     """  # noqa: D301 - click reads the backspace
-    found = unfinished(options)
-    _show(found, options, none="no migration is under way or unfinished here")
+    _show(unfinished(options), options, none="no migration is under way or unfinished here")
 
 
 def _show(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import Applier
     from spirit_py.table.mapping import TableMapping
-    from spirit_py.table.schema import IndexPart
 
 #: A type as JSON_TYPE names it; None for JSON's null.
 Kind: TypeAlias = "str | None"
@@ -190,15 +189,12 @@ class TwoServerCopier:
 def _there(mapping: TableMapping) -> TableMapping:
     target = mapping.target
     key = mapping.lookup.index
+    places = {name.lower(): place for place, name in enumerate(mapping.new_key_columns)}
+    parts = sorted(key.parts, key=lambda part: places[(part.column or "").lower()])
     return replace(
         mapping,
         source=target,
         pairs=tuple(ColumnPair(old=pair.new, new=pair.new) for pair in mapping.pairs),
-        key=replace(key, parts=_in_order(key.parts, mapping.new_key_columns)),
+        key=replace(key, parts=tuple(parts)),
         tightened=(),
     )
-
-
-def _in_order(parts: Sequence[IndexPart], names: Sequence[str]) -> tuple[IndexPart, ...]:
-    places = {name.lower(): place for place, name in enumerate(names)}
-    return tuple(sorted(parts, key=lambda part: places[(part.column or "").lower()]))

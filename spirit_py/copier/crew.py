@@ -196,8 +196,7 @@ class Crew:
         if outstanding >= _OUTSTANDING:
             return False
         running = next(order for its, order in team.asked.values() if its == rank)
-        left = team.began[rank] + running.seconds - time.monotonic()
-        return left < _AHEAD_SECONDS
+        return team.began[rank] + running.seconds - time.monotonic() < _AHEAD_SECONDS
 
     def _post(self, team: _Team, rank: int, order: CopyOrder) -> None:
         # Before it is posted: after a fault of the driver's session the task may have the order.
@@ -231,20 +230,17 @@ class Crew:
             retiring, self._retiring = self._retiring, None
             self._finish(retiring)
         spark = self.spark
+        copies = any(team.engine is spark for team in self._teams())
         if self._coming is not None:
             self._look_for_tasks(self._coming)
         elif spark is not None and spark.failure is not None:
             # Reported where Spark was started.
             self.spark = None
-        elif spark is not None and spark.ready and not self._sparks and lasting():
+        elif spark is not None and spark.ready and not copies and lasting():
             try:
                 self._coming = self._open(spark)
             except SpiritError as error:
                 self._without_spark(error.message)
-
-    @property
-    def _sparks(self) -> bool:
-        return any(team.engine is self.spark for team in self._teams())
 
     def _without_spark(self, why: str) -> None:
         _log.warning("the copy of %s goes on without Spark: %s", self._table, why)

@@ -169,8 +169,7 @@ class Attempt:
             if connection_lost(fault) or not self.watch.blockers:
                 raise
             who = self.watch.front.described()
-            why = f"{self.watch.verdict or fault.text}; blocked by {who}"
-            raise TryFailed(why) from fault
+            raise TryFailed(f"{self.watch.verdict or fault.text}; blocked by {who}") from fault
         self.held_from = self.plan.clock()
         self.plan.show("")
         self.watch.holding()

@@ -20,8 +20,7 @@ import enum
 import sys
 from collections import deque
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import InitVar, dataclass
 from spirit_py.feed.partitions import Partitions, Pending
@@ -90,9 +89,7 @@ class Filters:
             dispatched = self.proofs.dispatched_at(change.stamp)
         if dispatched is None:
             return True
-        if self.by_range:
-            return self.tracker.held(change.key)
-        return dispatched > self.tracker.settled
+        return self.tracker.held(change.key) if self.by_range else dispatched > self.tracker.settled
 
 
 @dataclass(kw_only=True, eq=False)
@@ -154,10 +151,6 @@ class ChangeBuffer:
         if self.weighed:
             self.entered += kept
         return kept
-
-    def first_unweighed(self, rows: int) -> list[tuple[Any, ...]]:
-        """Return the keys of the first changes whose keys have no weights yet."""
-        return [change.image.key for change in islice(self.unweighed, rows)]
 
     def take_weights(self, keys: Sequence[Key]) -> None:
         """Let the first changes without weights wait in their partitions, by comparable keys."""

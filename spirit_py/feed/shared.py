@@ -204,8 +204,7 @@ class Backpressure:
         while not self._has_room():
             if not told and self.shared.clock() - began >= _TELL_AFTER:
                 told = True
-                held = self.shared.subscriptions.bytes
-                self.tell(BackpressureBegun(buffered_bytes=held))
+                self.tell(BackpressureBegun(buffered_bytes=self.shared.subscriptions.bytes))
         if told:
             seconds = self.shared.clock() - began
             self.tell(BackpressureEnded(seconds=round(seconds, 3)))

@@ -152,9 +152,7 @@ def _changes_nothing(name: str, value: Any) -> bool:
         return all(_is_harmless(text.strip()) for text in str(value).split(";"))
     if name == "auth_plugin":
         return str(value) in _PLUGINS
-    if name == "read_default_group":
-        return bool(value == "client")
-    return name in _WITHOUT_MEANING
+    return bool(value == "client") if name == "read_default_group" else name in _WITHOUT_MEANING
 
 
 def _is_harmless(statement: str) -> bool:

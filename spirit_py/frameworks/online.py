@@ -208,8 +208,7 @@ def _with_present_names(session: FrameworkSession, around: SessionFacts, stateme
         return statement
     if not alter.of_kind(*_NAMING_CHECKS):
         return statement
-    rows = session.query(_CHECKS, (alter.schema, alter.table))
-    present = {str(name).lower() for (name,) in rows}
+    present = {str(name).lower() for (name,) in session.query(_CHECKS, (alter.schema, alter.table))}
     return replace(alter, clauses=", ".join(_named(one, present) for one in alter.parsed)).sql
 
 

@@ -189,8 +189,7 @@ class Revision:
             self._look()
             while waiting:
                 together = self._together(waiting, around)
-                one = _joined(waiting[:together], around)
-                self._carry_out(one, together, around)
+                self._carry_out(_joined(waiting[:together], around), together, around)
                 del waiting[:together]
         finally:
             self._carrying_out = False
@@ -254,8 +253,7 @@ class Revision:
         self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
         # Only a copy can wait for the others.
         config = replace(config, no_shortcut=True)
-        signals = first.handle_signals
-        change(session, config, self._log, handle_signals=signals, along=along)
+        change(session, config, self._log, handle_signals=first.handle_signals, along=along)
         self._just_noted = {one.parameters[:2] for one in whole.versions}
         points.reach("revision.swapped")
         self._table.read(around.schema)
@@ -288,8 +286,7 @@ class Revision:
         else:
             schema = look_around(self._session()).schema
             self.finish_earlier()
-            found = self._table.read(schema)
-            self._steps = [one for one in found if one.history == key]
+            self._steps = [one for one in self._table.read(schema) if one.history == key]
             if not self._steps and self._table.versions() is None:
                 self._table.drop()
         self._key, self._done = key, 0

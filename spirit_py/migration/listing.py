@@ -365,8 +365,7 @@ def _built(session: SqlSession, target: Name, whole: str, run: str) -> str:
     """Return how far a run, known by its token, has built the indexes of a new table."""
     builder = named_lock_holder(session, build_lock(run, target))
     if builder is None:
-        done = shape_here(session, *target) == whole
-        return "built" if done else "to be built after the copy"
+        return "built" if shape_here(session, *target) == whole else "to be built after the copy"
     stage = build_stage(session, builder)
     how = f", {stage}" if stage else ""
     return f"being built now (server session {builder}{how})"

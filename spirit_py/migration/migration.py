@@ -174,8 +174,7 @@ def _new_tables(
         for context in contexts
         if context.statement.auto_increment
     }
-    built = any(plan.left_out for plan in plans)
-    run.note(IndexBuildPlanned(built))
+    run.note(IndexBuildPlanned(any(plan.left_out for plan in plans)))
     reverse = plan_tables(run, contexts, mappings)
     return NewTables(
         mappings=mappings,

@@ -157,8 +157,7 @@ def _resumed(decided: ResumeDecided, _report: MigrationReport) -> dict[str, Any]
 
 
 def _warned(warned: Warned | BinlogExpires, report: MigrationReport) -> dict[str, Any]:
-    known = warned.text in report.warnings
-    return {} if known else {"warnings": [*report.warnings, warned.text]}
+    return {} if warned.text in report.warnings else {"warnings": [*report.warnings, warned.text]}
 
 
 def _swapped(swapped: Swapped, _report: MigrationReport) -> dict[str, Any]:
@@ -269,8 +268,7 @@ def apply(state: State, happened: Event | Fact, now: float) -> State:
     """Return the state after something happened; IllegalTransition where a phase may not follow."""
     kind = happened if isinstance(happened, PlainFact) else type(happened)
     if enters := ENTERS.get(kind):
-        changes = enters(happened, state.report)
-        state = replace(state, report=replace(state.report, **changes))
+        state = replace(state, report=replace(state.report, **enters(happened, state.report)))
     if keeps := KEEPS.get(kind):
         state = replace(state, **keeps(happened, state, now))
     return state

@@ -67,8 +67,7 @@ def surroundings(
     if config.throttle_http:
         yield http_throttler(config.throttle_http), True
     if config.throttle_query:
-        query = query_throttler(connection, config.throttle_query, database=config.database)
-        yield query, True
+        yield query_throttler(connection, config.throttle_query, database=config.database), True
 
 
 def _replica_lag(run: Run, checkpoint: CheckpointTable | None) -> LagThrottler:

@@ -37,7 +37,14 @@ def load_driver() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "MySQLdb":
             raise _unusable(error) from error
-        raise _not_installed() from error
+        raise Refusal(
+            "the MySQL driver mysqlclient is not installed: it is built on this machine, with a"
+            " compiler and the MySQL client library",
+            hint="run the command for this system, then the last one; spirit-py explain"
+            f" {ErrorCode.CLIENT_LIBRARY_MISSING} says how to do without a compiler",
+            details=driver_commands(prefix=sys.prefix, python=sys.executable),
+            error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
+        ) from error
     except (ImportError, AttributeError, OSError, SystemError) as error:
         # A driver of two versions, or one whose library was replaced, fails in any of these ways.
         raise _unusable(error) from error
@@ -50,17 +57,6 @@ def client_version() -> str:
         return str(load_driver().get_client_info())
     except Refusal as refusal:
         return f"not usable: {refusal.message}"
-
-
-def _not_installed() -> Refusal:
-    return Refusal(
-        "the MySQL driver mysqlclient is not installed: it is built on this machine, with a"
-        " compiler and the MySQL client library",
-        hint="run the command for this system, then the last one; spirit-py explain"
-        f" {ErrorCode.CLIENT_LIBRARY_MISSING} says how to do without a compiler",
-        details=driver_commands(prefix=sys.prefix, python=sys.executable),
-        error_code=ErrorCode.CLIENT_LIBRARY_MISSING,
-    )
 
 
 def _unusable(error: Exception) -> Refusal:

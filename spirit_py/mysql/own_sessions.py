@@ -129,8 +129,7 @@ def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
     if not asked:
         return set()
     sql = _HOLDERS.format(", ".join(map(str, sorted(asked))))
-    rows = excused(lambda: session.query(sql), (), access_denied)
-    return {int(row[0]) for row in rows}
+    return {int(row[0]) for row in excused(lambda: session.query(sql), (), access_denied)}
 
 
 def _holding(session: SqlSession, secret: str, numbers: Iterable[int]) -> set[int]:

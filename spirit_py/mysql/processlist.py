@@ -56,8 +56,7 @@ def process_list(session: SqlSession, full: Literal["", "FULL"] = "") -> list[tu
 
 def user_of(session: SqlSession, number: int | None) -> str:
     """Return user and host of a session; empty where it is gone, or the account may not see it."""
-    rows = process_list(session)
-    found = next((row for row in rows if int(row[0]) == number), None)
+    found = next((row for row in process_list(session) if int(row[0]) == number), None)
     return "" if found is None else f"{found[1]}@{str(found[2]).rpartition(':')[0] or found[2]}"
 
 

@@ -124,8 +124,7 @@ def readers_of_binlog(session: SqlSession) -> int:
 def kept_binlog(session: SqlSession) -> tuple[list[tuple[str, int]], int, int]:
     """Return :func:`binlog_files`, seconds for which they are kept (0: for ever), and now."""
     files = binlog_files(session)
-    sql = "SELECT @@GLOBAL.binlog_expire_logs_seconds, UNIX_TIMESTAMP()"
-    kept, now = session.query(sql)[0]
+    kept, now = session.query("SELECT @@GLOBAL.binlog_expire_logs_seconds, UNIX_TIMESTAMP()")[0]
     return files, int(kept), int(now)
 
 

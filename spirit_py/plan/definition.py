@@ -127,8 +127,7 @@ def _altered(native: SqlSession, source: TableSchema, form: TemporaryForm, claus
             native.execute(f"{TEMPORARY}{table} {form.body}")
         except ServerFault as fault:
             if modes := copying_modes(fault):
-                what = "a copy of the table's definition"
-                raise server_refusal(fault, what, modes) from fault
+                raise server_refusal(fault, "a copy of the table's definition", modes) from fault
             raise
     try:
         if clauses:

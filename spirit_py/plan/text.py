@@ -270,8 +270,7 @@ def _verdict(plan: Plan) -> PlanLine:
     if plan.refusals:
         count = len(plan.refusals)
         reasons = "the reason" if count == 1 else f"the {count} reasons"
-        text = f"would be refused for {reasons} above; nothing was written"
-        return PlanLine(text, "refusal")
+        return PlanLine(f"would be refused for {reasons} above; nothing was written", "refusal")
     done = "would run: spirit-py migrate with the same options does it; nothing was written"
     return PlanLine(done, "heading")
 

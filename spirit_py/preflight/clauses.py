@@ -53,9 +53,7 @@ def why_not_metadata_only(source: TableSchema, statement: AlterStatement) -> str
 def _metadata_only(source: TableSchema, clause: Clause) -> bool:
     if clause.kind in {ClauseKind.MODIFY_COLUMN, ClauseKind.CHANGE_COLUMN}:
         return _same_but_longer(source, clause)
-    if clause.kind is ClauseKind.OPTION:
-        return clause.name in _OPTIONS
-    return clause.kind in _ALWAYS
+    return clause.name in _OPTIONS if clause.kind is ClauseKind.OPTION else clause.kind in _ALWAYS
 
 
 def _same_but_longer(source: TableSchema, clause: Clause) -> bool:

@@ -155,8 +155,7 @@ class Shortcut:
         another session has changed or replaced the table before; OutcomeUnknown where it is neither
         as before nor as the statement makes it.
         """
-        found = _choose(self.source, self.statement, self._run)
-        return replace(found, attempts=self._sends)
+        return replace(_choose(self.source, self.statement, self._run), attempts=self._sends)
 
     def _keep_alive(self) -> None:
         self._attend()

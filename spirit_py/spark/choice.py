@@ -308,8 +308,7 @@ class SparkOrDriver:
         self, function: Callable[[int], _R], *, size: int, group: str, description: str
     ) -> list[Outcome[_R]]:
         """Run ``function(rank)`` in ``size`` tasks at once; block until all have ended."""
-        run = self._living().run_gang
-        return run(function, size=size, group=group, description=description)
+        return self._living().run_gang(function, size=size, group=group, description=description)
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group."""

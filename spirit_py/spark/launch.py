@@ -97,7 +97,7 @@ def launch(
     info = scratch / _INFO_FILE
     kept = environment(config, environ)
     kept |= {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)}
-    own = (*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={_log4j(scratch).as_uri()}")
+    own = (*_JVM_OPTIONS, f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}")
     if private(config, environ):
         package = Path(spirit_py.__file__).parent
         code = scratch / "code"
@@ -123,10 +123,6 @@ def environment(config: SparkConfig, environ: Mapping[str, str]) -> dict[str, st
     """Return the JVM's environment without secrets; a local run uses PySpark's own Spark."""
     drop = _UNWANTED | (_SPARK_PLACES if single_machine(config) else frozenset())
     return {name: value for name, value in without_secrets(environ).items() if name not in drop}
-
-
-def _log4j(scratch: Path) -> Path:
-    return scratch / "log4j2.properties"
 
 
 def _java(

@@ -79,8 +79,7 @@ class GangTask(Generic[_R]):
         done = 0
         answers: list[tuple[int, str]] = []
         while True:
-            letter = {"rank": rank, "sessions": list(member.sessions), "answers": answers}
-            mailbox.write(letter)
+            mailbox.write({"rank": rank, "sessions": list(member.sessions), "answers": answers})
             pause = LOOK_SECONDS
             while not (waiting := [order for order in mailbox.orders() if order[0] > done]):
                 mailbox.wait(pause)

@@ -170,9 +170,7 @@ def finite(value: Any) -> Any:
         return {name: finite(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _LAST_SECONDS: Final = 1.0

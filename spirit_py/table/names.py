@@ -49,8 +49,7 @@ class AuxiliaryNames:
     @classmethod
     def of_checkpoint(cls, name: str) -> AuxiliaryNames | None:
         """Return the names that belong to a checkpoint table's name; None for another name."""
-        stem = name.removeprefix("_").removesuffix("_chkpnt")
-        found = cls._with(stem)
+        found = cls._with(name.removeprefix("_").removesuffix("_chkpnt"))
         return found if found.checkpoint == name else None
 
     @classmethod

@@ -185,8 +185,7 @@ def unnamed(connection: ConnectionOptions, host: str, port: int) -> ConnectionOp
     """Return the options for a replica that nobody named; None where it gets no password."""
     if not proves_servers(connection) or not _HOST.fullmatch(host):
         return None
-    options = options_of_replica(connection, host, port)
-    return replace(options, ssl_mode="VERIFY_IDENTITY")
+    return replace(options_of_replica(connection, host, port), ssl_mode="VERIFY_IDENTITY")
 
 
 class Replicas:

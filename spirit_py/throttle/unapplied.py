@@ -122,9 +122,7 @@ class Unapplied:
 
 def room(behind: Behind, limit: float) -> float:
     """Return the bytes by which the copy may be ahead of a replica; ``limit`` in seconds."""
-    if behind.speed is None:
-        return FIRST_BYTES
-    return max(LEAST_BYTES, behind.speed * limit * SHARE)
+    return FIRST_BYTES if behind.speed is None else max(LEAST_BYTES, behind.speed * limit * SHARE)
 
 
 def part_bytes(behind: Behind, limit: float) -> float:

@@ -96,9 +96,7 @@ def _statement(cursor: Cursor) -> _Verdict:
         return _alter(cursor)
     if cursor.take("DROP", "INDEX"):
         return _unless_primary(cursor)
-    if cursor.take("CREATE"):
-        return _create(cursor)
-    return _Verdict.UNPROVEN
+    return _create(cursor) if cursor.take("CREATE") else _Verdict.UNPROVEN
 
 
 def _create(cursor: Cursor) -> _Verdict:
@@ -154,8 +152,7 @@ def _goes_on(cursor: Cursor) -> bool:
 
 
 def _unless_primary(cursor: Cursor) -> _Verdict:
-    primary = cursor.name(_WHAT).upper() == "PRIMARY"
-    return _Verdict.UNPROVEN if primary else _Verdict.KEYED
+    return _Verdict.UNPROVEN if cursor.name(_WHAT).upper() == "PRIMARY" else _Verdict.KEYED
 
 
 _ATTEMPTS: Final = 20
@@ -220,8 +217,7 @@ class Definitions:
             return None
         if table not in self._known:
             self.learn(table)
-        known = self._known.get(table)
-        codec = self._fitting(table_map, known)
+        codec = self._fitting(table_map, self._known.get(table))
         if codec is not None and agrees(codec.schema, schema):
             keys = [one.primary_key and one.primary_key.columns for one in (codec.schema, schema)]
             if keys[0] == keys[1]:

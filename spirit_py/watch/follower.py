@@ -227,9 +227,7 @@ class ScopeSource(BinlogSource):
 
     def open(self, position: str) -> ServerFrontier:
         """Open the stream after a position, or after everything committed and visible now."""
-        if position:
-            return self.resume((), position)
-        return self._open((), self.executed())
+        return self.resume((), position) if position else self._open((), self.executed())
 
     def prepared_before(self) -> set[str] | None:
         """Return the XA transactions that are prepared now; None when the account may not see."""

@@ -160,9 +160,7 @@ def _value(column: Record) -> str:
         return "NULL"
     text = column["value"]
     text = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-    if column.get("encoding") == "hex":
-        return f"X'{text}'"
-    return json.dumps(text, ensure_ascii=False)
+    return f"X'{text}'" if column.get("encoding") == "hex" else json.dumps(text, ensure_ascii=False)
 
 
 class Scope:

@@ -74,8 +74,7 @@ class Node(NamedTuple):
         """The value as an expression of type JSON."""
         if not self.sql:
             return self._cast
-        container = self.text[0] in "[{"
-        return self.sql if container else f"JSON_EXTRACT(JSON_ARRAY({self.sql}), '$[0]')"
+        return self.sql if self.text[0] in "[{" else f"JSON_EXTRACT(JSON_ARRAY({self.sql}), '$[0]')"
 
     @property
     def _cast(self) -> str:
@@ -100,9 +99,7 @@ def double(number: str) -> Node:
     whole, point, fraction = mantissa.lstrip("-").partition(".")
     power = int(exponent or 0) - len(fraction)
     exact = int(whole + fraction) < _EXACT_DIGITS and -_EXACT_POWER <= power <= _EXACT_POWER
-    if exact and (point or exponent):
-        return Node(number)
-    return Node(number, _literal(number))
+    return Node(number) if exact and (point or exponent) else Node(number, _literal(number))
 
 
 def _literal(number: str) -> str:
@@ -194,8 +191,7 @@ def _value(kind: int, data: bytes, at: int, render: _Render) -> Node:
         return Node(_LITERALS[data[at]])
     if kind == _STRING:
         start, size = _length(data, at)
-        text = _slice(data, start, size).decode("utf-8")
-        return string(text)
+        return string(_slice(data, start, size).decode("utf-8"))
     if kind == _OPAQUE:
         start, size = _length(data, at + 1)
         return _opaque(data[at], _slice(data, start, size), render)
@@ -242,8 +238,7 @@ def _opaque(kind: int, payload: bytes, render: _Render) -> Node:
         if len(payload) != _TEMPORAL_BYTES:
             raise ValueError("a date or time of another length")
         return _temporal(kind, int.from_bytes(payload, "little", signed=True))
-    shown = f'"base64:type{kind}:{base64.b64encode(payload).decode()}"'
-    return Node(shown, render(kind, payload))
+    return Node(f'"base64:type{kind}:{base64.b64encode(payload).decode()}"', render(kind, payload))
 
 
 def _decimal(precision: int, scale: int, number: str) -> Node:

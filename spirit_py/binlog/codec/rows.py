@@ -56,22 +56,17 @@ def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
                 f"{name}.{column.name} is stored in the temporal format from before MySQL 5.6.4",
                 hint="rebuild the table with ALTER TABLE ... FORCE first",
             )
-        if _differs(table_map, place, column):
+        if (
+            table_map.columns[place] not in expected_type(column)
+            or table_map.nullable[place] != column.nullable
+            or (table_map.names and table_map.names[place] != column.name)
+        ):
             raise SchemaChanged(
                 f"column {column.name} of {name} is no longer {column.column_type}", hint=hint
             )
     known = (_signs(schema, _SIGNED), _signs(schema, _SIGNED | {"year"}))
     if table_map.signedness is not None and table_map.signedness not in known:
         raise SchemaChanged(f"a column of {name} is unsigned now, or no longer", hint=hint)
-
-
-def _differs(table_map: TableMap, place: int, column: Column) -> bool:
-    """Return whether the column in this place is another one than the definition says."""
-    return (
-        table_map.columns[place] not in expected_type(column)
-        or table_map.nullable[place] != column.nullable
-        or (bool(table_map.names) and table_map.names[place] != column.name)
-    )
 
 
 def _signs(schema: TableSchema, numeric: frozenset[str]) -> bytes:

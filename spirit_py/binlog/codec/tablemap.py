@@ -270,9 +270,7 @@ class _Described:
             return {"data_type": "bit", "length": length, "column_type": f"bit({length})"}
         if code == GEOMETRY:
             return {"data_type": _SHAPES[next(self._geometries)]}
-        if code in {ENUM, SET}:
-            return self._numbered(code)
-        return self._text(announced)
+        return self._numbered(code) if code in {ENUM, SET} else self._text(announced)
 
     def _numbered(self, code: int) -> dict[str, Any]:
         """Describe ENUM or SET, whose members are in the column's character set."""

@@ -228,9 +228,7 @@ class Asking:
 
     def _where(self) -> str:
         holder = named_lock_holder(self.session, self._process_lock)
-        if holder is None:
-            return ""
-        return f" ({whose(self.session, holder)})"
+        return "" if holder is None else f" ({whose(self.session, holder)})"
 
     def _await_end(self) -> None:
         left = _END_SECONDS

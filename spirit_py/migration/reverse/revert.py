@@ -285,8 +285,7 @@ class Revert(Job):
 
     def _ask(self, session: Session, queue: RequestQueue) -> bool:
         """Ask the other process; False when it has ended meanwhile, without an answer."""
-        arguments = {SKIP_DROP: "yes"} if self.config.skip_drop else {}
-        request = Request.of(REVERT, arguments)
+        request = Request.of(REVERT, {SKIP_DROP: "yes"} if self.config.skip_drop else {})
         # A request counts only while a process waits for the answer, which this lock proves.
         waiting = AdvisoryLock(
             self.config.connection, request.lock, stop=self.stop, purpose="revert"
@@ -325,8 +324,7 @@ class Revert(Job):
         """Take over from a process that has ended; ``known`` proves the old tables."""
         names = [table.name for table in found.tables]
         with self.session("revert", read_timeout=_READ_SECONDS) as session:
-            facts = under_modes(session, read_facts(session), found.modes)
-            self.label(session, facts, names)
+            self.label(session, under_modes(session, read_facts(session), found.modes), names)
             self.lock_tables_from_other_runs(names)
             require_passable(session, self.config.feed.passable, names)
             tokens = runs_seen(session, names)

@@ -84,9 +84,7 @@ def why_table_cannot(table: TableSchema, row_format: str) -> str:
         return "ROW_FORMAT=COMPRESSED"
     if any(index.kind.upper() == "FULLTEXT" for index in table.indexes):
         return "it has a FULLTEXT index"
-    if len(table.columns) > MOST_COLUMNS:
-        return f"it has more than {MOST_COLUMNS} columns"
-    return ""
+    return f"it has more than {MOST_COLUMNS} columns" if len(table.columns) > MOST_COLUMNS else ""
 
 
 def guard_columns(session: SqlSession, schema: str, table: str) -> tuple[list[str], str]:

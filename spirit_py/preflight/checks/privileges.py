@@ -65,8 +65,7 @@ def refuse_all(context: PreflightContext) -> Finding:
 def _for_table(context: PreflightContext) -> Iterator[tuple[str, list[str]]]:
     grants, schema, names = context.grants, context.schema, context.names
     beside = (names.new, names.old, names.checkpoint, names.requests, names.sentinel)
-    tables = (context.table, *beside)
-    yield schema, grants.missing(_ON_TABLES, schema, tables)
+    yield schema, grants.missing(_ON_TABLES, schema, (context.table, *beside))
     yield schema, grants.missing(_ON_SCHEMA, schema)
     yield "", grants.missing(_GLOBAL)
 

@@ -76,7 +76,7 @@ class LiveDisplay:
 
     def start(self) -> None:
         """Begin; from now on the panel is at the bottom of the terminal."""
-        self._open.enter_context(led_to(self._print))
+        self._open.enter_context(led_to(lambda line: self._print_all(Text.from_ansi(line))))
         self._open.enter_context(self._suspended_in_order())
         self._write(HIDE_CURSOR)
         self._thread = Background("display", self._run, failed=self._give_up)
@@ -121,9 +121,6 @@ class LiveDisplay:
         """Show these figures from now on."""
         self._snapshot = snapshot
         self._wanted.set()
-
-    def _print(self, line: str) -> None:
-        self._print_all(Text.from_ansi(line))
 
     def _print_all(self, text: Text, hang: int = 0) -> None:
         self._above.append((text, hang))

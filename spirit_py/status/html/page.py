@@ -127,9 +127,7 @@ def _where(tables: Sequence[str]) -> str:
 
 
 def _verdict(outcome: object) -> str:
-    if outcome == REVERTED:
-        return "undone"
-    return "good" if outcome in _GOOD else "bad"
+    return "undone" if outcome == REVERTED else "good" if outcome in _GOOD else "bad"
 
 
 @functools.cache

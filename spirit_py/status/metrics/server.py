@@ -112,8 +112,7 @@ class _Server(WSGIServer):
         if full:
             self.shutdown_request(request)
         else:
-            answer = Background("metrics-request", lambda _: self._answer(request, client_address))
-            answer.start()
+            Background("metrics-request", lambda _: self._answer(request, client_address)).start()
 
     def _answer(self, request: socket.socket, client_address: Any) -> None:
         try:
