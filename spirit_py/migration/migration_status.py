@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spirit_py.checkpoint.earlier_run import ReverseState
 from spirit_py.checkpoint.live import REVERT, STALE_SECONDS
+from spirit_py.checkpoint.record import FOLLOWING
 from spirit_py.classes import asdict, dataclass, field
 from spirit_py.status.report import REVERTED
 from spirit_py.status.wording import rows_of
@@ -31,8 +32,8 @@ class ReverseShown:
     age: float = 0.0
     losses: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
-        """Return the same for people, a line each."""
+    def lines(self, *, followed: bool) -> list[str]:
+        """Return the same for people, a line each; ``followed``: a process works on it now."""
         if self.state == ReverseState.UNREADABLE.value:
             return [f"  reverse    its record cannot be read: {self.reason}"]
         if self.reason:
@@ -40,7 +41,14 @@ class ReverseShown:
         if self.state == REVERTED:
             return ["  reverse    reverted: the old definition is in place again"]
         until = f"for {human_seconds(self.left)} more" if self.left > 0 else "its time has passed"
-        kept = f"{self.state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
+        state = self.state
+        if state == FOLLOWING and not followed:
+            again = "goes on" if self.left > 0 else "drops the old table"
+            state = (
+                "nothing follows now, because no process works on it (the same command with"
+                f" --keep-old-current {again}; spirit-py revert swaps back)"
+            )
+        kept = f"{state}, {until}; position written {human_seconds(max(0.0, self.age))} ago"
         return [f"  reverse    {kept}", *(f"             {line}" for line in self.losses)]
 
 
@@ -113,7 +121,9 @@ class MigrationShown:
 
     def lines(self) -> list[str]:
         """Return the same for people, a line each."""
-        return [*self._lines(), *(self.reverse.lines() if self.reverse is not None else ())]
+        if self.reverse is None:
+            return self._lines()
+        return [*self._lines(), *self.reverse.lines(followed=self.worked_on_by is not None)]
 
     def _lines(self) -> list[str]:
         if self.unreadable:

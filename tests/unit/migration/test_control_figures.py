@@ -11,7 +11,7 @@ import pytest
 from spirit_py.checkpoint.codec import from_text, to_text
 from spirit_py.checkpoint.live import STALE_SECONDS, LiveFigures, StandingOrders
 from spirit_py.migration.control.listener import PositionReach, live_figures
-from spirit_py.migration.migration_status import MigrationShown, live_lines
+from spirit_py.migration.migration_status import MigrationShown, ReverseShown, live_lines
 from spirit_py.phases import Phase
 from tests.kits.reporter import lines_to
 
@@ -143,3 +143,20 @@ def test_why_the_work_is_slower_is_shown_as_on_the_display():
     live = from_text(to_text(live_figures("", given, phase="copy", paused="")), LiveFigures)
     assert f"  throttle   slower: {slower}" in live_lines(live)
     assert "  throttle   none" in live_lines(replace(live, pace=""))
+
+
+@pytest.mark.parametrize(
+    ("worker", "left", "said"),
+    [
+        (7, 60.0, "following, for 1m00s more; "),
+        (None, 60.0, "nothing follows now, because no process works on it (the same command with"),
+        (None, 60.0, "--keep-old-current goes on; spirit-py revert swaps back), for 1m00s more; "),
+        (None, -1.0, "--keep-old-current drops the old table; spirit-py revert swaps back), its"),
+    ],
+)
+def test_nothing_is_said_to_follow_where_no_process_works_on_it(worker, left, said):
+    """The record of a killed process says that it follows; its lock is free."""
+    reverse = ReverseShown(state="following", left=left, age=2.0)
+    line = replace(SHOWN, worked_on_by=worker, reverse=reverse).lines()[-1]
+    assert said in line
+    assert "; position written 2" in line
