@@ -11,7 +11,7 @@ from spirit_py import points
 from spirit_py.config import RevertConfig
 from spirit_py.errors import Aborted, AbortedForGood, Refusal
 from spirit_py.locks import table as table_lock
-from spirit_py.migration.control import subject, verbs
+from spirit_py.migration.control import listener, subject, verbs
 from spirit_py.migration.control.command import control
 from spirit_py.migration.reverse import revert as reverting
 from spirit_py.migration.reverse.revert import Revert
@@ -233,6 +233,7 @@ def test_a_process_that_reverted_ends_before_its_answer_is_read(db, monkeypatch)
         pause(self, begun)
 
     monkeypatch.setattr(Revert, "_pause", slow)
+    monkeypatch.setattr(listener, "_READ_SECONDS", 0.5)
     held = HeldKeeper(db, monkeypatch)
     reading.clear()
     held.ask("abort")

@@ -175,10 +175,11 @@ class _Pending:
     asked: Asked
     by: Conversation | None = None
     written: Answer | None = None
+    given_up: bool = False
 
     @property
     def to_be_read(self) -> bool:
-        return self.by is None or self.by.ended
+        return not self.given_up and (self.by is None or self.by.ended)
 
     @property
     def answered(self) -> bool:
@@ -232,7 +233,7 @@ class ControlListener:
         self._thread.join()
 
     def settle(self) -> None:
-        """Wait some seconds at most until those who asked have their answers."""
+        """Wait some seconds at most until those who asked have their answers; for each once."""
         self._settling = True
         if not self._thread.running:
             return
@@ -240,6 +241,8 @@ class ControlListener:
             self._settled.wait_for(
                 lambda: not any(one.to_be_read for one in self._pending), _READ_SECONDS
             )
+            for one in self._pending:
+                one.given_up = one.to_be_read or one.given_up
 
     def _listen(self, stopping: threading.Event) -> None:
         try:
