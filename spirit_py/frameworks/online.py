@@ -257,16 +257,28 @@ def change(
     running = run_of(config, handle_signals=handle_signals, along=along)
     try:
         report = _run(session, running, log)
-    except (KeyboardInterrupt, Interrupted):
-        _say_interrupted(running)
+    except (KeyboardInterrupt, Interrupted) as interrupt:
+        _note(interrupt, _say_interrupted(running))
+        raise
+    except SpiritError as failure:
+        _note(failure, failure.hint)
         raise
     for line in report.summary():
         log.info("spirit-py: %s", line)
     return report
 
 
-def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> None:
-    """Write the command's own two lines to standard error: a traceback of the framework follows."""
+def _note(error: BaseException, hint: str) -> None:
+    """Have a traceback of it end with the next step."""
+    if hint:
+        error.add_note(f"hint: {hint}")
+
+
+def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> str:
+    """Write the command's own two lines to standard error, and return the next step.
+
+    A framework may show a traceback next, or only "Aborted!", as click does.
+    """
     error: SpiritError = Interrupted(signal.SIGINT, hint=_AGAIN)
     line = error.message
     try:
@@ -283,6 +295,7 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"error: {one_line(line)}\n{hint}")
         sys.stderr.flush()
+    return error.hint
 
 
 def _run(

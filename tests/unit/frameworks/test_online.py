@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +78,11 @@ def until_stopped(stop: Any) -> None:
 
 def test_an_interrupt_says_that_the_table_is_whole_before_the_traceback(monkeypatch, capsys):
     """Ctrl-C goes on to the framework, as before; the two lines are the command's own."""
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as ended:
         carried_out(monkeypatch, until_stopped, interrupted=True)
+    assert traceback.format_exception(ended.value)[-1] == (
+        "hint: the source table is intact; run the same command again: it resumes\n"
+    )
     assert capsys.readouterr().err == (
         "error: interrupted by SIGINT\n"
         "hint: the source table is intact; run the same command again: it resumes\n"
@@ -123,11 +127,15 @@ def test_a_signal_that_the_run_handles_says_the_same(monkeypatch, capsys):
 
 
 def test_other_failures_are_the_frameworks_to_show(monkeypatch, capsys):
-    """They have their text in the exception."""
+    """They have their text in the exception, and the next step under the traceback."""
 
     def failed(_stop: Any) -> None:
         raise MigrationFailure("the disk is full", hint="make room")
 
-    with pytest.raises(MigrationFailure):
+    with pytest.raises(MigrationFailure) as ended:
         carried_out(monkeypatch, failed, interrupted=False)
     assert capsys.readouterr().err == ""
+    assert traceback.format_exception(ended.value)[-2:] == [
+        "spirit_py.errors.MigrationFailure: the disk is full\n",
+        "hint: make room\n",
+    ]
