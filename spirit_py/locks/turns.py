@@ -156,7 +156,8 @@ class LockTurns:
     ``fronts`` are of each server with a request. ``show`` gets what is waited for, and an empty
     text at the end; ``tell`` reports at the start and every minute. ``held_up`` gets the seconds in
     which no lock was requested, or in vain, because of somebody in front. ``attend`` is called
-    every two seconds of waiting; what it raises ends the wait.
+    every two seconds of waiting; what it raises ends the wait. ``instead``: the end of a line about
+    what an operator can do besides.
     """
 
     fronts: Sequence[tuple[ConnectionOptions, Front]]
@@ -168,6 +169,7 @@ class LockTurns:
     tell: Tell
     held_up: HeldUp = uncounted
     attend: Callable[[], object] = str
+    instead: str = ""
     clock: Clock = time.monotonic
 
     def __post_init__(self) -> None:
@@ -285,7 +287,7 @@ class LockTurns:
         spared = [text for _, front in self.fronts for text in front.spared]
         who = "; ".join(spared) or named(found)
         text = f"{who}, before {self.what} is requested"
-        end = remedy(found, modes={front.kills.mode for _, front in self.fronts})
+        end = remedy(found, modes={front.kills.mode for _, front in self.fronts}) + self.instead
         self.show(f"{text}{end}")
         if self.clock() - self._said >= _REPEAT_SECONDS:
             self._said = self.clock()

@@ -105,7 +105,7 @@ def _tried(
                 session,
                 context.source,
                 context.statement,
-                _turns(run, _locked(session, context), listen),
+                _turns(run, _locked(session, context), partial(_attend, run, context, listen)),
                 made=made,
                 renew=partial(_renew, run, native, session),
                 await_turn=partial(_await_turn, run, context, listen),
@@ -137,12 +137,24 @@ def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None])
         _reach(listen)
         await_turn(run.pace, Work.SWAP, pause=run.stop.pause, show=run.show)
     if waited or run.state.postponements:
-        found = run.step(
-            "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
-        )
-        if found is not None:
-            raise _Deferred(f"table {found.full_name} defers the change")
+        _leave_deferred(run, context)
     return waited
+
+
+def _leave_deferred(run: Run, context: PreflightContext) -> None:
+    """Leave the change to the copy where the operator's sentinel is there."""
+    found = run.step(
+        "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
+    )
+    if found is not None:
+        raise _Deferred(f"table {found.full_name} defers the change")
+
+
+def _attend(run: Run, context: PreflightContext, listen: Callable[[], None]) -> None:
+    """Let operators reach the run behind a lock: one that postpones it waits for that no longer."""
+    _reach(listen)
+    if run.state.postponements:
+        _leave_deferred(run, context)
 
 
 def _reach(listen: Callable[[], None]) -> None:
@@ -200,7 +212,7 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
     return list(found)
 
 
-def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> LockTurns:
+def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> LockTurns:
     policy = LockPolicy.of(run.config)
     request = LockRequest(tables=tables, defines=True)
     return LockTurns(
@@ -211,7 +223,9 @@ def _turns(run: Run, tables: Sequence[Name], listen: Callable[[], None]) -> Lock
         show=run.show,
         tell=run.tell,
         held_up=run.held_up,
-        attend=partial(_reach, listen),
+        attend=attend,
+        instead="; to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and"
+        " the same command with --no-shortcut",
     )
 
 

@@ -332,6 +332,30 @@ def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, engine):
     assert_nothing_left(small)
 
 
+@pytest.mark.parametrize("verb", ["postpone", "abort"])
+def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(small, engine, verb):
+    """``ctl postpone`` needs no free lock first; nor does --no-shortcut after ``ctl abort``."""
+    other = small.connect()
+    other.query("BEGIN")
+    other.query("INSERT INTO t VALUES (3, 1, 1)")
+    run = Migrating(engine, config_for(small, **IN_PLACE))
+    hint = "to copy the table meanwhile: spirit-py ctl postpone, or spirit-py ctl abort and"
+    run.wait_until(lambda: run.told.said(hint), "the message")
+    run.wait_until(partial(small.query, "SHOW TABLES LIKE '%%ctl'"), "the table of the requests")
+    asked(small, verb)
+    if verb == "abort":
+        with pytest.raises(Aborted):
+            run.end()
+        run = Migrating(engine, config_for(small, **IN_PLACE, no_shortcut=True))
+    run.wait_until(lambda: run.told.said("copying, because"), "the copy")
+    other.commit()
+    if verb == "postpone":
+        asked(small, "cutover")
+    assert run.end().algorithm == "copy"
+    assert columns(small) == ["id", "v"]
+    assert_nothing_left(small)
+
+
 def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     """FLUSH TABLES WITH READ LOCK, behind somebody's SELECT: nothing of ours begins meanwhile."""
     seen, look = threading.Event(), server._waiting
