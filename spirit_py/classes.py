@@ -46,7 +46,7 @@ def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
         cls._identity = attrgetter(*compared) if compared else type
         given |= {"__eq__": _equal, "__hash__": _hashed if frozen else None}
     if frozen:
-        given |= {"__init__": _filler(cls), "__setattr__": _refuse_to_set, "__delattr__": _refuse}
+        given |= {"__init__": _filler(cls), "__setattr__": _refuse, "__delattr__": _refuse}
     for name, value in given.items():
         if name not in cls.__dict__:
             setattr(cls, name, value)
@@ -101,9 +101,5 @@ def _text(self: Any) -> str:
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 
-def _refuse_to_set(self: Any, name: str, _: object) -> None:
-    _refuse(self, name)
-
-
-def _refuse(self: Any, name: str) -> None:
+def _refuse(self: Any, name: str, _: object = None) -> None:
     raise FrozenInstanceError(f"{self.__class__.__name__}.{name} is frozen")

@@ -116,7 +116,6 @@ def exit_code(failed: Sequence[int], *, stopped: int, written: bool) -> int:
 def _shown(table: TableRecord) -> dict[str, Any]:
     report = json.loads(table.report) if table.report else None
     good = table.outcome in {"", *_GOOD}
-    code = 0 if good else (report or {}).get("exit_code", Refusal.exit_code)
     return {
         "schema": table.schema,
         "table": table.table,
@@ -125,7 +124,7 @@ def _shown(table: TableRecord) -> dict[str, Any]:
         "outcome": table.outcome,
         "failed": not good and table.outcome != Interrupted.outcome,
         "stopped": table.outcome == Interrupted.outcome,
-        "exit_code": code,
+        "exit_code": 0 if good else (report or {}).get("exit_code", Refusal.exit_code),
         "error": table.error,
         "report": report,
     }

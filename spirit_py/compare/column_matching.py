@@ -78,13 +78,12 @@ def match(
     alike = computed_pairs(source, target, pairs, frozenset())
     stored = tuple(pair for pair in alike if pair.new.name in computed)
     read = {pair.new.name for pair in stored}
-    set_aside = [name for name in computed if name not in read]
     return Matching(
         mapping=replace(_mapping(source, target, pairs, time_zone), computed=stored),
         ignored=tuple(sorted(left_out)),
         only_source=tuple(only_source),
         only_target=tuple(only_target),
-        computed=tuple(set_aside),
+        computed=tuple(name for name in computed if name not in read),
     )
 
 

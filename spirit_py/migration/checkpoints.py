@@ -54,10 +54,9 @@ class Checkpoints:
         self._writer.request()
 
     def _writer_to(self, connection: ConnectionOptions) -> CheckpointWriter:
-        table = CheckpointTable(*self._base.home)
         return CheckpointWriter(
             connection,
-            table,
+            CheckpointTable(*self._base.home),
             self.take,
             stop=self._run.stop,
             written=lambda record: self._run.tell(

@@ -112,12 +112,11 @@ class Job:
         ``native`` keeps the server's own modes, or those that the operator chose. A metadata lock
         is waited for half as long as ``read_timeout``.
         """
-        lock_wait = read_timeout // 2 if read_timeout else 30
         session = connect(
             self.config.connection,
             role=role,
             native=native,
-            lock_wait_timeout=lock_wait,
+            lock_wait_timeout=read_timeout // 2 if read_timeout else 30,
             read_timeout=read_timeout,
         )
         if native and self._facts is not None:

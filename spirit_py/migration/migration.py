@@ -175,13 +175,12 @@ def _new_tables(
         if context.statement.auto_increment
     }
     run.note(IndexBuildPlanned(any(plan.left_out for plan in plans)))
-    reverse = plan_tables(run, contexts, mappings)
     return NewTables(
         mappings=mappings,
         record=record,
         counters=counters,
         altered={(context.schema, context.table): context.statement for context in contexts},
-        reverse=reverse,
+        reverse=plan_tables(run, contexts, mappings),
         plans=plans,
         traffic=traffic,
     )

@@ -214,9 +214,8 @@ def _locked(session: SqlSession, context: PreflightContext) -> list[Name]:
 
 def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> LockTurns:
     policy = LockPolicy.of(run.config)
-    request = LockRequest(tables=tables, defines=True)
     return LockTurns(
-        [(run.config.connection, Front(request, policy.kills))],
+        [(run.config.connection, Front(LockRequest(tables=tables, defines=True), policy.kills))],
         policy,
         run.stop,
         what="the metadata lock of the ALTER",

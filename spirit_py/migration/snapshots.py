@@ -244,7 +244,6 @@ class Snapshots:
         every = all(name in seen or name in before for name in self._state.estimates)
         ended = every and all(one.ended for one in seen.values())
         left = None if total is None else total - rows
-        waiting = current.throttled or self._state.waits.what
         return {
             "table": ".".join(_name(table)),
             "rows": rows,
@@ -255,7 +254,7 @@ class Snapshots:
             "eta": self._with_backlog(now, seconds_left(left, current.steady_rows_per_second)),
             "chunk_rows": current.chunk_rows,
             "chunk_seconds": current.chunk_seconds_p90,
-            "waiting_for": waiting,
+            "waiting_for": current.throttled or self._state.waits.what,
             "waited": self._throttled.seconds(now)
             if current.throttled
             else self._state.waits.seconds(now),

@@ -186,7 +186,6 @@ def refused_keys(
                 old[end] = found
     altered = known[0].altered if known else {}
     new = {end: table for end, table in old.items() if end not in altered} | dict(targets)
-    tables = KeyedTables(old=old, new=new, altered=altered)
     return [
         Note(
             cause=cause,
@@ -195,5 +194,5 @@ def refused_keys(
             check="foreign_keys",
             code=ErrorCode.FOREIGN_KEY,
         )
-        for cause, remedy in objections(around, tables)
+        for cause, remedy in objections(around, KeyedTables(old=old, new=new, altered=altered))
     ]

@@ -30,10 +30,9 @@ def space_of(
     source: TableSchema, facts: ServerFacts, indexes: IndexesPlan | None, *, search: int
 ) -> SpacePlan:
     """Return what a copy writes, by the sizes of the source; a search for duplicates is given."""
-    deferred = indexes is not None and indexes.deferred
     return SpacePlan(
         table_bytes=source.total_bytes,
-        sort_bytes=source.index_bytes if deferred else 0,
+        sort_bytes=source.index_bytes if indexes is not None and indexes.deferred else 0,
         search_bytes=search,
         binlog_bytes=source.data_bytes if facts.is_on("log_bin") else 0,
         free_bytes=free_bytes(facts),

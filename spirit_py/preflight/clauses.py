@@ -62,12 +62,11 @@ def _same_but_longer(source: TableSchema, clause: Clause) -> bool:
     if found is None or not source.has_column(clause.name):
         return False
     column, attributes = source.column(clause.name), f" {found[3] or ''} "
-    words = set(attributes.replace("(", " ( ").split())
     return (
         column.data_type == found[1]
         and int(found[2]) >= (column.length or 0)
         and (" not null " in attributes) == (not column.nullable)
-        and not words & _REBUILDS
+        and not set(attributes.replace("(", " ( ").split()) & _REBUILDS
     )
 
 

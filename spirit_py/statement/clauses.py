@@ -188,12 +188,11 @@ def _read_clause(cursor: Cursor) -> Iterator[Clause]:
 
 
 def _clause(cursor: Cursor, kind: ClauseKind, name: str = "", new_name: str = "") -> Clause:
-    rest = cursor.rest()
     return Clause(
         kind=kind,
         name=name,
         new_name=new_name,
-        body=normal_text(rest),
+        body=normal_text(cursor.rest()),
         text=text_of(cursor.sql, cursor.tokens),
     )
 

@@ -160,11 +160,10 @@ class IndexBuild:
             if fault.code != LOG_TOO_BIG or self._held:
                 raise
             self._held = True
-            why = "more was written meanwhile than the server's online log can hold"
             run.tell(
                 IndexesRepeated(
                     indexes=list(self._deferred.names),
-                    reason=why,
+                    reason="more was written meanwhile than the server's online log can hold",
                     listed=f"{self._deferred} of {self._deferred.table}",
                 )
             )

@@ -260,12 +260,11 @@ class Revert(Job):
     def _find(self, session: Session) -> ReverseRecord:
         record = find_reverse(session, self.config.database, self.config.table)
         if record is None:
-            names = astuple(AuxiliaryNames.of(self.config.table))
             read_grants(session).require(
                 ("SELECT",),
                 self.config.database,
                 "tables that are left there could be hidden from it",
-                names,
+                astuple(AuxiliaryNames.of(self.config.table)),
             )
             raise Refusal(
                 f"there is no reverse replication of {self._name}",

@@ -277,14 +277,13 @@ def read_temporary(session: SqlSession, schema: str, table: str) -> TableSchema:
         with_members(session, schema, table, _column(row, place, lines.get(str(row[0]), ""), pads))
         for place, row in enumerate(rows, start=1)
     )
-    numbered = any(column.auto_increment for column in columns)
     return TableSchema(
         schema=schema,
         name=table,
         engine="InnoDB",
         columns=columns,
         indexes=indexes_of(list(_index_rows(session, quoted))),
-        auto_increment=1 if numbered else None,
+        auto_increment=1 if any(column.auto_increment for column in columns) else None,
         create_sql=created.replace(TEMPORARY, "CREATE TABLE ", 1),
     )
 

@@ -187,12 +187,11 @@ def _completed(root: Any, chart: Any, plot: Plot, seconds: float) -> Any:
     behind = ET.Element("g", {"class": "behind"})
     for shade in plot.shades:
         x = max(left, view.x(shade.began))
-        wide = max(0.6, min(right, view.x(shade.ended)) - x)
         settings = {
             "class": "shade wait",
             "x": _number(x),
             "y": _number(top),
-            "width": _number(wide),
+            "width": _number(max(0.6, min(right, view.x(shade.ended)) - x)),
             "height": _number(bottom - top),
             "fill-opacity": "1",
         }
