@@ -10,12 +10,13 @@ transaction may be on any table: it is waited for that long, then there is one r
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from typing import TYPE_CHECKING, Final
 
 from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.errors import ServerFault
+from spirit_py.events.event import untold
+from spirit_py.events.run import Warned
 from spirit_py.events.swap import LockBlocked, LockUnseen
 from spirit_py.locks.blockers import OLD_SECONDS, KillPolicy, kill_blocker, reason_to_spare, remedy
 from spirit_py.locks.look import find_blockers, find_in_front, find_possible, why_locks_are_unseen
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from spirit_py.pace import HeldUp
     from spirit_py.threads import StopSwitch
 
-_LOG = logging.getLogger(__name__)
-
 
 @dataclass(eq=False)
 class Front:
@@ -44,7 +43,8 @@ class Front:
 
     A session is known by the key of its lock, also between requests. ``now`` is of the last look,
     ``last`` of the last that found some. ``spared``: those that were not killed when it was time,
-    and why. ``unseen``: why metadata locks cannot be seen; empty while they can.
+    and why. ``unseen``: why metadata locks cannot be seen; empty while they can. ``tell`` reports
+    kills: its :class:`LockTurns` gives its own.
     """
 
     request: LockRequest
@@ -55,6 +55,7 @@ class Front:
     killed: list[str] = field(default_factory=list)
     spared: list[str] = field(default_factory=list)
     unseen: str = ""
+    tell: Tell = untold
     _asked: bool = False
     _first_seen: dict[tuple[int, int], float] = field(default_factory=dict)
     _killed_keys: set[tuple[int, int]] = field(default_factory=set)
@@ -122,7 +123,7 @@ class Front:
             if not reason:
                 self._killed_keys.add(blocker.key)
                 self.killed.append(str(blocker))
-                _LOG.warning("killed for the table lock: %s", blocker)
+                self.tell(Warned(said=f"killed for the table lock: {blocker}"))
             elif seen_for >= self.kills.after:
                 self.spared.append(f"{blocker}: not killed, {reason}")
 
@@ -173,6 +174,8 @@ class LockTurns:
     clock: Clock = time.monotonic
 
     def __post_init__(self) -> None:
+        for _, front in self.fronts:
+            front.tell = self.tell
         self._began = self.clock()
         self._said = float("-inf")
         self._attended = self._began

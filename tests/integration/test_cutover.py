@@ -39,6 +39,8 @@ from tests.kits.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spirit_py.events.event import Event
+
 DAYS = 7 * 86_400.0
 QUICK = blind(wait=2)
 
@@ -222,21 +224,24 @@ def test_a_transaction_held_through_all_tries(db, cutover):
     other.connection.commit()
 
 
-def test_kills_who_is_in_the_way(db, cutover, caplog):
-    """At its time the session in the way is killed; result and log say what it was doing."""
+def test_kills_who_is_in_the_way(db, cutover):
+    """At its time the session in the way is killed; result and warning say what it was doing."""
     swap = make_tables(db)
     other = db.connect(autocommit=False)
     other.cursor().execute("UPDATE t SET v = 99 WHERE id = 1")
     limits = blind(wait=20, timeout=0, kill="all", kill_after=0.5)
+    told: list[Event] = []
 
-    result = cutover(SnapshotSource(swap), limits=limits).run()
+    result = cutover(SnapshotSource(swap), limits=limits, tell=told.append).run()
 
     (killed,) = result.killed
     assert f"session {other.thread_id()} of root" in killed
     assert "idle in a transaction" in killed
     assert "UPDATE `t` SET `v` = ?" in killed
-    (record,) = [r for r in caplog.records if "killed for the table lock" in r.getMessage()]
-    assert killed in record.getMessage()
+    # A line with a time, and counted: an event.
+    assert [each.line for each in told if each.level == "warning"] == [
+        f"warning: killed for the table lock: {killed}"
+    ]
     assert swapped(db, swap)
     assert db.query("SELECT v FROM t WHERE id = 1") == [(0,)]
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py.events.event import untold
-from spirit_py.locks.blockers import LockPolicy
-from spirit_py.locks.turns import LockTurns
+from spirit_py.locks.blockers import Blocker, KillPolicy, LockPolicy
+from spirit_py.locks.look import LockRequest
+from spirit_py.locks.turns import Front, LockTurns
 
 if TYPE_CHECKING:
-    from spirit_py.locks.blockers import Blocker
+    from spirit_py.events.event import Event
 
 
 class Waiting:
@@ -103,3 +104,20 @@ def test_a_pause_for_another_reason_does_not_count(in_vain: bool, counted: float
     waiting = Waiting(free_at=0.0)
     waiting.turns.pause(1, 2.5, "", in_vain=in_vain)
     assert sum(seconds for _, seconds in waiting.counted) == pytest.approx(counted)
+
+
+def test_a_kill_is_told_once_as_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its line has a time, and the summary counts it."""
+    monkeypatch.setattr("spirit_py.locks.turns.kill_blocker", lambda *_: "")
+    nothing: Any = None
+    front = Front(LockRequest(tables=[("shop", "t")]), KillPolicy(mode="all", after=0.0))
+    told: list[Event] = []
+    shown: list[str] = []
+    LockTurns(
+        [(nothing, front)], LockPolicy(), nothing, what="", show=shown.append, tell=told.append
+    )
+    blocker = Blocker(key=(40, 1), session=7, user="app", host="web1", idle=True, seconds=60)
+    front.now = [blocker]
+    front.kill(nothing)
+    front.kill(nothing)
+    assert [each.line for each in told] == [f"warning: killed for the table lock: {blocker}"]
