@@ -168,7 +168,7 @@ class Checker:
             self.what.join,
             self._options.recheck_pauses,
             stop=self.what.stop,
-            on_wait=self._wait_for,
+            show=self._show,
         )
         left = look.confirm(found)
         coverage.counts += count(left) - count(found)
@@ -185,7 +185,7 @@ class Checker:
             rows=coverage.rows,
             differences=so_far.differences + coverage.differences,
             counts=so_far.counts + coverage.counts,
-            remaining=coverage.differences,
+            left=coverage.counts,
             examples=(*so_far.examples, *found)[: self._options.examples],
         )
 
@@ -239,6 +239,7 @@ class Checker:
         what = self.what
         await_turn(what.pace, Work.REPAIR, pause=what.stop.pause, show=self._wait_for)
         points.reach("checksum.repair")
+        self._show(doing="repairing them")
         for difference in found[: self._options.examples]:
             mended = "deleted there" if difference.kind == "extra" else "copied again"
             _log.warning("%s: %s; %s", self._mapping.target.name, difference, mended)

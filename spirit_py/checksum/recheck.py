@@ -13,6 +13,7 @@ from spirit_py.checksum.query import ComparisonPlan, Keys
 from spirit_py.checksum.worker import JoinChecksum, SnapshotReader, differences
 from spirit_py.classes import dataclass
 from spirit_py.errors import ChecksumFailure
+from spirit_py.units import counted, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -70,7 +71,7 @@ class Recheck:
     join: JoinChecksum
     pauses: Sequence[float]
     stop: StopSwitch
-    on_wait: Callable[[str], None]
+    show: Callable[..., None]
 
     def __post_init__(self) -> None:
         self._plan = ComparisonPlan(mapping=self.join.mapping)
@@ -83,11 +84,13 @@ class Recheck:
         for number, pause in enumerate(self.pauses, start=1):
             if not left:
                 break
-            self.on_wait(f"the recheck of {len(left)} differing rows ({number})")
+            rows = counted(len(left), "differing row")
+            self.show(waiting_for=f"the recheck of {rows} ({number})")
             if self.stop.wait(pause):
                 self.stop.check()
+            self.show(waiting_for="")
             left = self._look(left, last=number == len(self.pauses))
-        self.on_wait("")
+        self.show(doing="")
         return left
 
     def _look(self, found: Sequence[RowDifference], *, last: bool) -> list[RowDifference]:
@@ -104,10 +107,13 @@ class Recheck:
         extra = [each for each in found if joined and each.kind == "extra"]
         rest = [each for each in found if not (joined and each.kind == "extra")]
         left: list[RowDifference] = []
-        for batch in key_batches(each.key for each in rest):
-            left += self._still(*reader.look(batch))
-        for batch in key_batches(each.key for each in extra):
-            left += reader.unmatched(batch)
+        looked = 0
+        for rows, unmatched in ((rest, False), (extra, True)):
+            for batch in key_batches(each.key for each in rows):
+                of = f"{human_count(looked)} of {human_count(len(found))}"
+                self.show(doing=f"checking them once more, as some may lag: {of}")
+                left += reader.unmatched(batch) if unmatched else self._still(*reader.look(batch))
+                looked += len(batch.keys)
         return left
 
     def _still(self, source: Rows, target: Rows) -> list[RowDifference]:

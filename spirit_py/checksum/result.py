@@ -153,7 +153,7 @@ class ChecksumProgress:
 class ChecksumResult:
     """The figures of a checksum, for the report.
 
-    ``rows`` are the source's in the last pass, whose differing rows are ``remaining``;
+    ``rows`` are the source's in the last pass, which left the differing rows in ``left``;
     ``differences`` are of all passes, by kind in ``counts``; rows ``in_motion`` differed and were
     equal at a recheck. ``rows_counted``: a count in the same snapshots proved that all rows were
     compared. ``one_moment``: every snapshot showed both tables at the same moment.
@@ -164,7 +164,7 @@ class ChecksumResult:
     rows: int = 0
     differences: int = 0
     counts: Counts = Counts()
-    remaining: int = 0
+    left: Counts = Counts()
     in_motion: int = 0
     rows_counted: bool = True
     one_moment: bool = True
@@ -175,6 +175,11 @@ class ChecksumResult:
     lock_held_ms: float = 0.0
     gather_seconds: float = 0.0
     seconds: float = 0.0
+
+    @property
+    def remaining(self) -> int:
+        """The rows that differ in the last pass."""
+        return self.left.total
 
     def event(self, **more: Any) -> ChecksumDone:
         """Return the event of the end of a comparison."""

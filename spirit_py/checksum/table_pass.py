@@ -23,7 +23,7 @@ from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.classes import InitVar, dataclass
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
-from spirit_py.estimates import NOTHING_LEFT, RowsLeft
+from spirit_py.estimates import RowsLeft
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import RenewedSession, await_server
@@ -251,7 +251,8 @@ class TablePass:
 
         segment = self._coverage.segment
         self._beside = "counting the rows again"
-        self.show(doing=self._beside)
+        if not self._handed_out:
+            self.show(doing=self._beside)
         sides: tuple[Side, ...] = (SOURCE, TARGET)
         if not self._plan.aligned:
             sides = (SOURCE,)
@@ -292,20 +293,22 @@ class TablePass:
         )
         chunker.observed(chunk, said["source"])
         self._handed_out -= chunk.target_rows
-        extra = self._handed_out and said["target"] and not said["source"]
+        extra = said["target"] and not said["source"]
+        going_on = "reading rows that only the target has" if extra else ""
         found = coverage.counts + coverage.segment.counts
         rows = coverage.rows + coverage.segment.source_rows + found.extra
         self.show(
             rows=rows,
             handed_out=self._handed_out,
             left=self._left(chunker, rows),
-            doing="reading rows that only the target has" if extra else self._beside,
+            doing=going_on if self._handed_out else self._beside,
             differences=found.total,
         )
 
     def _left(self, chunker: CompositeChunker, rows: int) -> RowsLeft:
         if chunker.finished:
-            return NOTHING_LEFT
+            # The last chunks are rarely as large as they were meant: an estimate may know better.
+            return RowsLeft(most=0)
         # No values are left where the target goes on.
         if not (width := chunker.width()):
             return RowsLeft()

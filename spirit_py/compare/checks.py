@@ -227,9 +227,7 @@ class Sight:
     is kept: the account may be allowed no more than the work needs. :meth:`run` is a thread's body.
     """
 
-    def __init__(
-        self, servers: Sequence[ConnectionOptions], done: Callable[[], tuple[int, int] | None]
-    ) -> None:
+    def __init__(self, servers: Sequence[ConnectionOptions], done: Callable[[], object]) -> None:
         self._asked = [(one, own_session(one, "sight")) for one in servers]
         self._done = done
         #: The server that did not answer when it was asked last; empty for none.

@@ -147,13 +147,14 @@ class CompareRun:
             "rows": seen.rows,
             "rows_total": total,
             "fraction": fraction_of(seen.rows, total, ended=seen.ended),
-            "rate": self._speed.recent(now),
-            "eta": seconds_left(left, self._speed.steady(now)),
+            # What follows is not counted in rows of the table.
+            "rate": None if seen.ended else self._speed.recent(now),
+            "eta": None if seen.ended else seconds_left(left, self._speed.steady(now)),
             "note": seen.note,
             "waiting_for": seen.waiting_for or self._waiting_for,
         }
         trouble = self._sight.trouble
-        waited = self._outage.waited(now, (seen.passes, seen.rows), trouble)
+        waited = self._outage.waited(now, _done(seen), trouble)
         if waited is not None:
             what = shown["waiting_for"] or trouble
             shown |= {"waiting_for": what, "waited": waited, "rate": 0.0, "eta": None}
@@ -161,11 +162,11 @@ class CompareRun:
             shown["totals"] = RunTotals(throttled={SERVER: self._outage.seconds})
         return shown
 
-    def _compared(self) -> tuple[int, int] | None:
+    def _compared(self) -> tuple[int, int, str] | None:
         checker = self._checker
         if checker is None or not checker.result.snapshots:
             return None
-        return checker.progress.passes, checker.progress.rows
+        return _done(checker.progress)
 
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self.options
@@ -303,7 +304,7 @@ class CompareRun:
     def _judge(self, checker: Checker) -> None:
         self.complete()
         result, report = checker.result, self.report
-        self._tell(result.event(remaining=result.remaining))
+        self._tell(result.event(remaining=result.remaining, kinds=str(result.left)))
         if not result.remaining:
             report.outcome = "repaired" if result.differences else "equal"
             return
@@ -319,6 +320,10 @@ class CompareRun:
             hint="missing: only the source has the row; extra: only the target has it",
             details=self._left,
         )
+
+
+def _done(seen: ChecksumProgress) -> tuple[int, int, str]:
+    return seen.passes, seen.rows, seen.doing
 
 
 def compare(

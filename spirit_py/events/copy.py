@@ -231,13 +231,15 @@ class ChecksumDone(Event):
     lock_held_ms: float
     seconds: float
     remaining: int | None = aside(default=None)
+    kinds: str = aside(default="")
 
     @property
     def sentence(self) -> str:
         """The figures; of ``spirit-py checksum``, how many rows differ in the end."""
         if self.remaining is None:
             return super().sentence
-        return f"compared {self.rows} rows: {self.remaining} differ"
+        kinds = f" ({self.kinds})" if self.remaining else ""
+        return f"compared {self.rows} rows of the source: {self.remaining} differ{kinds}"
 
 
 @event("differences.found", level="warning")

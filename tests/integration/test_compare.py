@@ -117,8 +117,10 @@ def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monke
     assert len({one.rows for one in reading}) > 2
     parts = [fraction_of(one.rows, one.total(45_000)) or 0.0 for one in reading]
     assert any(0.2 < part < 0.5 for part in parts)
+    assert max(one.total(45_000) or 0 for one in seen) == 45_000
     assert seen[-1].note == "pass 1, 44950 differences"
-    assert any(one.note.endswith(", counting the rows again") for one in seen)
+    counting = [one for one in seen if one.note.endswith(", counting the rows again")]
+    assert {one.rows for one in counting} == {45_000}
 
 
 @pytest.mark.parametrize("rows", [500, 10_000, 20_000])

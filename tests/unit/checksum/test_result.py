@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from spirit_py.checksum.recheck import repair
-from spirit_py.checksum.result import RowDifference
+from spirit_py.checksum.recheck import Recheck, repair
+from spirit_py.checksum.result import ChecksumResult, Counts, RowDifference
+from spirit_py.threads import StopSwitch
 from tests.kits.definitions import ID, mapping
 
 
@@ -55,3 +56,49 @@ def test_a_repair_without_a_feed_pauses_nothing():
     rig: Any = Paused()
     assert repair(rig, None, mapping((ID, ID)), [RowDifference(key="(1)", kind="extra")]) == 1
     assert rig.copies == [(False, 1)]
+
+
+class Lagging:
+    """A task whose target has all rows now, but row 7."""
+
+    mapping, examples = mapping((ID, ID)), 0
+
+    def __call__(self, _rank):
+        """Return the reader."""
+        return self
+
+    def take_snapshot(self):
+        """Open nothing."""
+
+    def close(self):
+        """Close nothing."""
+
+    def look(self, batch):
+        """Return the rows of both sides."""
+        source = {(key,): (key, ["x"]) for key in batch.keys}
+        return source, {same: row for same, row in source.items() if row[0] != "(7)"}
+
+
+def test_a_recheck_says_which_rows_are_checked_once_more_and_why():
+    """How many of them are checked shows after each batch."""
+    shown = []
+    found = [RowDifference(key=f"({number})", kind="changed") for number in range(1200)]
+    join: Any = Lagging()
+    recheck = Recheck(join, (0.0,), stop=StopSwitch(), show=lambda **more: shown.append(more))
+    assert [one.key for one in recheck.confirm(found)] == ["(7)"]
+    doing = "checking them once more, as some may lag:"
+    assert shown == [
+        {"waiting_for": "the recheck of 1 200 differing rows (1)"},
+        {"waiting_for": ""},
+        *({"doing": f"{doing} {looked} of 1 200"} for looked in ("0", "500", "1 000")),
+        {"doing": ""},
+    ]
+
+
+def test_the_end_of_a_comparison_says_of_what_kind_the_rows_are_that_differ():
+    """Rows that only the target has are not among those of the source."""
+    result = ChecksumResult(rows=800, left=Counts(extra=286_584))
+    said = result.event(remaining=result.remaining, kinds=str(result.left)).sentence
+    assert said == (
+        "compared 800 rows of the source: 286584 differ (0 missing, 286584 extra, 0 changed)"
+    )
