@@ -216,6 +216,8 @@ def _grant(side: Side, privilege: str, schema: str = "", note: str = "") -> Find
 
 
 _LOOK_SECONDS: Final = 1.0
+#: Each look is a login: while the servers answer, the next ones come later, until this.
+_LONGEST_LOOK_SECONDS: Final = 8.0
 #: The server answers that it takes no more sessions, at all or of this account.
 _FULL: Final = frozenset({TOO_MANY_CONNECTIONS, 1203})
 
@@ -234,13 +236,15 @@ class Sight:
         self.trouble = ""
 
     def run(self, stopping: threading.Event) -> None:
-        """Look every second until the event is set."""
-        before = None
+        """Look until the event is set; every second at first, and while a server is away."""
+        before, pause = None, _LOOK_SECONDS
         try:
-            while not stopping.wait(_LOOK_SECONDS):
+            while not stopping.wait(pause):
                 before, seen = self._done(), before
                 asked = self._asked if before is not None and before == seen else []
                 self.trouble = next(filter(None, starmap(_trouble, asked)), "")
+                answered = asked and not self.trouble
+                pause = min(2 * pause, _LONGEST_LOOK_SECONDS) if answered else _LOOK_SECONDS
         finally:
             self.trouble = ""
 
