@@ -144,7 +144,7 @@ class Figures:
 
     def held_back_by(self) -> str:
         """Return what holds work back now; empty where nothing does. No I/O."""
-        throttled = "" if self._throttles is None else self._throttles.waiting_for()
+        throttled = "" if self._throttles is None else self._throttles.waiting_for()[0]
         return "; ".join(filter(None, (throttled, self.state.held_up)))
 
     def _of_checksum(self) -> dict[str, Any]:

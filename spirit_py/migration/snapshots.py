@@ -125,6 +125,12 @@ class Snapshots:
         held = shown.get("throttled") and (self._throttled.seconds(now) or 0.0) >= _STANDS_SECONDS
         return bool(held) or bool(self._figures.paused())
 
+    def _throttled_for(self, now: float) -> float | None:
+        """Return for how long the reasons of now hold, not those before them."""
+        throttles = self._figures.throttles
+        waited = None if throttles is None else throttles.waiting_for()[1]
+        return self._throttled.seconds(now) if waited is None else waited
+
     def _to_come(self) -> tuple[Phase, ...]:
         state = self._state
         if state.report.algorithm != "copy":
@@ -255,7 +261,7 @@ class Snapshots:
             "chunk_rows": current.chunk_rows,
             "chunk_seconds": current.chunk_seconds_p90,
             "waiting_for": current.throttled or self._state.waits.what,
-            "waited": self._throttled.seconds(now)
+            "waited": self._throttled_for(now)
             if current.throttled
             else self._state.waits.seconds(now),
         }
@@ -306,7 +312,7 @@ class Snapshots:
             "eta": self._with_backlog(now, seconds_left(left, steady)),
             "note": seen.note,
             "waiting_for": seen.waiting_for or self._state.waits.what,
-            "waited": self._throttled.seconds(now)
+            "waited": self._throttled_for(now)
             if seen.waiting_for
             else self._state.waits.seconds(now),
         }

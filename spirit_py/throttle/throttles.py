@@ -110,6 +110,7 @@ _PAUSED: Final = "pause"
 _LOOK_SECONDS: Final = 0.25
 _ASKED_SECONDS: Final = 1.0
 _TOLD_SECONDS: Final = 1.0
+_SAME_WAIT_SECONDS: Final = 2.0
 _JOIN_SECONDS: Final = 5.0
 _FIRST_SECONDS: Final = 1.0
 #: Where a replica is slower than the copy.
@@ -119,9 +120,14 @@ _KEPT_SHARES: Final = 100_000
 
 @dataclass
 class _Wait:
-    """The waiting for one throttler, ``since`` a time, or None; ``seconds`` are of all waits."""
+    """The waiting for one throttler, ``since`` a time, or None; ``seconds`` are of all waits.
+
+    ``began`` and ``ended``: a wait that goes on after a short break is the same wait.
+    """
 
     since: float | None = None
+    began: float = 0.0
+    ended: float = float("-inf")
     told: bool = False
     seconds: float = 0.0
 
@@ -223,9 +229,16 @@ class Throttles:
 
     # -- what is shown
 
-    def waiting_for(self) -> str:
-        """Return what the work that asked last has to wait for; empty when it need not."""
-        return "; ".join(text for _, text in self._reasons(self._working()))
+    def waiting_for(self) -> tuple[str, float | None]:
+        """Return what the work that asked last has to wait for; empty when it need not.
+
+        And for how many seconds the oldest of these reasons has held it; None before a count.
+        """
+        reasons = self._reasons(self._working())
+        waits = (self._waits.get(name) for name, _ in reasons)
+        began = [wait.began for wait in waits if wait is not None and wait.since is not None]
+        waited = self.clock() - min(began) if began else None
+        return "; ".join(text for _, text in reasons), waited
 
     def seconds(self) -> dict[str, float]:
         """Return for how many seconds work has waited for each throttler that held it back."""
@@ -272,6 +285,7 @@ class Throttles:
     def _go_on(self, wait: _Wait, name: str, reason: str, now: float, passed: float) -> None:
         if wait.since is None:
             wait.since = now
+            wait.began = now if now - wait.ended > _SAME_WAIT_SECONDS else wait.began
         else:
             wait.seconds += passed
         if not wait.told and now - wait.since >= _TOLD_SECONDS:
@@ -280,7 +294,7 @@ class Throttles:
 
     def _end(self, wait: _Wait, name: str, now: float) -> None:
         began, told = wait.since or now, wait.told
-        wait.since, wait.told = None, False
+        wait.since, wait.told, wait.ended = None, False, now
         if told:
             self.tell(ThrottleEnded(throttler=name, seconds=round(now - began, 1)))
 

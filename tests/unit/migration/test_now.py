@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +46,8 @@ class Copying:
             steady_rows_per_second=100,
         )
         self.figures = figures
-        copier: Any = SimpleNamespace(statistics=lambda: seen)
+        self.throttled = ""
+        copier: Any = SimpleNamespace(statistics=lambda: replace(seen, throttled=self.throttled))
         figures.copying(copier, TABLE)
 
     def enter(self, phase: Phase) -> None:
@@ -70,6 +72,25 @@ def test_of_a_paused_copy_no_end_is_known_from_the_first_moment() -> None:
     seen = copying.snapshots.take()
     assert seen.eta == pytest.approx(20.0)
     assert seen.rate == 120
+
+
+@pytest.mark.parametrize(("known", "waited"), [(3.0, 3.0), (None, 60.0)])
+def test_a_wait_is_shown_for_as_long_as_its_own_reason_holds(known, waited) -> None:
+    """The load has held the copy for a minute, and now the lag does."""
+    copying = Copying()
+    copying.throttled = "the load"
+    throttles: Any = SimpleNamespace(
+        waiting_for=lambda: (copying.throttled, known),
+        described=str,
+        seconds=dict,
+        tasks=lambda most: most,
+        most_tasks=lambda most: most,
+    )
+    copying.figures.sparing(throttles)
+    copying.snapshots.take()
+    copying.time, copying.throttled = 60.0, "the lag"
+    seen = copying.snapshots.take()
+    assert (seen.waiting_for, seen.waited) == ("the lag", waited)
 
 
 def test_a_server_that_is_lost_is_waited_for_and_leaves_no_speed_and_no_end() -> None:
@@ -105,7 +126,7 @@ def test_a_limit_that_holds_the_copy_back_for_a_while_leaves_no_end_either() -> 
     """A moment at the limit is nothing: the work goes on at its speed."""
     copying = Copying()
     held: Any = SimpleNamespace(
-        waiting_for=lambda: "the lag of a replica",
+        waiting_for=lambda: ("the lag of a replica", None),
         described=lambda: "",
         most_tasks=lambda most: most,
         tasks=lambda most: most,

@@ -182,10 +182,10 @@ def test_no_wait_is_counted_while_nothing_asks():
     pace = throttles(load, clock=clock)
     load.why = "Threads_running"
     pace.reason(Work.COPY)
-    assert pace.waiting_for() == "Threads_running"
+    assert pace.waiting_for()[0] == "Threads_running"
     clock.now += 5
     pace.count()
-    assert pace.waiting_for() == ""
+    assert pace.waiting_for() == ("", None)
     assert pace.seconds() == {}
 
 
@@ -299,3 +299,26 @@ def test_seconds_of_a_pause_do_not_count():
         assert settings.unpaused() - began in {5.0, 10.0}
         settings.change(paused="")
     assert settings.unpaused() - began == 10.0
+
+
+def test_a_wait_counts_from_when_its_own_reason_began():
+    """Not from the first of several reasons in a row; a short break is none."""
+    load, lag, clock = Fake("load"), Fake("lag"), Clock()
+    pace = throttles(load, lag, clock=clock)
+
+    def at(seconds: float, *, loaded: bool, lags: bool) -> float | None:
+        clock.now = 100.0 + seconds
+        load.why, lag.why = "the load" * loaded, "the lag" * lags
+        pace.reason(Work.COPY)
+        pace.count()
+        return pace.waiting_for()[1]
+
+    assert at(0, loaded=False, lags=False) is None
+    assert at(1, loaded=True, lags=False) == 0.0
+    assert at(61, loaded=True, lags=True) == 60.0
+    assert at(64, loaded=False, lags=True) == 3.0
+    assert at(65, loaded=False, lags=False) is None
+    assert at(66, loaded=False, lags=True) == 5.0
+    assert at(67, loaded=True, lags=False) == 0.0
+    assert pace.seconds()["lag"] == pytest.approx(3.0)
+    assert pace.seconds()["load"] == pytest.approx(60.0)
