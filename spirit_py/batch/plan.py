@@ -97,6 +97,14 @@ class BatchPlan:
             if name not in planned and record.state != TableState.DONE
         )
 
+    def left_out(self) -> list[str]:
+        """Return what is said of these tables, a line each."""
+        return [
+            f"{one}, which an earlier run has left unchanged ({one.state}), no longer exists or is"
+            " no longer selected: the batch goes on without it"
+            for one in self.lost
+        ]
+
     @property
     def asks(self) -> bool:
         """Whether the operator should see the tables first: a pattern may match too many."""
@@ -121,11 +129,7 @@ class BatchPlan:
 
     def remarks(self) -> list[str]:
         """Return what is to be known beside the tables, a line each."""
-        lines = [
-            f"  warning: {one}, which an earlier run has left unchanged ({one.state}), no"
-            " longer exists or is no longer selected: the batch goes on without it"
-            for one in self.lost
-        ]
+        lines = [f"  warning: {line}" for line in self.left_out()]
         for warning, names in self.warnings.items():
             where = names[0] if len(names) == 1 else f"{len(names)} tables, {names[0]} first"
             lines.append(f"  warning ({where}): {warning}")

@@ -263,7 +263,5 @@ def _lines(batch: BatchPlan) -> Iterator[str]:
     done = [str(one.change) for one in batch.tables if one.done or one.passed]
     if done:
         yield f"{counted(len(done), 'table')} done by an earlier run: {', '.join(done)}"
-    yield from (
-        f"{one}, which an earlier run has left unchanged, is not among them" for one in batch.lost
-    )
+    yield from batch.left_out()
     yield from batch.room

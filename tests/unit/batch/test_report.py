@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from spirit_py.batch import planning
 from spirit_py.batch.listing import BatchShown
+from spirit_py.batch.plan import BatchPlan
 from spirit_py.batch.report import BatchReport, exit_code
 from spirit_py.batch.store import TableRecord
 from spirit_py.errors import Interrupted
@@ -133,3 +135,12 @@ def test_status_counts_the_tables_of_a_batch_in_plain_english():
     one = {"schema": "s", "table": "a", "state": "pending", "outcome": "", "error": ""}
     shown = BatchShown(batch="s.b", asked="s.a: FORCE", tables=(one,))
     assert shown.lines()[0] == "batch of 1 table (s.a: FORCE)"
+
+
+def test_the_plan_says_of_a_table_that_is_left_out_what_the_batch_says():
+    """One decision has one wording."""
+    plan = BatchPlan(name="b", server_uuid="u", tables=(), earlier={("s", "t"): record("t")})
+    (line,) = plan.left_out()
+    assert line.endswith("no longer selected: the batch goes on without it")
+    assert list(planning._lines(plan)) == [line]
+    assert plan.remarks() == [f"  warning: {line}"]
