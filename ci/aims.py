@@ -33,7 +33,7 @@ def rows() -> Iterator[tuple[str, object, str]]:
     """Yield each aim: what it is about, its figure now, and the aim."""
     lengths = {path: len(text.splitlines()) for path, text in MODULES.items()}
     yield "modules", len(MODULES), "<= 400"
-    yield "lines", sum(lengths.values()), "<= 64 500"
+    yield "lines", sum(lengths.values()), "<= 67 677, 10 000 fewer than when it began"
     yield "assignments into run, process, figures, report from elsewhere", _written(), "0"
     yield "files with the word feed_lag", _files(r"\bfeed_lag\b"), "<= 2"
     yield "files with max_lag or max-lag", _files(r"max_lag|max-lag"), "<= 8"
