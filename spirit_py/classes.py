@@ -35,7 +35,9 @@ def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
     if cls is None:
         return partial(_dataclass, **options)
     frozen, eq = options.pop("frozen", False), options.pop("eq", True)
-    if options.get("slots") or (frozen and "InitVar[" in str(get_annotations(cls))):
+    if options.get("slots") or (
+        frozen and any("InitVar[" in str(get_annotations(one)) for one in cls.__mro__)
+    ):
         return dataclasses.dataclass(frozen=frozen, eq=eq, **options)(cls)
     cls.__doc__ = cls.__doc__ or cls.__name__
     dataclasses.dataclass(init=not frozen, eq=False, repr=False, **options)(cls)
@@ -48,7 +50,8 @@ def _dataclass(cls: type[Any] | None = None, /, **options: Any) -> Any:
     if frozen:
         given |= {"__init__": _filler(cls), "__setattr__": _refuse, "__delattr__": _refuse}
     for name, value in given.items():
-        if name not in cls.__dict__:
+        # A class with a comparison of its own has None for a hash, which is Python's.
+        if cls.__dict__.get(name) is None:
             setattr(cls, name, value)
     return cls
 

@@ -18,6 +18,7 @@ from spirit_py.locks.look import LockRequest, find_in_front, why_locks_are_unsee
 from spirit_py.locks.named import named_lock_holder
 from spirit_py.locks.turns import named
 from spirit_py.mysql.faults import access_denied
+from spirit_py.mysql.own_sessions import ours
 from spirit_py.phases import AFTER_SWAP, Phase
 from spirit_py.plan.model import EarlierRun, Note, RunningRun
 from spirit_py.table.names import lock_name
@@ -127,7 +128,8 @@ def running_run(session: SqlSession, contexts: Sequence[PreflightContext]) -> Ea
     for context in contexts:
         name = (context.schema, context.table)
         holder = named_lock_holder(session, lock_name("migration", *name))
-        if holder is not None:
+        # Of several tables, the asking run may have locked the first already.
+        if holder is not None and not ours(session, [holder]):
             names = {(one.schema, one.table): one.statement for one in contexts}
             running = _running(session, name, holder, normal_form(names))
             return EarlierRun(

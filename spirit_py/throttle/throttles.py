@@ -284,8 +284,9 @@ class Throttles:
 
     def _go_on(self, wait: _Wait, name: str, reason: str, now: float, passed: float) -> None:
         if wait.since is None:
-            wait.since = now
+            # First: the display reads both, in another thread, as soon as the wait has begun.
             wait.began = now if now - wait.ended > _SAME_WAIT_SECONDS else wait.began
+            wait.since = now
         else:
             wait.seconds += passed
         if not wait.told and now - wait.since >= _TOLD_SECONDS:

@@ -97,8 +97,11 @@ def test_by_default_the_old_table_is_dropped_at_once(db, change):
 
 
 @pytest.mark.parametrize("more", [{"keep_old_current": HOUR}, {"drop_old_after": HOUR}])
-def test_a_migration_beside_one_that_keeps_its_old_table_hears_that_it_has_swapped(change, more):
-    """And what ends the wait: not only that a run is running."""
+def test_a_migration_beside_one_that_keeps_its_old_table_hears_that_it_has_swapped(
+    db, change, more
+):
+    """And what ends the wait: not only that a run is running. Its own locks are no other run's."""
+    db.execute("CREATE TABLE a (id INT PRIMARY KEY)")
     first = change(**more)
     left = "is kept until" if "drop_old_after" in more else "reverse replication ends in"
     first.wait_until(
@@ -108,6 +111,9 @@ def test_a_migration_beside_one_that_keeps_its_old_table_hears_that_it_has_swapp
         change(**more).end()
     assert left in refused.value.message
     assert "spirit-py ctl abort, then spirit-py cleanup" in refused.value.hint
+    both = {"table": "", "alter": "", "statement": f"ALTER TABLE a FORCE; ALTER TABLE t {ALTER}"}
+    with pytest.raises(Refusal, match=r"t is running .* it has made its swap, and keeps the old"):
+        change(**both, **more).end()
     first.stop.request(Interrupted(signal.SIGTERM))
     with pytest.raises(Interrupted):
         first.end()

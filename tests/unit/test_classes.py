@@ -69,7 +69,18 @@ def _classes(dataclass: Callable[..., Any]) -> list[Any]:
         def __hash__(self) -> int:
             return 1
 
-    return [Place, Named, Open, Derived, Empty, Held, Told]
+    @dataclass(frozen=True)
+    class Compared:  # noqa: PLW1641 - as a class of the program might be
+        x: int
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Compared)
+
+    @dataclass(frozen=True)
+    class Further(Derived):
+        z: int = 0
+
+    return [Place, Named, Open, Derived, Empty, Held, Told, Compared, Further]
 
 
 _CALLS: list[tuple[int, tuple[Any, ...], dict[str, Any]]] = [
@@ -87,6 +98,8 @@ _CALLS: list[tuple[int, tuple[Any, ...], dict[str, Any]]] = [
     (3, (1, 9), {}),
     (4, (), {}),
     (6, (1,), {}),
+    (7, (1,), {}),
+    (8, (1, 5, 6), {}),
 ]
 
 
