@@ -97,6 +97,7 @@ def test_ten_rows_are_shown_and_all_are_counted(db):
     assert len(error.details) == 10
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("where", ["here", "another server"])
 def test_the_rows_that_only_the_target_has_are_read_in_chunks(request, db, monkeypatch, where):
     """How far it is shows meanwhile, and what it does; no chunk has all of them."""
@@ -494,6 +495,7 @@ def test_a_definition_that_changes_meanwhile_leaves_no_verdict(db):
         comparison.run()
 
 
+@pytest.mark.draws(2)
 def test_a_server_that_is_lost_is_waited_for_and_shown(db, proxy, monkeypatch):
     """As in a migration, with the time that counts as waited; nobody says that it is gone."""
     make(db, 40_000)
@@ -574,6 +576,7 @@ def test_the_look_takes_no_session_while_the_work_goes_on(db, monkeypatch, compa
     assert opened == []
 
 
+@pytest.mark.draws(2)
 def test_no_trouble_is_shown_after_the_look_has_ended(db, proxy):
     """Also where a fault has ended it."""
     looks = itertools.count()
@@ -652,6 +655,7 @@ def test_the_command_repairs_on_spark(db):
     assert f"{db.name}.a and {db.name}.b are equal now, after a repair: 3 000 rows" in errors
 
 
+@pytest.mark.draws(2)
 @pytest.mark.timeout(600)
 def test_the_interrupted_command_leaves_no_session_and_no_lock(db):
     """SIGTERM while the lock is waited for: 143, and no session and no lock is left."""

@@ -224,6 +224,7 @@ def test_jobs_carry_a_group_and_a_description(spark_engine):
     assert store.job(job).description().get() == "copy of s.t"
 
 
+@pytest.mark.draws(2)
 def test_stop_leaves_no_process_and_nothing_on_disk(script):
     """JVM, daemon, workers and scratch folder are gone when stop returns; another can start."""
     running = script("""
@@ -300,6 +301,7 @@ engine.stop()
     assert running.end() == (0, "")
 
 
+@pytest.mark.draws(2)
 def test_a_stop_while_starting_kills_the_jvm(script):
     """An interrupt in preflight: the JVM that is starting is killed, not waited for."""
     running = script("""
@@ -319,6 +321,7 @@ except SpiritError as error:
     assert running.end()[0] == 0
 
 
+@pytest.mark.draws(2)
 def test_a_driver_that_dies_takes_spark_with_it(script):
     """The JVM sees the end of its input, the workers go as well, and the files are deleted."""
     running = script("""
@@ -482,6 +485,7 @@ def test_a_stranger_gets_nothing_from_spark(spark_engine, tmp_path):
     assert [port for port in ports if not port.of_this_machine] == []
 
 
+@pytest.mark.draws(2)
 def test_real_executors_and_the_web_interface_tell_a_stranger_nothing(script):
     """R26: executors ask for a secret, which nobody is shown; nothing listens to other machines.
 

@@ -332,6 +332,7 @@ def test_a_change_in_place_that_waits_for_its_lock_can_be_paused(small, engine):
     assert_nothing_left(small)
 
 
+@pytest.mark.draws(2)
 @pytest.mark.parametrize("verb", ["postpone", "abort"])
 def test_behind_a_blocker_the_message_says_how_to_copy_instead_and_that_works(small, engine, verb):
     """``ctl postpone`` needs no free lock first; nor does --no-shortcut after ``ctl abort``."""
@@ -398,6 +399,7 @@ def test_the_copy_waits_while_a_backup_waits_for_its_lock(small, monkeypatch):
     assert run.end().outcome == "done"
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("point", "statement", "more"),
     [
