@@ -80,6 +80,7 @@ def test_a_migration_beside_one_that_keeps_its_old_table_hears_what_ends_that(
     seen = replace(RUN, phase=phase, waiting_for=left, run_eta=None)
     context: Any = SimpleNamespace(schema="shop", table="orders", statement=None)
     monkeypatch.setattr(earlier_run, "named_lock_holder", lambda *_: 77)
+    monkeypatch.setattr(earlier_run, "ours", lambda *_: set())
     monkeypatch.setattr(earlier_run, "normal_form", lambda _: "")
     monkeypatch.setattr(earlier_run, "_running", lambda *_: seen)
     refusal = Refusal("another migration of shop.orders is running", hint="KILL 77")
