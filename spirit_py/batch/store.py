@@ -28,7 +28,7 @@ from spirit_py.statement.rewrite import FOREIGN_KEY
 from spirit_py.table.names import OfTable, require_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.table.names import Name
@@ -156,7 +156,8 @@ def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> N
             raise Refusal(
                 text,
                 hint="finish that one with its own command, with --exclude for tables that cannot"
-                f" be changed; to give it up: spirit-py cleanup --batch {table}",
+                f" be changed; to give it up: spirit-py cleanup --batch {table}, then this command"
+                " without the tables that it has changed",
                 error_code=ErrorCode.BATCH_RECORD,
             )
 
@@ -178,14 +179,20 @@ def _shared(session: SqlSession, table: BatchTable, wanted: Collection[Name]) ->
     record = table.read(session)
     if record is None or record.home != table.name[0]:
         return ""
-    shared = sorted(set(wanted) & table.tables(session).keys())
+    found = table.tables(session)
+    shared = sorted(set(wanted) & found.keys())
     if not shared:
         return ""
-    names = ", ".join(".".join(one) for one in shared[:3])
+    changed = [one for one in shared if found[one].state == TableState.DONE]
+    some = f", and has changed {len(changed)} ({_some(changed)})" if changed else ""
     return (
-        f"another, unfinished batch has {len(shared)} of these tables ({names}):"
+        f"another, unfinished batch has {len(shared)} of these tables ({_some(shared)}){some}:"
         f" {record.asked} (its record is {table})"
     )
+
+
+def _some(names: Sequence[Name]) -> str:
+    return ", ".join(".".join(one) for one in names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 class BatchTable(RecordTable):

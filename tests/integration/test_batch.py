@@ -398,8 +398,9 @@ def test_another_batch_of_the_same_tables_is_refused_while_one_is_not_done(two, 
     report, _ = batch_here(engine, config)
     assert report.record
     other = batch_config(two.db, two.pattern, alter="ENGINE=InnoDB")
-    with pytest.raises(Refusal, match="another, unfinished batch has") as refused:
+    with pytest.raises(Refusal, match="another, unfinished batch has 2 of these tables") as refused:
         planned(other)
+    assert f", and has changed 1 ({two.schemas[0]}.orders):" in refused.value.message
     assert report.record in refused.value.hint
     two.db.execute(f"DROP TABLE {report.record}")
     assert len(planned(other).left) == 2
