@@ -18,6 +18,8 @@ from spirit_py.cli.outcome import (
     confirmed,
     output_errors,
     say,
+    say_error,
+    say_hint,
     say_more,
     show_document,
 )
@@ -136,9 +138,9 @@ def run(config: BatchConfig, shown: ErrorsShown, *, yes: bool) -> int:
         report = run_batch(config, plan, reporter=reporter, gate=reporter.gate)
     tell_summary(report.summary(), reporter)
     if report.error and config.records.log_format == "text":
-        say(f"error: {report.error}")
+        say_error(report.error)
         if report.hint:
-            say(f"hint: {report.hint}")
+            say_hint(report.hint)
         say_more([report.error_code])
     return report.exit_code
 

@@ -148,11 +148,11 @@ def _leave(error: BaseException) -> NoReturn:
         for line in error.details:
             say(f"  {line}")
         if error.hint:
-            say(f"hint: {error.hint}")
+            say_hint(error.hint)
         say_more(error.explained_by)
         leave_with(error.exit_code)
     say_error(f"unexpected {type(error).__name__}: {error}")
-    say("hint: this is a defect of spirit-py; run again with --verbose for the traceback")
+    say_hint("this is a defect of spirit-py; run again with --verbose for the traceback")
     say_more([ErrorCode.DEFECT])
     leave_with(1)
 
@@ -179,18 +179,26 @@ def confirmed(question: str) -> bool:
 
 def say_error(text: str) -> None:
     """Write what has failed to standard error: on a terminal red, and wrapped at words."""
-    line = one_line(f"error: {text}")
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    _say_folded(f"error: {text}", "" if plain else "red")
+
+
+def say_hint(hint: str) -> None:
+    """Write the next step to standard error: on a terminal wrapped at words."""
+    _say_folded(f"hint: {hint}")
+
+
+def _say_folded(text: str, colour: str = "") -> None:
     if not sys.stderr.isatty():
-        say(line)
+        say(text)
         return
     wide = shutil.get_terminal_size().columns
-    wrapped = textwrap.wrap(
-        line, wide, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    folded = textwrap.wrap(
+        one_line(text), wide, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     with contextlib.suppress(OSError, ValueError):
-        for each in wrapped:
-            click.echo(each if plain else click.style(each, fg="red"), err=True)
+        for each in folded:
+            click.echo(click.style(each, fg=colour) if colour else each, err=True)
 
 
 def say(text: str) -> None:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from spirit_py.cli.configfile import WrongFile, setting_of
-from spirit_py.cli.outcome import OutputFailed, leave_unwritten, say, say_more, show, show_document
+from spirit_py.cli.outcome import (
+    OutputFailed,
+    leave_unwritten,
+    say,
+    say_error,
+    say_hint,
+    say_more,
+    show,
+    show_document,
+)
 from spirit_py.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -117,8 +126,8 @@ def _refuse(error: click.ClickException, ctx: click.Context | None) -> NoReturn:
     elif root and asked_for_json(root.meta.get(_GIVEN, ()), root.default_map or {}):
         show(report.ended(RunEnded))
     else:
-        say(f"error: {cause}")
-        say(f"hint: {hint}")
+        say_error(cause)
+        say_hint(hint)
         say_more([ErrorCode.WRONG_OPTIONS])
     raise click.exceptions.Exit(error.exit_code)
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spirit_py.cli.outcome import show_lines, wrapped
+from spirit_py.cli.outcome import say_error, say_hint, show_lines, wrapped
 
 LONG = (
     "  statement  ADD COLUMN note VARCHAR(200), ADD INDEX customer (customer), DROP COLUMN nothing"
@@ -43,3 +43,19 @@ def test_a_terminal_gets_lines_of_its_width(monkeypatch, capsys):
     monkeypatch.setattr(shutil, "get_terminal_size", lambda **_: os.terminal_size((60, 24)))
     show_lines([LONG])
     assert capsys.readouterr().out.splitlines() == wrapped(LONG, 60)
+
+
+@pytest.mark.parametrize(("say_it", "label"), [(say_error, "error"), (say_hint, "hint")])
+def test_an_error_and_its_next_step_are_wrapped_between_words(monkeypatch, capsys, say_it, label):
+    """On a terminal; no option is broken at its hyphens."""
+    text = "the table is not changed; give --no-shortcut or --start-afresh, or ask spirit-py ctl"
+    say_it(text)
+    assert capsys.readouterr().err == f"{label}: {text}\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda **_: os.terminal_size((40, 24)))
+    say_it(text)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 40
+    assert " ".join(" ".join(lines).split()) == f"{label}: {text}"
