@@ -192,12 +192,8 @@ def _say_folded(text: str, colour: str = "") -> None:
     if not sys.stderr.isatty():
         say(text)
         return
-    wide = shutil.get_terminal_size().columns
-    folded = textwrap.wrap(
-        one_line(text), wide, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
     with contextlib.suppress(OSError, ValueError):
-        for each in folded:
+        for each in wrapped(one_line(text), shutil.get_terminal_size().columns):
             click.echo(click.style(each, fg=colour) if colour else each, err=True)
 
 
