@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from spirit_py.classes import dataclass
 from spirit_py.errors import UsageFault
@@ -209,3 +209,12 @@ def diff_of(old: str, new: str) -> list[DiffLine]:
             mark: Mark = "same" if tag == "equal" else "added"
             lines += [DiffLine(mark, line) for line in after[start:end]]
     return lines
+
+
+def finite(value: Any) -> Any:
+    """Return a value with None for each number in it that JSON has not: infinite, or no number."""
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -19,7 +19,7 @@ import click
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Interrupted, SpiritError
 from spirit_py.system_packages import broken_library
-from spirit_py.units import one_line
+from spirit_py.units import finite, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -216,7 +216,7 @@ def show_document(document: object) -> None:
     # In another encoding an escape of the stream would not be one of JSON.
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     with output_errors():
-        click.echo(json.dumps(document, indent=2, ensure_ascii=not utf8, default=str))
+        click.echo(json.dumps(finite(document), indent=2, ensure_ascii=not utf8, default=str))
 
 
 def tell_document(document: object) -> None:

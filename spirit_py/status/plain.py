@@ -9,20 +9,19 @@ from __future__ import annotations
 import errno
 import json
 import logging
-import math
 import os
 import select
 import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from spirit_py.events.run import LogLost, LogWritten, Summary
 from spirit_py.records import run_token
 from spirit_py.status.wording import ProgressEvents
 from spirit_py.threads import Background
-from spirit_py.units import one_line
+from spirit_py.units import finite, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,15 +161,6 @@ def text_line(event: Event) -> str:
 def json_line(event: Event) -> str:
     """Return the event as JSON with the run's token: in ASCII, which no locale can break."""
     return json.dumps({"run": run_token(), **finite(event.to_dict())}, default=str)
-
-
-def finite(value: Any) -> Any:
-    """Return a value with None for each number in it that is infinite or no number."""
-    if isinstance(value, dict):
-        return {name: finite(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _LAST_SECONDS: Final = 1.0

@@ -16,7 +16,7 @@ from spirit_py.errors import SpiritError
 from spirit_py.events.run import Ended, RunBegun, RunEnded, Warned
 from spirit_py.phases import Phase
 from spirit_py.system_packages import broken_library
-from spirit_py.units import counted, human_count, human_seconds
+from spirit_py.units import counted, finite, human_count, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +74,7 @@ class OutcomeReport:
         if path is None:
             return
         try:
-            whole = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+            whole = json.dumps(finite(dataclasses.asdict(self)), indent=2, ensure_ascii=False)
             write_whole(path, whole + "\n")
         except OSError as error:
             text = f"the report could not be written to {path}: {error.strerror or error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from spirit_py.cli.outcome import OutputFailed, confirmed, show_document, tell_out
+from spirit_py.status.report import OutcomeReport
 
 
 def run(words: list[str], stdout: int) -> tuple[int, str]:
@@ -107,3 +109,18 @@ def test_a_line_about_work_that_finds_no_room_does_not_end_the_work(gone, capfd,
     assert said == (
         "" if gone else "cannot write to standard output: no more: dropped shop._t_new \\x1b[2J\n"
     )
+
+
+def test_documents_have_no_number_that_json_has_not(capsys, tmp_path):
+    """`--drop-old-after never` is an infinite number of seconds, and other parsers refuse it."""
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    show_document({"seconds": [math.inf], "rate": {"least": math.nan, "most": 1.5}})
+    shown = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert shown == {"seconds": [None], "rate": {"least": None, "most": 1.5}}
+
+    path = tmp_path / "report.json"
+    OutcomeReport(error=math.inf).write(path, reporter=None)
+    assert json.loads(path.read_text(), parse_constant=refuse)["error"] is None
