@@ -15,7 +15,7 @@ import time
 import traceback
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import mysql_server
 from benchmarks import table, tools, turn
@@ -43,7 +43,7 @@ def main() -> int:
         rounds=asked.rounds,
         threads=asked.threads,
         buffer_pool=asked.buffer_pool,
-        server=tuple(asked.set),
+        server=(*(_NOT_DURABLE if asked.not_durable else ()), *asked.set),
         variants=tuple(f"{OURS} {options}" for options in asked.variant),
     )
     chosen = [SCENARIOS[name] for name in asked.only or SCENARIOS]
@@ -77,6 +77,10 @@ def main() -> int:
     return 1 if failed else 0
 
 
+#: Later options of mysqld take precedence.
+_NOT_DURABLE: Final = ("--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
+
+
 def _arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="ci/bench", description=__doc__)
@@ -106,6 +110,11 @@ def _arguments() -> argparse.Namespace:
         metavar="--OPTION=VALUE",
         help="one more mysqld option, as in --set=--innodb-log-writer-threads=ON; repeatable",
     )
+    parser.add_argument(
+        "--not-durable",
+        action="store_true",
+        help="no commit waits for the disk: sync_binlog=0, innodb_flush_log_at_trx_commit=2",
+    )
     parser.add_argument("--json", type=Path, default=Path("bench.json"))
     parser.add_argument("--picture", type=Path, default=Path("bench.png"))
     parser.add_argument("--no-picture", dest="picture", action="store_const", const=None)
@@ -126,6 +135,7 @@ def _run(scenario: Scenario, sizes: Sizes, provider: Provider) -> tuple[Outcome,
     """Measure one scenario on a server of its own; return the server's version, too."""
     options = ServerOptions(
         buffer_pool=sizes.buffer_pool or scenario.buffer_pool,
+        keeps_all=True,
         extra=("--innodb-redo-log-capacity=2G", *sizes.server),
     )
     began, rows = time.monotonic(), scenario.rows_of(sizes)
