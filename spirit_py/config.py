@@ -180,12 +180,14 @@ class RunConfig(SparkConfig):
 class MigrationConfig(RunConfig):
     """Everything that one ``spirit-py migrate`` was asked for. Times in seconds.
 
-    ``nice``: rest for each second of the copy's work. ``replicas``: empty for those that the server
-    knows. ``replica_user``: empty for the source's account. ``max_lag``: None for no limit; in the
-    limits after it 0 is no limit. ``named``: the limits that the operator has named: the run does
-    not go on where one cannot be watched. ``drop_old_after``: infinite to leave the old table.
+    ``threads``: the most tasks; the pace finds out how many work. ``nice``: rest for each second of
+    the copy's work. ``replicas``: empty for those that the server knows. ``replica_user``: empty
+    for the source's account. ``max_lag``: None for no limit; in the limits after it 0 is no limit.
+    ``named``: the limits that the operator has named: the run does not go on where one cannot be
+    watched. ``drop_old_after``: infinite to leave the old table.
     """
 
+    threads: int = 32
     alter: str = ""
     statement: str = ""
     target_chunk_time: float = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 PART_BYTES: Final = 2 << 20
 """Bytes of the binlog that one transaction of the copy should write, where nothing spares others.
 A commit writes its binlog cache under a lock for which every other commit waits."""
+
+
+FIRST_TASKS: Final = 2
+"""Tasks that work where no one else uses the server, until it is known how many pay."""
 
 
 class Work(enum.StrEnum):
@@ -27,6 +31,30 @@ class Work(enum.StrEnum):
     """The table is changed: by the swap, or in place."""
 
 
+class ChunkDone(NamedTuple):
+    """A chunk that was copied or compared by one of ``among`` tasks; 0 if that number changed."""
+
+    among: int
+    rows: int
+    seconds: float
+
+
+class AtWork:
+    """How many tasks work, and since when."""
+
+    def __init__(self) -> None:
+        self._busy, self._since = 0, 0.0
+
+    def count(self, busy: int, now: float) -> None:
+        """Note how many work now."""
+        if busy != self._busy:
+            self._busy, self._since = busy, now
+
+    def done(self, rows: int, seconds: float, began: float) -> ChunkDone:
+        """Return a chunk that has just ended, and ``began`` at that time."""
+        return ChunkDone(self._busy if began >= self._since else 0, rows, seconds)
+
+
 class Pace(Protocol):
     """How the work may go on now. Thread-safe, no I/O."""
 
@@ -35,6 +63,9 @@ class Pace(Protocol):
 
     def tasks(self, most: int) -> int:
         """Return how many tasks may work at a time: from 1 to ``most``."""
+
+    def done(self, work: Work, done: ChunkDone, most: int) -> None:
+        """Note a chunk of work for which there can be ``most`` tasks."""
 
     def part_bytes(self) -> int:
         """Return how many bytes of binlog one transaction of the copy should write."""
@@ -70,18 +101,22 @@ def await_turn(
 
 
 class Unhindered:
-    """The pace of work that nothing holds back."""
+    """The pace of work that nothing holds back, with so many tasks at most."""
 
-    def __init__(self, chunk_seconds: float = 0.5) -> None:
+    def __init__(self, chunk_seconds: float = 0.5, *, tasks: int | None = None) -> None:
         self._chunk_seconds = chunk_seconds
+        self._tasks = tasks
 
     def reason(self, work: Work) -> str:  # noqa: ARG002 - the protocol's
         """Return that nothing is waited for."""
         return ""
 
     def tasks(self, most: int) -> int:
-        """Return all tasks that there are."""
-        return most
+        """Return all tasks that there are, up to the limit."""
+        return most if self._tasks is None else min(most, self._tasks)
+
+    def done(self, work: Work, done: ChunkDone, most: int) -> None:
+        """Note nothing."""
 
     def part_bytes(self) -> int:
         """Return the size of a transaction that serves the copy best."""

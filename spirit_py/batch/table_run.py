@@ -58,7 +58,7 @@ class SharedSpark:
                 self._engine = None
             if self._engine is None:
                 self._engine = self._factory(self._config)
-            return SparkLease(self._engine, config.threads)
+            return SparkLease(self._engine, config.threads, of=self._config.threads)
 
     def stop(self) -> None:
         """Stop the engine, if there is one."""
@@ -71,9 +71,10 @@ class SharedSpark:
 class SparkLease:
     """Spark as one migration sees it; see :class:`spirit_py.spark.gang.GangEngine`."""
 
-    def __init__(self, engine: GangEngine, slots: int) -> None:
+    def __init__(self, engine: GangEngine, slots: int, *, of: int) -> None:
         self._engine = engine
         self._slots = slots
+        self._of = of
         self._ended = False
 
     @property
@@ -94,7 +95,7 @@ class SparkLease:
     @property
     def slots(self) -> int:
         """How many tasks of this migration can run at the same time."""
-        return min(self._slots, self._engine.slots)
+        return max(1, min(self._slots, self._engine.slots * self._slots // self._of))
 
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str

@@ -27,7 +27,7 @@ from spirit_py.estimates import RowsLeft
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import kill_own
 from spirit_py.mysql.retry import RenewedSession, await_server
-from spirit_py.pace import PART_BYTES, Work, await_turn
+from spirit_py.pace import FIRST_TASKS, PART_BYTES, AtWork, Work, await_turn
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.spark.server_mailbox import open_mailbox
 from spirit_py.table.values import bound_from_row
@@ -52,6 +52,8 @@ _log = logging.getLogger(__name__)
 _OUTSTANDING: Final = 2
 _GANG_ATTEMPTS: Final = 3
 _ASSEMBLE_SECONDS: Final = 120.0
+_LARGE_BYTES: Final = 1 << 30
+_SEATS: Final = 4
 _SNAPSHOT_SECONDS: Final = 10.0
 #: Of smaller chunks the messages take more time than the comparison.
 _LEAST_PIECE: Final = 1 / 8
@@ -85,6 +87,8 @@ class TablePass:
         self._held_by = ""
         self._held_since = 0.0
         self._handed_out = 0
+        self._at_work = AtWork()
+        self._tasks = 0
         #: What is done beside the chunks that are handed out.
         self._beside = ""
         self._given_back = False
@@ -98,7 +102,14 @@ class TablePass:
 
     @property
     def _size(self) -> int:
-        return self._options.tasks or self.what.engine.slots
+        if self._options.tasks:
+            return self._options.tasks
+        slots = self.what.engine.slots
+        tasks = self.what.pace.tasks(slots)
+        if self.what.mapping.source.total_bytes > _LARGE_BYTES:
+            # Others may go while a large table is compared.
+            tasks = max(_SEATS, 2 * tasks)
+        return min(slots, max(FIRST_TASKS, tasks))
 
     def run(self) -> tuple[PassCoverage, list[RowDifference]]:
         """Go over the whole table once; return what was compared, and rows that differ."""
@@ -180,6 +191,7 @@ class TablePass:
                 description=f"checksum of {what.name}",
             ) as gang,
         ):
+            self._tasks = gang.size
             began = time.monotonic()
             gang.assemble(_ASSEMBLE_SECONDS)
             gathered = time.monotonic() - began
@@ -200,6 +212,8 @@ class TablePass:
         asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
         ended = False
         while not ended or asked:
+            busy = sum(bool(gang.outstanding(rank)) for rank in range(gang.size))
+            self._at_work.count(busy, time.monotonic())
             rank = None
             if not (ended or self._held()):
                 idlest = min(range(self.what.pace.tasks(gang.size)), key=gang.outstanding)
@@ -291,6 +305,9 @@ class TablePass:
             rows=said["source"] or said["target"],
             seconds=said["seconds"],
         )
+        rows, seconds = said["source"], said["seconds"]
+        done = self._at_work.done(rows, seconds, time.monotonic() - seconds)
+        self.what.pace.done(Work.CHECKSUM, done, self._tasks)
         chunker.observed(chunk, said["source"])
         self._handed_out -= chunk.target_rows
         extra = said["target"] and not said["source"]

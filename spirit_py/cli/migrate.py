@@ -58,8 +58,7 @@ def batch_config(
         raise UsageFault(
             f"--parallel {options['parallel']} needs as many slots, and --threads is"
             f" {each.threads}: each migration takes one at least",
-            hint="--threads is of all migrations together, and not above the cores of this machine"
-            " unless --spark-master names a cluster",
+            hint="raise --threads: it is of all migrations together",
         )
     file = options["statements"]
     return BatchConfig(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from spirit_py.config import MAX_PORT, SparkConfig, host_and_port
+from spirit_py.config import MAX_PORT, MigrationConfig, host_and_port
 from spirit_py.errors import UsageFault
 from spirit_py.units import parse_windows, read_duration, read_limits, read_size
 
@@ -224,7 +224,7 @@ def named_alike(kind: type, options: dict[str, Any]) -> dict[str, Any]:
         if options.get(each.name) is not None
     }
     if "threads" in options:
-        values["threads"] = _threads(options["threads"], options["spark_master"])
+        values["threads"] = _threads(kind, options["threads"], options["spark_master"])
         values["spark_conf"] = tuple(_key_value(text) for text in options["spark_conf"])
     return values
 
@@ -268,13 +268,14 @@ def given_server(options: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return given | {"host": host, "port": port or given["port"]}
 
 
-def _threads(asked: int | None, master: str) -> int:
+def _threads(kind: Any, asked: int | None, master: str) -> int:
     import os
 
-    cores = len(os.sched_getaffinity(0))
-    if master and not master.startswith("local["):
-        return asked or SparkConfig.threads
-    return min(asked or SparkConfig.threads, cores)
+    threads: int = asked or kind.threads
+    if issubclass(kind, MigrationConfig) or (master and not master.startswith("local[")):
+        return threads
+    # Nothing finds out how many the server can use.
+    return min(threads, len(os.sched_getaffinity(0)))
 
 
 def _key_value(text: str) -> tuple[str, str]:

@@ -178,7 +178,7 @@ class Copier:
     def _rows(self, seconds: float, part: int) -> int:
         """Return the next chunk's size; towards the end smaller chunks, that end together."""
         left = (1 - self._chunker.estimated_fraction()) * self._mapping.source.estimated_rows
-        share = int(left / (_LAST_CHUNKS * self.driver.slots))
+        share = int(left / (_LAST_CHUNKS * self.pace.tasks(self.driver.slots)))
         return min(self._meter.next_rows(seconds), max(share, part))
 
     def _lasting(self) -> bool:

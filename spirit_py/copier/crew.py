@@ -1,9 +1,11 @@
 """The tasks that copy a table: threads of the driver at once, Spark's tasks when they are ready.
 
 A *team* is a gang (:mod:`spirit_py.spark.gang`) with the driver's session for it and its orders;
-the *crew* is all teams of one copy. When all tasks of Spark's gang run, the first one gets no more
-orders; a rank gets no order of the second gang before the first gang's rank is idle. So no more
-chunks run than there are slots, and a rank's chunks stay in the order of the walk.
+the *crew* is all teams of one copy. Where the pace wants more tasks than there are, a further team
+joins; the last one leaves when it had nothing to do for a while. When all tasks of Spark's first
+team run, the driver's get no more orders; a rank gets no order of the new team before the former
+one's is idle. So no more chunks run than the pace allows, and a rank's chunks stay in the order of
+the walk.
 
 A gang that loses a task, its session or the driver's is given up as a whole. Before its chunks are
 given to another gang, nothing of it may write any more (R18): the driver gives up the gang's
@@ -30,6 +32,7 @@ from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import Patience, retrying
+from spirit_py.pace import AtWork, Work
 from spirit_py.spark.gang import Gang, is_transient
 from spirit_py.spark.server_mailbox import open_mailbox
 from spirit_py.threads import Background, StopSwitch
@@ -53,7 +56,15 @@ _AHEAD_SECONDS: Final = 0.2
 _MOST_LOSSES: Final = 3
 _LOSSES_SECONDS: Final = 60.0
 _LONGEST_REST: Final = 5.0
+#: Between two looks at a Spark that has too few slots.
+_SPARK_SECONDS: Final = 1.0
+#: A team that is not needed for so long leaves.
+_SPARE_SECONDS: Final = 10.0
+#: No further tasks are asked for, after they could not be had.
+_FULL_SECONDS: Final = 300.0
 _ASSEMBLE_SECONDS: Final = 120.0
+#: The same for threads of this process, which need nothing but their sessions.
+_START_SECONDS: Final = 30.0
 _FINISH_SECONDS: Final = 5.0
 _FENCE_SECONDS: Final = 30.0
 _LETTER_SECONDS: Final = 20
@@ -87,6 +98,20 @@ class _Team:
     opened: float = field(default_factory=time.monotonic)
     asked: dict[int, tuple[int, CopyOrder]] = field(default_factory=dict)
     began: dict[int, float] = field(default_factory=dict)
+    #: The crew's rank of its first task.
+    first: int = 0
+    #: The crew's tasks that its engine can have.
+    slots: int = 1
+
+    @property
+    def end(self) -> int:
+        """The crew's rank behind its last task."""
+        return self.first + self.gang.size
+
+    def outstanding(self, rank: int) -> int:
+        """Count the orders of one of the crew's ranks; 0 for one of another team."""
+        here = self.first <= rank < self.end
+        return self.gang.outstanding(rank - self.first) if here else 0
 
     def give_up(self) -> None:
         self.gang.dismiss()
@@ -109,16 +134,24 @@ class Crew:
 
     def __post_init__(self) -> None:
         self._table = self.join.mapping.source.full_name
-        self._current: _Team | None = None
-        #: A gang that ends its last orders.
-        self._retiring: _Team | None = None
-        #: Spark's gang, until all its tasks run.
+        #: Those that get orders, by rank.
+        self._current: list[_Team] = []
+        #: Those that end their last orders.
+        self._retiring: list[_Team] = []
+        #: A team until all its tasks run.
         self._coming: _Team | None = None
+        #: No further tasks can be had, until a time: their number.
+        self._all: int | None = None
+        self._all_until = 0.0
+        self._needed_at = time.monotonic()
+        self._at_work = AtWork()
         #: Orders of lost gangs, by chunk.
         self._again: list[CopyOrder] = []
         self._losses = 0
         self._patience = Patience(_LOSSES_SECONDS)
         self._spark_losses = 0
+        self._lost_at = 0.0
+        self._spark_at = 0.0
         self._look = _SHORTEST_LOOK
         self._pause = threading.Event()
 
@@ -128,7 +161,7 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         """End every gang; after a failure or a stop nothing of them writes any more."""
         teams = self._teams()
-        self._current = self._retiring = self._coming = None
+        self._current, self._retiring, self._coming = [], [], None
         for team in teams:
             team.give_up()
         if left := [team for team in teams if team.asked]:
@@ -144,21 +177,43 @@ class Crew:
         """Whether every order was answered."""
         return not self._again and not any(team.asked for team in self._teams())
 
+    @property
+    def most(self) -> int:
+        """How many tasks there can be."""
+        if self._all is not None and time.monotonic() > self._all_until:
+            self._all = None
+        return self._all or (self._current[-1].slots if self._current else self.driver.slots)
+
     def feed(
         self, next_order: Callable[[int], CopyOrder | None], *, lasting: Callable[[], bool]
     ) -> None:
-        """Post orders to tasks that will soon be idle; ``lasting``: enough is left for Spark."""
-        if self._current is None:
-            self._current = retrying(self.stop)(self._open, self.driver)
-        team = self._current
-        if self._gathered(team):
-            for rank in range(self.pace.tasks(team.gang.size)):
-                while self._current is team and self._wants(team, rank):
-                    order = self._again.pop(0) if self._again else next_order(rank)
-                    if order is None:
-                        break
-                    self._post(team, rank, order)
-        self._advance(lasting)
+        """Post orders to tasks that will soon be idle; ``lasting``: enough is left for more."""
+        wanted = self.pace.tasks(self.most)
+        if not self._current:
+            # Fewer after a loss: a server that is full lets some sessions in.
+            size = max(1, wanted >> self._losses)
+            self._current = [retrying(self.stop)(self._open, self.driver, 0, size)]
+        for team in list(self._current):
+            if team in self._current and self._gathered(team):
+                for rank in range(team.first, min(team.end, wanted)):
+                    self._fill(team, rank, next_order)
+        self._count()
+        self._advance(wanted, lasting)
+
+    def _fill(self, team: _Team, rank: int, next_order: Callable[[int], CopyOrder | None]) -> None:
+        while team in self._current and self._wants(team, rank):
+            order = self._again.pop(0) if self._again else next_order(rank)
+            if order is None:
+                break
+            self._post(team, rank - team.first, order)
+
+    def _count(self) -> None:
+        busy = sum(
+            bool(team.gang.outstanding(seat))
+            for team in self._teams()
+            for seat in range(team.gang.size)
+        )
+        self._at_work.count(busy, time.monotonic())
 
     def collect(self) -> list[ChunkCopied]:
         """Return the chunks that were copied after some milliseconds; raise a task's error."""
@@ -177,34 +232,48 @@ class Crew:
         return found
 
     def _teams(self) -> list[_Team]:
-        return [team for team in (self._retiring, self._current, self._coming) if team is not None]
+        coming = [] if self._coming is None else [self._coming]
+        return [*self._retiring, *self._current, *coming]
 
     def _gathered(self, team: _Team) -> bool:
         try:
-            return team.gang.gathered()
+            return self._come(team)
         except (WorkersLost, ServerFault) as error:
             self._lost(team, error)
             return False
 
-    def _wants(self, team: _Team, rank: int) -> bool:
-        former = self._retiring
-        if former is not None and rank < former.gang.size and former.gang.outstanding(rank):
+    @staticmethod
+    def _come(team: _Team) -> bool:
+        """Return whether all tasks have come; raise `WorkersLost` when one will not.
+
+        One that ends before it reports leaves the others waiting for orders.
+        """
+        limit = _START_SECONDS if team.engine.in_process else _ASSEMBLE_SECONDS
+        if team.gang.gathered():
+            return True
+        if time.monotonic() - team.opened < limit:
             return False
-        outstanding = team.gang.outstanding(rank)
+        raise WorkersLost(f"its tasks did not all start within {limit:.0f} s")
+
+    def _wants(self, team: _Team, rank: int) -> bool:
+        if any(former.outstanding(rank) for former in self._retiring):
+            return False
+        outstanding = team.outstanding(rank)
         if not outstanding:
             return True
         if outstanding >= _OUTSTANDING:
             return False
-        running = next(order for its, order in team.asked.values() if its == rank)
-        return team.began[rank] + running.seconds - time.monotonic() < _AHEAD_SECONDS
+        seat = rank - team.first
+        running = next(order for its, order in team.asked.values() if its == seat)
+        return team.began[seat] + running.seconds - time.monotonic() < _AHEAD_SECONDS
 
-    def _post(self, team: _Team, rank: int, order: CopyOrder) -> None:
+    def _post(self, team: _Team, seat: int, order: CopyOrder) -> None:
         # Before it is posted: after a fault of the driver's session the task may have the order.
-        team.asked[order.number] = (rank, order)
-        if not team.gang.outstanding(rank):
-            team.began[rank] = time.monotonic()
+        team.asked[order.number] = (seat, order)
+        if not team.gang.outstanding(seat):
+            team.began[seat] = time.monotonic()
         try:
-            team.gang.post(rank, order.order.encode())
+            team.gang.post(seat, order.order.encode())
         except (WorkersLost, ServerFault) as error:
             self._lost(team, error)
 
@@ -218,29 +287,61 @@ class Crew:
         for answer in answers:
             copied = ChunkCopied.decode(answer.text)
             _, order = team.asked.pop(copied.number)
+            done = self._at_work.done(copied.rows, copied.seconds, team.began[answer.rank])
+            self.pace.done(Work.COPY, done, self.most)
             team.began[answer.rank] = time.monotonic()
             tries = copied.retries + order.tries
             found.append(replace(copied, retries=tries, on_spark=team.engine is not self.driver))
         return found
 
-    # -- Spark takes over
+    # -- Spark takes over, and others join or leave
 
-    def _advance(self, lasting: Callable[[], bool]) -> None:
-        if self._retiring is not None and not self._retiring.asked:
-            retiring, self._retiring = self._retiring, None
-            self._finish(retiring)
-        spark = self.spark
-        copies = any(team.engine is spark for team in self._teams())
+    def _advance(self, wanted: int, lasting: Callable[[], bool]) -> None:
+        for team in [team for team in self._retiring if not team.asked]:
+            self._retiring.remove(team)
+            self._finish(team)
         if self._coming is not None:
             self._look_for_tasks(self._coming)
-        elif spark is not None and spark.failure is not None:
+            return
+        spark = self.spark
+        total = self._current[-1].end if self._current else 0
+        if spark is not None and spark.failure is not None:
             # Reported where Spark was started.
-            self.spark = None
-        elif spark is not None and spark.ready and not copies and lasting():
-            try:
-                self._coming = self._open(spark)
-            except SpiritError as error:
-                self._without_spark(error.message)
+            self.spark = spark = None
+        copies = any(team.engine is spark for team in self._teams())
+        if spark is not None and spark.ready and not copies and self._looks_at_spark():
+            if lasting():
+                self._join(spark, 0, max(wanted, total))
+        elif 0 < total < wanted:
+            if lasting():
+                self._join(self._current[-1].engine, total, wanted - total)
+        elif len(self._current) > 1 and wanted <= self._current[-1].first:
+            if time.monotonic() - self._needed_at > _SPARE_SECONDS:
+                self._retiring.append(self._current.pop())
+            return
+        self._needed_at = time.monotonic()
+
+    def _looks_at_spark(self) -> bool:
+        """Return whether Spark is to be asked for its slots now: its JVM answers."""
+        due = time.monotonic() >= self._spark_at
+        self._spark_at = time.monotonic() + _SPARK_SECONDS if due else self._spark_at
+        return due
+
+    def _join(self, engine: GangEngine, first: int, size: int) -> None:
+        try:
+            if not first and engine.slots < size:
+                # Threads of the driver copy with more tasks.
+                return
+            self._coming = self._open(engine, first, size)
+        except SpiritError as error:
+            self._do_without(first, error.message)
+
+    def _do_without(self, first: int, why: str) -> None:
+        if not first:
+            self._without_spark(why)
+            return
+        self._all, self._all_until = first, time.monotonic() + _FULL_SECONDS
+        _log.warning("the copy of %s goes on with %d tasks: %s", self._table, first, why)
 
     def _without_spark(self, why: str) -> None:
         _log.warning("the copy of %s goes on without Spark: %s", self._table, why)
@@ -248,16 +349,21 @@ class Crew:
 
     def _look_for_tasks(self, coming: _Team) -> None:
         try:
-            if coming.gang.gathered():
-                if self._retiring is None:
-                    self._retiring, self._current, self._coming = self._current, coming, None
+            if not self._come(coming):
                 return
-            if time.monotonic() - coming.opened < _ASSEMBLE_SECONDS:
-                return
-            why = f"its tasks did not all start within {_ASSEMBLE_SECONDS:.0f} s"
         except SpiritError as error:
             why = error.message
-        self._without_spark(why)
+        else:
+            self._coming = None
+            if not coming.first:
+                self._retiring += self._current
+                self._current = [coming]
+            else:
+                # Who came before it may have been lost meanwhile.
+                coming.first = self._current[-1].end if self._current else 0
+                self._current.append(coming)
+            return
+        self._do_without(coming.first, why)
         self._coming = None
         # In a thread: a job that hangs would hold up the copy.
         Background("crew-close", lambda _stopping: coming.closing.close()).start()
@@ -268,7 +374,10 @@ class Crew:
             team.gang.finish(_FINISH_SECONDS)
         team.closing.close()
 
-    def _open(self, engine: GangEngine) -> _Team:
+    def _open(self, engine: GangEngine, first: int, size: int) -> _Team:
+        slots = engine.slots
+        if slots <= first:
+            raise WorkersLost(f"there are {slots} slots")
         licence = f"spirit-py:crew:{secrets.token_hex(12)}"
         spec = replace(self.join, licence=licence)
         with contextlib.ExitStack() as stack:
@@ -279,14 +388,14 @@ class Crew:
                 engine,
                 enter(open_mailbox(control, spec.connection, engine, spec.mapping.source)),
                 spec,
-                size=engine.slots,
+                size=min(slots - first, size),
                 # Not the run's: a stop lets the tasks end their chunks; the copier sees to it.
                 stop=StopSwitch(),
                 kill=lambda _, session: end_sessions(spec.connection, [session]),
                 description=f"copy of {self._table}",
             )
             enter(gang)
-            return _Team(engine, licence, control, gang, stack.pop_all())
+            return _Team(engine, licence, control, gang, stack.pop_all(), first=first, slots=slots)
 
     # -- losses
 
@@ -299,20 +408,25 @@ class Crew:
         if not is_transient(error):
             raise error
         _log.warning("%s; %d chunks are copied again", error.message, len(team.asked))
-        self._losses += 1
-        if self._patience.over() and self._losses > _MOST_LOSSES:
-            raise error
-        if team.engine is self.spark:
-            self._spark_losses += 1
-            if self._spark_losses >= _MOST_LOSSES:
-                self._without_spark(error.message)
+        if team.opened >= self._lost_at:
+            # Not one that was lost with another, by the same restart.
+            self._losses += 1
+            if self._patience.over() and self._losses > _MOST_LOSSES:
+                raise error
+            if team.engine is self.spark:
+                self._spark_losses += 1
+                if self._spark_losses >= _MOST_LOSSES:
+                    self._without_spark(error.message)
         team.give_up()
         team.closing.close()
         retrying(self.stop)(self._fence, [team])
+        self._lost_at, self._all = time.monotonic(), None
         orders = [replace(order, tries=order.tries + 1) for _, order in team.asked.values()]
         self._again = sorted([*self._again, *orders], key=lambda order: order.number)
-        self._current = None if self._current is team else self._current
-        self._retiring = None if self._retiring is team else self._retiring
+        self._current = [one for one in self._current if one is not team]
+        self._retiring = [one for one in self._retiring if one is not team]
+        for before, one in zip([None, *self._current], self._current, strict=False):
+            one.first = 0 if before is None else before.end
         if self._losses > 1:
             # The cause may pass, as with a full server.
             self.stop.wait(min(_LONGEST_REST, 0.1 * 2**self._losses))

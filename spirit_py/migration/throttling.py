@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from spirit_py.config import SparkConfig
 from spirit_py.mysql.facts import written_folders
 from spirit_py.pace import Unhindered, Work, await_turn
 from spirit_py.progress import FeedStatistics
@@ -104,7 +105,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
     connection = run.config.connection
     around = tuple(surroundings(run, checkpoint))
     lag = next((one for one, _ in around if isinstance(one, LagThrottler)), None)
-    adaptive = Adaptive(run.config.threads)
+    adaptive = Adaptive()
     throttles = Throttles(
         run.settings,
         adaptive=adaptive,
@@ -140,7 +141,7 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
 
 def end_throttling(run: Run) -> None:
     """Hold nothing back any more, and write no heartbeat: the swap is made, a revert may follow."""
-    run.work_at(Unhindered(run.settings.current.target_chunk_time))
+    run.work_at(Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads))
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 
@@ -203,4 +204,5 @@ def _statistics(run: Run) -> FeedStatistics:
 def _unknown_reads(run: Run) -> float:
     """Return how many queries a second Spark's tasks send, which this process does not count."""
     spark = run.engines.spark
-    return _UNKNOWN_READS * run.config.threads if spark is not None and spark.ready else 0.0
+    tasks = run.pace.tasks(run.config.threads)
+    return _UNKNOWN_READS * tasks if spark is not None and spark.ready else 0.0

@@ -71,7 +71,7 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     threads: Annotated[
         int,
         SPEED(least=1, most=256, live="threads", common=True),
-        "Chunks copied in parallel. [default: 4 at most]",
+        "Most tasks that copy at a time; trials find how many pay. [default: 32]",
     ]
     target_chunk_time: Annotated[
         Seconds,
@@ -81,8 +81,8 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
     aggressive: Annotated[
         bool,
         SPEED(live="aggressive", common=True),
-        "Use all threads and large transactions regardless of other load; by default the copy"
-        " slows down when commits of other sessions take twice as long as without it.",
+        "Copy as fast as the server can, in large transactions, regardless of other load; by"
+        " default the copy slows down when commits of others take twice as long as without it.",
     ]
     nice: Annotated[
         float,

@@ -85,10 +85,10 @@ def pace_of(config: MigrationConfig) -> tuple[str, ...]:
 
 
 def _pace(config: MigrationConfig) -> Iterator[str]:
-    how = "at full speed (--aggressive)"
+    how = "regardless of others (--aggressive)"
     if not config.aggressive:
         how = "fewer where commits of others become twice as slow"
-    tasks = counted(config.threads, "task")
+    tasks = "1 task" if config.threads == 1 else f"as many tasks as pay, at most {config.threads}"
     yield f"{tasks}, {how}; chunks of {human_seconds(config.target_chunk_time)}"
     if config.nice:
         yield f"a rest of {config.nice:g} s for each second of work (--nice)"

@@ -14,6 +14,7 @@ from spirit_py.mysql.duplicates import search_room
 from spirit_py.mysql.endpoint import require_one_server
 from spirit_py.mysql.evaluation import choose_modes, evaluation_settings
 from spirit_py.mysql.tables.definition import shape_of
+from spirit_py.pace import FIRST_TASKS
 from spirit_py.plan.columns import clauses_of, columns_of, indexes_of, key_of, method_of
 from spirit_py.plan.definition import Tried, refused_keys, try_definition
 from spirit_py.plan.earlier_run import (
@@ -36,7 +37,7 @@ from spirit_py.preflight.preflight import mapping_of, prepare
 from spirit_py.preflight.registry import CheckScope, findings_of
 from spirit_py.spark.choice import engine_of
 from spirit_py.spark.engine import SparkEngine
-from spirit_py.spark.settings import local_slots, unprotected
+from spirit_py.spark.settings import unprotected
 from spirit_py.statement.index_definitions import without_indexes
 from spirit_py.table.build import losses_of, way_back
 from spirit_py.threads import StopSwitch
@@ -300,7 +301,7 @@ class _Maker:
                 self.config.connection,
                 mapping,
                 without_indexes(create, clauses_of(mapping, indexes)),
-                sessions=local_slots(self.config),
+                sessions=min(FIRST_TASKS, self.config.threads),
                 stop=self.sampling,
                 limits=(*self.config.max_load, *self.config.critical_load),
             )

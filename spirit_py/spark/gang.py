@@ -145,7 +145,7 @@ class Gang(Generic[_R]):
             if time.monotonic() > deadline:
                 raise WorkersLost(
                     f"not all of {self.size} tasks started within {timeout:.0f} s",
-                    hint="give Spark as many free slots as --threads",
+                    hint="give Spark more free slots, or set --threads to those that it has",
                 )
             self._pause(LOOK_SECONDS)
 

@@ -43,16 +43,18 @@ def single_machine(config: SparkConfig) -> bool:
 
 
 def master(config: SparkConfig) -> str:
-    """Return the master for Spark: by default with no more slots than this machine has cores."""
+    """Return the master for Spark."""
     return config.spark_master or f"local[{local_slots(config)},{_TASK_TRIES}]"
 
 
 def local_slots(config: SparkConfig) -> int:
-    """Return how many tasks run at a time: as Spark has slots for the master."""
+    """Return how many tasks can run at a time: as Spark has slots for the master."""
     named = _LOCAL.match(config.spark_master)
-    if config.spark_master and (named is None or named[2] is None):
-        return config.threads if named is None else 1
-    limit = (os.cpu_count() or 1) if named is None or named[2] == "*" else int(named[2])
+    if named is None:
+        return config.threads
+    if named[2] is None:
+        return 1
+    limit = (os.cpu_count() or 1) if named[2] == "*" else int(named[2])
     return max(1, min(config.threads, limit))
 
 

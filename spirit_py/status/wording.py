@@ -171,7 +171,7 @@ def _throttle(seen: MigrationProgress) -> Iterator[Said]:
         same = seen.throttled == seen.waiting_for
         yield Said("holds work back" if same else f"waits for {seen.throttled}", "yellow")
     elif seen.pace:
-        yield Said(f"slower: {seen.pace}", brief=True)
+        yield Said(f"pace: {seen.pace}", brief=True)
     elif seen.tasks is not None:
         yield Said("none")
 

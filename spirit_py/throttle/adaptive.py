@@ -1,24 +1,25 @@
 """How much the work may take of a server that others use (pure): the default pace.
 
-docs/gentleness.md has the rules. The *share* is how many tasks work on average. Slow commits alone
-make no task rest: that lengthens the copy by more than it helps others (measured).
+docs/gentleness.md has the rules. How many tasks work is found by the :class:`Knee`; where one is
+too much, its *share* is how much of the time it works. Slow commits alone make it not rest: that
+lengthens the copy by more than it helps others (measured).
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import Final
 
 from spirit_py.classes import dataclass
-from spirit_py.pace import PART_BYTES
+from spirit_py.pace import FIRST_TASKS, PART_BYTES
+from spirit_py.throttle.knee import Knee
+from spirit_py.units import human_bytes
 
 FACTOR: Final = 2.0
 """Commits may take this many times as long as without the work."""
 LEAST_SHARE: Final = 0.5
 LEAST_PART: Final = 128 << 10
 """Bytes of binlog that one transaction may always write."""
-FIRST_SHARE: Final = 1.0
 FIRST_PART: Final = 256 << 10
 MIDDLE_PART: Final = 512 << 10
 BUSY_WRITES: Final = 5.0
@@ -61,12 +62,12 @@ class Others:
 class Adaptive:
     """Decides tasks and transaction size. One thread changes it, any may read."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self) -> None:
+        self.knee = Knee()
         self.begun = False
         #: Other migrations' work may go on when a measure begins.
         self.settles = False
-        self.share = min(FIRST_SHARE, float(most))
+        self.share = 1.0
         self.part_bytes = FIRST_PART
         self.slowed_by = ""
         self._busy: bool | None = None
@@ -90,16 +91,12 @@ class Adaptive:
     @property
     def tasks(self) -> int:
         """How many tasks may work at a time."""
-        return max(1, math.ceil(self._limited)) if self.spares else self.most
+        return self.knee.tasks
 
     @property
     def rest(self) -> float:
-        """Seconds that each of them rests for each second of work."""
-        return max(0.0, self.tasks / self._limited - 1.0) if self.spares else 0.0
-
-    @property
-    def _limited(self) -> float:
-        return min(self.share, float(self.most))
+        """Seconds that a task rests for each second of work."""
+        return 1.0 / self.share - 1.0 if self.spares else 0.0
 
     @property
     def part(self) -> int:
@@ -119,6 +116,12 @@ class Adaptive:
         ordered = sorted(took for _, took in self._samples)
         return ordered[int(len(ordered) * 0.8)]
 
+    def described(self) -> str:
+        """Return how much the work takes now, and why it is not more."""
+        share, size = self.tasks / (1.0 + self.rest), human_bytes(self.part)
+        tasks = "1 task" if share == 1 else f"{share:.2g} tasks"
+        return f"{tasks}, {size} a transaction ({self.slowed_by or self.knee.reason})"
+
     def probed(self, now: float, seconds: float) -> None:
         """Note how long a small commit took."""
         self._samples.append((now, seconds))
@@ -136,10 +139,20 @@ class Adaptive:
             others.busy or (bool(self._busy) and now - self._last_busy < _UNUSED_SECONDS),
         )
         if self._busy and not was:
-            self.share = min(FIRST_SHARE, float(self.most))
-            self.part_bytes = FIRST_PART
+            self.share, self.part_bytes = 1.0, FIRST_PART
+            self.knee.begin(now, 1, sparing=True)
             if self.commit_seconds_before is None:
                 self._measuring = now
+        elif not self._busy:
+            self._busy = was
+            self.spare_no_one(now)
+
+    def spare_no_one(self, now: float) -> None:
+        """Work as if no one else used the server, until others are seen."""
+        self._measuring = None
+        if self.spares:
+            self._busy = False
+            self.knee.begin(now, max(FIRST_TASKS, self.tasks), sparing=False)
 
     def press(self, name: str, pressure: float) -> None:
         """Note the throttler that is nearest to its limit: 1.0 is at it."""
@@ -151,27 +164,26 @@ class Adaptive:
             self._end_measure(now)
         elif self._busy and now - self._stepped_at >= _STEP_SECONDS:
             self._stepped_at = now
-            self._move(*self._why_slower())
-            least = self.slowed_by and self.share <= 1.0 and self.part_bytes == LEAST_PART
+            self._move(now, *self._why_slower())
+            least = self.slowed_by and self.tasks == 1 and self.part_bytes == LEAST_PART
             self._least_since = (self._least_since or now) if least else None
             stuck = self._least_since is not None and now - self._least_since > _NOT_OURS_SECONDS
             if stuck or now - self._measured_at > _MEASURE_EVERY:
                 self._measuring = now
 
-    def _move(self, why: str, urgent: bool) -> None:
+    def _move(self, now: float, why: str, urgent: bool) -> None:
         self.slowed_by = why
+        self.knee.calm = not why and self.share == 1.0 and self.part_bytes >= MIDDLE_PART
         if why:
             small = self.part_bytes == LEAST_PART
             self.part_bytes = max(LEAST_PART, self.part_bytes // 2)
-            least = LEAST_SHARE if urgent and small else min(1.0, self.share)
-            self.share = max(least, self.share * _SHRINK)
+            if self.tasks > 1:
+                self.knee.give_back(now)
+            elif urgent and small:
+                self.share = max(LEAST_SHARE, self.share * _SHRINK)
         elif self.share < 1.0:
             self.share = min(1.0, self.share + _MORE_SHARE)
-        elif self.part_bytes < MIDDLE_PART:
-            self.part_bytes += _MORE_PART
-        elif self.share < self.most:
-            self.share = min(float(self.most), self.share + _MORE_SHARE)
-        else:
+        elif not self.knee.trying:
             self.part_bytes = min(PART_BYTES, self.part_bytes + _MORE_PART)
 
     def _why_slower(self) -> tuple[str, bool]:

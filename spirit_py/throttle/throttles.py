@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from spirit_py.contracts import Clock
     from spirit_py.events.event import Tell
+    from spirit_py.pace import ChunkDone
     from spirit_py.throttle.adaptive import Adaptive
     from spirit_py.throttle.settings import LiveSettings
     from spirit_py.throttle.throttler import Throttler
@@ -137,7 +138,8 @@ class Throttles:
     """The pace of a migration, as its settings and its throttlers allow.
 
     ``tell``, called from a thread, reports waits; ``slow_part`` returns the bytes of a transaction
-    for a replica slower than the copy, or None.
+    for a replica slower than the copy, or None. One class because it counts the waits that its own
+    answers make.
     """
 
     settings: LiveSettings
@@ -197,11 +199,16 @@ class Throttles:
         if self.slow_part() is not None:
             return 1
         limit = self.most_tasks(most)
-        adaptive = self._moving
-        if adaptive is None:
+        if self.adaptive is None:
             return limit
-        adaptive.most = limit
-        return min(limit, adaptive.tasks)
+        if self.settings.current.aggressive:
+            self.adaptive.spare_no_one(self.clock())
+        return min(limit, self.adaptive.tasks)
+
+    def done(self, work: Work, done: ChunkDone, most: int) -> None:
+        """Note a chunk of work for which there can be ``most`` tasks."""
+        if self.adaptive is not None:
+            self.adaptive.knee.done(self.clock(), work, done, self.most_tasks(most))
 
     def most_tasks(self, most: int) -> int:
         """Return how many of ``most`` tasks the settings allow."""
@@ -250,16 +257,14 @@ class Throttles:
         return (found[0], found[len(found) // 2]) if found else None
 
     def described(self) -> str:
-        """Return how much the work takes now, and why; empty where nothing is spared."""
+        """Return how much the work takes now, and why."""
         if not self._working():
             return ""
         parts = []
         if (part := self.slow_part()) is not None:
             parts.append(f"one task, {human_bytes(part)} a transaction (a replica lags)")
-        elif (adaptive := self._moving) is not None and adaptive.spares:
-            share, size = adaptive.tasks / (1.0 + adaptive.rest), human_bytes(adaptive.part)
-            why = adaptive.slowed_by or "more while commits stay quick"
-            parts.append(f"{share:.2g} of {adaptive.most} tasks, {size} a transaction ({why})")
+        elif self.adaptive is not None:
+            parts.append(self.adaptive.described())
         if nice := self.settings.current.nice:
             parts.append(f"{nice:g} s of rest after each second of work (nice)")
         return "; ".join(parts)

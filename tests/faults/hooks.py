@@ -66,12 +66,12 @@ def spark_first() -> None:
 
     opened = Crew._open
 
-    def opening(self: Crew, engine: Any) -> Any:
+    def opening(self: Crew, engine: Any, first: int, size: int) -> Any:
         try:
-            return opened(self, self.spark or engine)
+            return opened(self, self.spark or engine, first, size)
         except MigrationFailure:
             self.spark = None
-            return opened(self, engine)
+            return opened(self, engine, first, size)
 
     Crew._open = opening  # type: ignore[method-assign]
 

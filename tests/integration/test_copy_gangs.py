@@ -22,6 +22,7 @@ from spirit_py.copier.crew import Crew
 from spirit_py.errors import MigrationFailure, WorkersLost
 from spirit_py.locks.named import take_named_lock
 from spirit_py.mysql.connect import connect
+from spirit_py.pace import ChunkDone, Work
 from spirit_py.spark.choice import DriverEngine
 from tests.fixtures.feed import fill
 from tests.kits.chunks import chunk
@@ -46,6 +47,7 @@ def copy(
     first_rows: int = 2000,
     slots: int = 2,
     throttled: Callable[[], str] = lambda: "",
+    pace: Any = None,
 ) -> Copier:
     """Copy the scene's table in chunks of a few parts; return the copier when it has ended."""
     reader = BoundaryReader(scene.options(), stop=scene.stop)
@@ -59,7 +61,7 @@ def copy(
         ),
         driver=DriverEngine(slots),
         spark=spark,
-        pace=Throttle(throttled, chunk_seconds=0.02),
+        pace=pace or Throttle(throttled, chunk_seconds=0.02),
         stop=scene.stop,
         options=CopyOptions(),
     )
@@ -184,7 +186,7 @@ def test_spark_takes_over_when_its_tasks_have_come(filled, spark_engine, monkeyp
 
     def throttled() -> str:
         """Wait with the rest of the table until Spark's tasks have come."""
-        over = crews and crews[0]._current is not None and crews[0]._current.engine is late
+        over = crews and crews[0]._current and crews[0]._current[-1].engine is late
         return "Spark" if late.ready and not over else ""
 
     at("chunk.committed", ready, nth=3)
@@ -341,5 +343,96 @@ def test_gangs_that_are_lost_one_after_the_other_do_not_end_the_copy(filled, eve
     with writing(filled):
         copier = copy(filled, slots=1)
     assert copier.statistics().replaced_chunks >= 5
+    filled.drain()
+    filled.assert_equal()
+
+
+class Tasks(Throttle):
+    """A pace of so many tasks at a time, by the number of chunks that have ended."""
+
+    def __init__(self, *wanted: tuple[int, int]) -> None:
+        """Take numbers of tasks, each from a number of chunks on."""
+        super().__init__(chunk_seconds=0.02)
+        self.wanted = wanted
+        self.seen: list[tuple[int, int]] = []
+
+    def tasks(self, most: int) -> int:
+        """Return the number for the chunks that have ended."""
+        return min(most, [tasks for since, tasks in self.wanted if since <= len(self.seen)][-1])
+
+    def done(self, work: Work, done: ChunkDone, most: int) -> None:
+        """Count a chunk."""
+        assert (work, most) == (Work.COPY, 8)
+        self.seen.append((self.tasks(most), done.among))
+
+
+def test_tasks_join_and_leave_as_the_pace_wants(filled, monkeypatch, posted):
+    """Their sessions begin with them; chunks among another number of tasks are told apart."""
+    monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
+    monkeypatch.setattr(crew_module, "_SPARE_SECONDS", 0.0)
+    opened: list[int] = []
+    opening = Crew._open
+
+    def noting(self: Crew, engine: Any, first: int, size: int) -> Any:
+        team = opening(self, engine, first, size)
+        opened.append(team.gang.size)
+        return team
+
+    monkeypatch.setattr(Crew, "_open", noting)
+    pace = Tasks((0, 1), (4, 3), (14, 1), (20, 2))
+    with writing(filled):
+        copy(filled, slots=8, first_rows=200, pace=pace)
+    assert opened[0] == 1
+    assert 2 in opened[1:]
+    assert {among for _, among in pace.seen} >= {1, 3}
+    ended = [number for _, _, number in posted]
+    assert sorted(ended) == list(range(len(ended))), "a chunk was copied twice, or left out"
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_tasks_that_cannot_be_had_are_done_without(filled, monkeypatch):
+    """A server that takes no more sessions: the copy goes on with those that it has."""
+    monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 0.0001)
+    opening = Crew._open
+
+    def refusing(self: Crew, engine: Any, first: int, size: int) -> Any:
+        if first:
+            raise MigrationFailure("Too many connections")
+        return opening(self, engine, first, size)
+
+    monkeypatch.setattr(Crew, "_open", refusing)
+    most: list[int] = []
+
+    class Wanting(Tasks):
+        def done(self, work: Work, done: ChunkDone, most_tasks: int) -> None:
+            most.append(most_tasks)
+            self.seen.append((0, done.among))
+
+    with writing(filled):
+        copy(filled, slots=8, first_rows=500, pace=Wanting((0, 1), (2, 4)))
+    assert most[-1] == 1
+    filled.drain()
+    filled.assert_equal()
+
+
+def test_a_task_that_is_lost_before_it_reports_is_replaced(filled, monkeypatch, posted):
+    """The others of its gang wait for orders, and nothing else says that it is gone."""
+    monkeypatch.setattr(crew_module, "_START_SECONDS", 0.3)
+    lost: list[int] = []
+    join = task.JoinCopy.__call__
+
+    def joining(self: task.JoinCopy, rank: int) -> Any:
+        if rank == 0 and not lost:
+            lost.append(rank)
+            raise WorkersLost("the session was killed")
+        return join(self, rank)
+
+    monkeypatch.setattr(task.JoinCopy, "__call__", joining)
+    with writing(filled):
+        copier = copy(filled)
+    assert lost == [0]
+    assert copier.statistics().replaced_chunks == 0
+    assert [number for _, _, number in posted] == list(range(copier.statistics().chunks))
     filled.drain()
     filled.assert_equal()

@@ -18,10 +18,13 @@ from click.testing import CliRunner
 from spirit_py import cli
 from spirit_py.cli import checksum as watch_command
 from spirit_py.cli import outcome
+from spirit_py.cli.values import named_alike
 from spirit_py.config import (
     DEFAULT_MAX_LAG,
     DEFAULT_MIN_FREE,
+    MigrationConfig,
     SessionModes,
+    SparkConfig,
     SwapChoices,
     host_and_port,
 )
@@ -253,11 +256,20 @@ def test_the_summary_counts_every_warning_that_was_shown(monkeypatch):
     assert "; 3 warnings, shown above\n" in result.output
 
 
-def test_threads_stay_within_the_cores_of_a_local_master(configured):
-    """Never more threads than cores for ``local``; a cluster decides for itself."""
-    cores = len(os.sched_getaffinity(0))
-    assert configured(*BASE, "--threads", "200").threads == cores
+def test_the_cores_of_this_machine_limit_no_migration(configured):
+    """The server does the work, and trials find how many tasks it can use."""
+    assert configured(*BASE).threads == MigrationConfig.threads > 4
+    assert configured(*BASE, "--threads", "200").threads == 200
     assert configured(*BASE, "--threads", "200", "--spark-master", "spark://m:7077").threads == 200
+
+
+def test_the_cores_of_this_machine_limit_a_comparison():
+    """Nothing finds out how many tasks its servers can use."""
+    cores = len(os.sched_getaffinity(0))
+    options = {"threads": 200, "spark_master": "", "spark_conf": ()}
+    assert named_alike(SparkConfig, options)["threads"] == cores
+    options["spark_master"] = "spark://m:7077"
+    assert named_alike(SparkConfig, options)["threads"] == 200
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import click
 import pytest
 
 from spirit_py.cli.outcome import OutputFailed, confirmed, show_document, tell_out
-from spirit_py.status.report import OutcomeReport
+from spirit_py.status.report import MigrationReport
+from tests.kits.reporter import RecordingReporter
 
 
 def run(words: list[str], stdout: int) -> tuple[int, str]:
@@ -122,5 +123,5 @@ def test_documents_have_no_number_that_json_has_not(capsys, tmp_path):
     assert shown == {"seconds": [None], "rate": {"least": None, "most": 1.5}}
 
     path = tmp_path / "report.json"
-    OutcomeReport(error=math.inf).write(path, reporter=None)
-    assert json.loads(path.read_text(), parse_constant=refuse)["error"] is None
+    MigrationReport(checksum_age_seconds=math.inf).write(path, RecordingReporter())
+    assert json.loads(path.read_text(), parse_constant=refuse)["checksum_age_seconds"] is None

@@ -39,7 +39,7 @@ from spirit_py.mysql.tables.deferred_indexes import (
     set_build_buffer,
     set_build_threads,
 )
-from spirit_py.pace import Work, await_turn
+from spirit_py.pace import PART_BYTES, Work, await_turn
 from spirit_py.threads import Background
 from spirit_py.units import human_seconds
 
@@ -190,7 +190,9 @@ class IndexBuild:
 
     def _build(self, session: Session) -> None:
         deferred = self._deferred
-        set_build_threads(session, self._run.pace.tasks(MOST_THREADS))
+        pace = self._run.pace
+        spares = pace.part_bytes() < PART_BYTES
+        set_build_threads(session, pace.tasks(MOST_THREADS) if spares else MOST_THREADS)
         set_build_buffer(session, min(BUFFER_BYTES, MEMORY_BYTES // len(deferred.names)))
         log_size = int(session.value("SELECT @@GLOBAL.innodb_online_alter_log_max_size"))
         room = 0 if self._held else int(LOG_SHARE * log_size)

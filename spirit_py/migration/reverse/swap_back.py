@@ -31,10 +31,9 @@ from spirit_py.migration.swap.same_tables import BACK
 from spirit_py.migration.swap.swap import PairSwap, swaps_of
 from spirit_py.mysql.faults import Disposition, disposition, takes_no_writes
 from spirit_py.mysql.retry import RenewedSession, retrying
-from spirit_py.pace import Work, await_turn
+from spirit_py.pace import FIRST_TASKS, Work, await_turn
 from spirit_py.plan.estimate import comparison_time
 from spirit_py.plan.sample import take_sample
-from spirit_py.spark.settings import local_slots
 from spirit_py.units import human_bytes, human_count, human_seconds
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class SwapBack:
                     job.config.connection,
                     pair.mapping,
                     "",
-                    sessions=local_slots(job.config),
+                    sessions=min(FIRST_TASKS, job.config.threads),
                     stop=pair.stop,
                 )
             except ServerFault as fault:

@@ -141,7 +141,7 @@ def test_why_the_work_is_slower_is_shown_as_on_the_display():
     slower = "1 of 2 tasks, 640.0 KiB a transaction (commits of others take longer)"
     given: Any = SimpleNamespace(**{**vars(LIVE), "throttled": "", "pace": slower, "tasks": 1})
     live = from_text(to_text(live_figures("", given, phase="copy", paused="")), LiveFigures)
-    assert f"  throttle   slower: {slower}" in live_lines(live)
+    assert f"  throttle   pace: {slower}" in live_lines(live)
     assert "  throttle   none" in live_lines(replace(live, pace=""))
 
 

@@ -26,7 +26,7 @@ class Scene:
         self.reads = 0.0
         self.works = True
         self.settings = LiveSettings(PaceSettings(threads=2))
-        self.pace = Adaptive(2)
+        self.pace = Adaptive()
         self._monkeypatch = monkeypatch
         self.probe = self._probe()
         monkeypatch.setattr(latency, "read_traffic", self._traffic)

@@ -11,7 +11,7 @@ BUSY = Others(writes=1000.0)
 def test_one_that_measures_holds_the_others_back():
     """But not itself: its own throttler does that."""
     measures = Measures()
-    first, second = Adaptive(2), Adaptive(2)
+    first, second = Adaptive(), Adaptive()
     of_first, of_second = measures.join(first), measures.join(second)
     assert of_first.look() == of_second.look() == ""
     second.saw(1.0, BUSY)
@@ -22,7 +22,7 @@ def test_one_that_measures_holds_the_others_back():
 def test_one_that_has_ended_holds_nobody_back():
     """Also where it has ended in the middle of a measure."""
     measures = Measures()
-    first, second = Adaptive(2), Adaptive(2)
+    first, second = Adaptive(), Adaptive()
     of_first, of_second = measures.join(first), measures.join(second)
     second.saw(1.0, BUSY)
     of_second.close()
@@ -32,7 +32,7 @@ def test_one_that_has_ended_holds_nobody_back():
 
 def test_what_the_others_have_begun_ends_before_commits_count():
     """Slow commits from the moment before are no measure of a server without the work."""
-    alone, beside = Adaptive(2), Adaptive(2)
+    alone, beside = Adaptive(), Adaptive()
     Measures().join(beside)
     for pace in (alone, beside):
         pace.saw(1.0, BUSY)
