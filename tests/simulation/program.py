@@ -36,7 +36,7 @@ with stand_in():
     from spirit_py.chunk.lanes import LaneChunker
     from spirit_py.chunk.watermark import CopiedSoFar, Rest
     from spirit_py.config import ConnectionOptions, FeedOptions
-    from spirit_py.copier import crew
+    from spirit_py.copier import copier, crew
     from spirit_py.copier.copier import (
         BoundaryReader,
         Copier,
@@ -198,6 +198,9 @@ NEW: Final = ("s", "_t_new")
 OLD: Final = ("s", "_t_old")
 # Seconds between two looks for what takes some seconds at most.
 setattr(crew, "_LONGEST_LOOK", 0.1)  # noqa: B010
+# Tasks join and leave in copies of moments.
+setattr(crew, "_SPARE_SECONDS", 0.05)  # noqa: B010
+setattr(copier, "_WORTHWHILE_SECONDS", 1e-6)  # noqa: B010
 setattr(reception, "_LOOK_AGAIN", 0.02)  # noqa: B010
 own_sessions.SLOTS = 32  # type: ignore[misc] # all of them are looked at, at every start
 
@@ -212,16 +215,44 @@ class Saved:
     token: str
 
 
+class Tasks(Unhindered):
+    """A pace of so many tasks, in turns: each holds for a chunk, or for some looks."""
+
+    _LOOKS: Final = 6
+
+    def __init__(self, turns: Sequence[int]) -> None:
+        super().__init__()
+        self.most = max(turns, default=2)
+        self._turns = itertools.cycle(turns or [2])
+        self._now, self._looks = next(self._turns), 0
+
+    def tasks(self, most: int) -> int:
+        """Return the number whose turn it is."""
+        self._looks += 1
+        if self._looks > self._LOOKS:
+            self._turn()
+        return min(self._now, most)
+
+    def done(self, *_: object) -> None:
+        """Go on to the next number."""
+        self._turn()
+
+    def _turn(self) -> None:
+        self._now, self._looks = next(self._turns), 0
+
+
 class Run:
     """One process that migrates the table: from the beginning, or where an earlier one stopped.
 
     Attributes:
         done: the table is swapped.
         error: why it ended otherwise.
+        tasks: how many copy at a time, in turns; empty for two.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, tasks: Sequence[int] = ()) -> None:
         self.server = server
+        self._pace = Tasks(tasks)
         self.done = False
         self.error = ""
         self.stop = StopSwitch()
@@ -336,9 +367,9 @@ class Run:
                 subscription=subscription,
                 before=before,
             ),
-            driver=DriverEngine(2),
+            driver=DriverEngine(self._pace.most),
             spark=None,
-            pace=Unhindered(),
+            pace=self._pace,
             stop=self.stop,
             options=CopyOptions(),
         )

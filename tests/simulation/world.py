@@ -33,6 +33,7 @@ _PATIENCE: Final = 3
 _WHOLE: Final = 0.4
 #: The share of these whose table has a second unique key.
 _UNIQUE: Final = 0.3
+_MOVING: Final = 0.3
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
@@ -63,6 +64,7 @@ class Plan:
         unique: the column ``v`` has a unique key, whose values move from row to row.
         troubles: of :data:`tests.simulation.trouble.TROUBLES`.
         statements: each session is prepared statement by statement.
+        tasks: how many copy at a time, in turns; empty for two.
     """
 
     rows: int = 6
@@ -79,6 +81,7 @@ class Plan:
     readers: int = 0
     xa: float = 0.0
     unique: bool = False
+    tasks: tuple[int, ...] = ()
 
     @property
     def faults(self) -> int:
@@ -104,6 +107,10 @@ def drawn(seed: int) -> Plan:
         xa=dice.choice((0.0, 0.0, 0.5)),
     )
     plan = replace(plan, unique=plan.whole and dice.random() < _UNIQUE)
+    # Drawn apart: the other worlds stay as they were.
+    turns = random.Random(f"tasks of {seed}")
+    if not plan.whole and turns.random() < _MOVING:
+        plan = replace(plan, tasks=(1, *(turns.randrange(1, 4) for _ in range(4))))
     if plan.whole and dice.random() < _TROUBLED:
         troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
         # What a crash takes back of an XA transaction is not modelled.
@@ -241,7 +248,7 @@ class World:
     def _command(self) -> program.Run | WholeRun:
         if self.plan.whole:
             return WholeRun(self.server, repairs=bool(self.plan.troubles))
-        return program.Run(self.server)
+        return program.Run(self.server, self.plan.tasks)
 
     def _disturb(self) -> None:
         """Cut connections, kill sessions and crash the server while the command works."""
