@@ -19,12 +19,14 @@ from spirit_py.units import counted
 if TYPE_CHECKING:
     from spirit_py.pace import ChunkDone, Work
 
+_UP: Final = 1
+_DOWN: Final = -1
 PRICE: Final = 0.1
 """The share that a further task must bring where no one else uses the server."""
 SPARING_PRICE: Final = 0.3
 """The same where others use it: what a task takes is taken from them."""
-FIRST_WAIT: Final = 4.0
-"""Seconds until the first trial in the other direction; they double with each that fails."""
+FIRST_WAIT: Final = {_UP: 4.0, _DOWN: 12.0}
+"""Seconds until the first trial of more and of fewer tasks; they double with each that fails."""
 LONGEST_WAIT: Final = 30.0
 SPARING_WAIT: Final = 120.0
 _FEWEST_CHUNKS: Final = 3
@@ -40,8 +42,6 @@ _LONGEST_TRIAL: Final = 30.0
 #: So far from what it was, a throughput comes from another load of the server.
 _CHANGED: Final = 0.25
 _SHRINK: Final = 0.7
-_UP: Final = 1
-_DOWN: Final = -1
 
 
 _log = logging.getLogger(__name__)
@@ -174,8 +174,8 @@ class Knee:
             self._settled = 0.0
 
     def _start(self, now: float, tasks: int) -> None:
-        self._wait = {_UP: FIRST_WAIT, _DOWN: FIRST_WAIT}
-        self._due = {_UP: now, _DOWN: now + FIRST_WAIT}
+        self._wait = dict(FIRST_WAIT)
+        self._due = {_UP: now, _DOWN: now + FIRST_WAIT[_DOWN]}
         #: Doubles, until a trial fails.
         self._fast = True
         self._settled = 0.0
@@ -230,10 +230,10 @@ class Knee:
         self._settled = found if stays else rate
         if stays:
             self._before = None
-            self._wait[way] = max(FIRST_WAIT, self._wait[way] / 2)
+            self._wait[way] = max(FIRST_WAIT[way], self._wait[way] / 2)
             if way == _DOWN and found > rate * (1 + self._price):
                 # Where it is not that fewer are faster, others have gone.
-                self._wait[_UP] = FIRST_WAIT
+                self._wait[_UP] = FIRST_WAIT[_UP]
             self._due = {way: now, -way: now + self._wait[-way]}
             self._fast = self._fast and way == _UP
             return
@@ -255,7 +255,7 @@ class Knee:
         self._due[-way] = min(self._due[-way], now + self._wait[-way])
 
     def _changed(self, now: float) -> None:
-        self._wait = {_UP: FIRST_WAIT, _DOWN: FIRST_WAIT}
-        self._due = {_UP: now, _DOWN: now + FIRST_WAIT}
+        self._wait = dict(FIRST_WAIT)
+        self._due = {_UP: now, _DOWN: now + FIRST_WAIT[_DOWN]}
         self._fast = self._price == PRICE
         self._settled = 0.0

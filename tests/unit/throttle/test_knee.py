@@ -177,7 +177,7 @@ def test_what_is_given_back_is_not_tried_again_at_once():
         server,
         lambda: copy.knee.tasks,
         lambda now, chunk: copy.done(3.0 + now, chunk),
-        seconds=2 * FIRST_WAIT - 2.0,
+        seconds=2 * FIRST_WAIT[1] - 2.0,
         seed=1,
     )
     assert max(tasks for _, tasks in copy.moves) <= given_back
