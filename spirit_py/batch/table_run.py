@@ -95,7 +95,8 @@ class SparkLease:
     @property
     def slots(self) -> int:
         """How many tasks of this migration can run at the same time."""
-        return max(1, min(self._slots, self._engine.slots * self._slots // self._of))
+        slots = self._engine.slots
+        return max(1, min(self._slots, slots, slots * self._slots // self._of))
 
     def run_gang(
         self, function: Callable[[int], _R], *, size: int, group: str, description: str

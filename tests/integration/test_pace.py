@@ -11,6 +11,7 @@ import pytest
 
 from spirit_py.checkpoint.table import HEARTBEAT_ID, CheckpointTable
 from spirit_py.checksum import table_pass
+from spirit_py.copier import copier as copier_module
 from spirit_py.copier.crew import Crew
 from spirit_py.migration import throttling
 from spirit_py.pace import Work
@@ -52,17 +53,18 @@ def compared(db, *, reordered):
 
 
 def test_tasks_beyond_the_pace_get_no_orders(filled, monkeypatch):
-    """Of three tasks one works while the pace allows one, and all of them when it allows them."""
+    """One task works while the pace allows one; two others join when it allows three."""
     pace = SetPace(most_tasks=1)
     ranks: list[tuple[int, int]] = []
     post = Crew._post
 
-    def noted(self, team, rank, order):
-        ranks.append((pace.most_tasks, rank))
+    def noted(self, team, seat, order):
+        ranks.append((pace.most_tasks, team.first + seat))
         pace.most_tasks = 1 if len(ranks) < 6 else 3
-        post(self, team, rank, order)
+        post(self, team, seat, order)
 
     monkeypatch.setattr(Crew, "_post", noted)
+    monkeypatch.setattr(copier_module, "_WORTHWHILE_SECONDS", 1e-6)
     with copying(filled, map_table(filled), DriverEngine(3), first_rows=100) as run:
         run.copier.pace = pace
         monkeypatch.setattr(run.copier._meter, "next_rows", lambda _seconds: 100)
