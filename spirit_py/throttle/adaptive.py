@@ -35,6 +35,10 @@ _SLACK: Final = 0.0003
 #: Sessions beyond twice those before the work.
 _MORE_RUNNING: Final = 8.0
 _NEAR: Final = 0.8
+#: A trial of more tasks may make commits of others slower by this factor.
+_TRIAL_FACTOR: Final = 1.25
+#: A commit that takes so long has met a stop of all commits.
+_STOP_SECONDS: Final = 0.05
 _STEP_SECONDS: Final = 0.5
 _WINDOW_SECONDS: Final = 1.5
 _FEWEST_SAMPLES: Final = 8
@@ -82,6 +86,8 @@ class Adaptive:
         self._measuring: float | None = None
         self._stepped_at = 0.0
         self._least_since: float | None = None
+        #: How long a small commit took before the trial of more tasks that goes on.
+        self._untried: float | None = None
 
     @property
     def spares(self) -> bool:
@@ -128,6 +134,9 @@ class Adaptive:
         keep = now - (_LONGEST_MEASURE if self.measuring else _WINDOW_SECONDS)
         while self._samples[0][0] < keep:
             self._samples.popleft()
+        stopped = seconds > max(_STOP_SECONDS, 5 * (self.commit_seconds_before or 0.0))
+        if stopped and self.spares and self.tasks > 1:
+            self.knee.give_back(now)
 
     def saw(self, now: float, others: Others) -> None:
         """Note what the other sessions do."""
@@ -173,6 +182,7 @@ class Adaptive:
 
     def _move(self, now: float, why: str, urgent: bool) -> None:
         self.slowed_by = why
+        part = self.part_bytes
         self.knee.calm = not why and self.share == 1.0 and self.part_bytes >= MIDDLE_PART
         if why:
             small = self.part_bytes == LEAST_PART
@@ -184,7 +194,17 @@ class Adaptive:
         elif self.share < 1.0:
             self.share = min(1.0, self.share + _MORE_SHARE)
         elif not self.knee.trying:
+            self._untried = self.commit_seconds
             self.part_bytes = min(PART_BYTES, self.part_bytes + _MORE_PART)
+        elif self._slower_by_trial():
+            self.knee.give_back(now)
+        if self.part_bytes != part:
+            self.knee.forget()
+
+    def _slower_by_trial(self) -> bool:
+        before, now = self._untried, self.commit_seconds
+        slow = before is not None and now is not None and now > _TRIAL_FACTOR * before + _SLACK
+        return slow and self.tasks > 1
 
     def _why_slower(self) -> tuple[str, bool]:
         """Return why the work must shrink, or nothing; and whether the first task rests, too."""

@@ -162,6 +162,12 @@ class Knee:
                     if len(self._window) >= wave:
                         self._consider(now)
 
+    def forget(self) -> None:
+        """Forget the chunks before now, but in a trial: the next ones are of another kind."""
+        with self._lock:
+            if self._before is None:
+                self._window, self._settled = _Window(), 0.0
+
     def give_back(self, now: float) -> None:
         """Work with fewer tasks, because others are slowed down; a later trial may want more."""
         with self._lock:

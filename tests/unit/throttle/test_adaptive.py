@@ -210,3 +210,41 @@ def test_commits_that_are_somewhat_slow_make_no_task_rest():
     server.commit = 0.003
     server.run(15)
     assert (server.pace.tasks, server.pace.rest, server.pace.part) == (1, 0.0, LEAST_PART)
+
+
+def trying(server: Server) -> Server:
+    """Return it in a trial of two tasks."""
+    for _ in range(1000):
+        server.run(0.05)
+        if server.pace.knee.trying:
+            return server
+    raise AssertionError(server.pace.tasks)
+
+
+def test_a_trial_that_makes_commits_slower_ends():
+    """Also below the factor that one task may reach: a further one is a choice."""
+    server = trying(Server().measured())
+    assert server.pace.tasks == 2
+    server.commit = 0.0017
+    server.cores = 32
+    server.run(1.6)
+    assert server.pace.tasks == 1
+    assert not server.pace.slowed_by
+
+
+def test_a_stop_of_all_commits_gives_tasks_back():
+    """One probe has met it; the next trial comes later."""
+    server = Server(16).measured()
+    server.run(60)
+    tasks = server.pace.tasks
+    assert tasks > 1
+    server.pace.probed(server.now, 0.1)
+    assert server.pace.tasks < tasks
+
+
+def test_larger_transactions_are_no_trial():
+    """Chunks before and after a change of their size are not compared."""
+    server = Server(16).measured()
+    while server.pace.part < PART_BYTES:
+        server.run(0.5)
+        assert server.pace.tasks == 1
