@@ -106,10 +106,12 @@ class TablePass:
             return self._options.tasks
         slots = self.what.engine.slots
         tasks = self.what.pace.tasks(slots)
+        if self.what.feed is None:
+            return min(slots, tasks)
         if self.what.mapping.source.total_bytes > _LARGE_BYTES:
             # Others may go while a large table is compared.
-            tasks = max(_SEATS, 2 * tasks)
-        return min(slots, max(FIRST_TASKS, tasks))
+            return min(slots, max(_SEATS, 2 * tasks))
+        return min(slots, _SEATS, max(FIRST_TASKS, tasks))
 
     def run(self) -> tuple[PassCoverage, list[RowDifference]]:
         """Go over the whole table once; return what was compared, and rows that differ."""
