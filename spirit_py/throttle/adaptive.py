@@ -64,7 +64,7 @@ class Others:
 
 
 class Adaptive:
-    """Decides tasks and transaction size. One thread changes it, any may read."""
+    """Decides tasks and transaction size. One thread probes and steps it, any may read."""
 
     def __init__(self) -> None:
         self.knee = Knee()
@@ -158,7 +158,7 @@ class Adaptive:
 
     def spare_no_one(self, now: float) -> None:
         """Work as if no one else used the server, until others are seen."""
-        self._measuring = None
+        self._measuring, self.slowed_by = None, ""
         if self.spares:
             self._busy = False
             self.knee.begin(now, max(FIRST_TASKS, self.tasks), sparing=False)

@@ -173,6 +173,7 @@ def test_a_server_that_is_used_later_is_spared_from_then_on():
     server.run(10)
     # Now and then fewer are tried.
     assert server.pace.tasks >= 3
+    assert not server.pace.slowed_by
 
 
 def test_readers_are_spared_as_well():
