@@ -101,9 +101,10 @@ class Knee:
 
     def __init__(self, tasks: int = 1) -> None:
         self._lock = threading.Lock()
-        self._most = tasks
+        #: 0 until the first chunk.
+        self._most = 0
         self._work: Work | None = None
-        self._price = SPARING_PRICE
+        self._sparing = True
         #: Whether more tasks may be tried now.
         self.calm = False
         self.trials: deque[TaskTrial] = deque(maxlen=1000)
@@ -127,6 +128,8 @@ class Knee:
                 return f"a trial, after {counted(self._before[0], 'task')}"
             more = (one for one in reversed(self.trials) if one.tasks > one.before == self._tasks)
             last = next(more, None)
+        if 0 < self._most <= self._tasks:
+            return "all that there may be"
         if last is None or last.stays:
             return "more while they pay"
         return f"{last.tasks} tasks: {last.gain - 1:+.0%} rows/s"
@@ -134,8 +137,7 @@ class Knee:
     def begin(self, now: float, tasks: int, *, sparing: bool) -> None:
         """Begin anew: other work, or other users of the server."""
         with self._lock:
-            self._price = SPARING_PRICE if sparing else PRICE
-            self.calm = not sparing
+            self._sparing, self.calm = sparing, not sparing
             self._start(now, tasks)
 
     def done(self, now: float, work: Work, chunk: ChunkDone, most: int) -> None:
@@ -152,7 +154,10 @@ class Knee:
                 _LONGEST_TRIAL + 3 * _WAVES * chunk.seconds
             ):
                 # Held up, or there are no such tasks.
-                self._fails_at_once(now)
+                way = _UP if self._tasks > self._before[0] else _DOWN
+                self._move(self._before[0])
+                self._fast = False
+                self._fails(now, way)
             elif chunk.among == self._tasks and chunk.rows:
                 self._window.add(now, chunk.rows, chunk.seconds)
                 if self._before is not None:
@@ -179,13 +184,20 @@ class Knee:
             self._move(max(1, min(before, int(self._tasks * _SHRINK))))
             self._settled = 0.0
 
+    @property
+    def _price(self) -> float:
+        return SPARING_PRICE if self._sparing else PRICE
+
     def _start(self, now: float, tasks: int) -> None:
+        self._begin_trials(now, fast=True)
+        self._move(max(1, tasks))
+
+    def _begin_trials(self, now: float, *, fast: bool) -> None:
         self._wait = dict(FIRST_WAIT)
         self._due = {_UP: now, _DOWN: now + FIRST_WAIT[_DOWN]}
         #: Doubles, until a trial fails.
-        self._fast = True
+        self._fast = fast
         self._settled = 0.0
-        self._move(max(1, tasks))
 
     def _move(self, tasks: int) -> None:
         self._tasks = tasks
@@ -197,7 +209,7 @@ class Knee:
     def _consider(self, now: float) -> None:
         tasks, rate, error = self._tasks, self._window.rate(self._tasks), self._window.error()
         if self._settled and abs(rate / self._settled - 1) > max(_CHANGED, 3 * error):
-            self._changed(now)
+            self._begin_trials(now, fast=not self._sparing)
         self._settled = self._settled or rate
         if now >= self._due[_UP] and self.calm and tasks < self._most:
             further = tasks if self._fast else max(1, tasks // 2)
@@ -209,13 +221,6 @@ class Knee:
         before = (self._tasks, rate, error)
         self._move(tasks)
         self._before, self._tried_at = before, now
-
-    def _fails_at_once(self, now: float) -> None:
-        before = self._before[0] if self._before else self._tasks
-        way = _UP if self._tasks > before else _DOWN
-        self._move(before)
-        self._fast = False
-        self._fails(now, way)
 
     def _judge(self, now: float, wave: int, before: int, rate: float, error: float) -> None:
         tasks, found = self._tasks, self._window.rate(self._tasks)
@@ -255,13 +260,7 @@ class Knee:
             self._due[_UP] = now
 
     def _fails(self, now: float, way: int) -> None:
-        longest = LONGEST_WAIT if self._price == PRICE else SPARING_WAIT
+        longest = SPARING_WAIT if self._sparing else LONGEST_WAIT
         self._wait[way] = min(longest, 2 * self._wait[way])
         self._due[way] = now + self._wait[way]
         self._due[-way] = min(self._due[-way], now + self._wait[-way])
-
-    def _changed(self, now: float) -> None:
-        self._wait = dict(FIRST_WAIT)
-        self._due = {_UP: now, _DOWN: now + FIRST_WAIT[_DOWN]}
-        self._fast = self._price == PRICE
-        self._settled = 0.0

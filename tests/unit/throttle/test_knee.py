@@ -212,3 +212,11 @@ def test_other_work_begins_with_the_same_number_and_its_own_trials():
     copy.knee.done(30.0, Work.CHECKSUM, ChunkDone(tasks, 10, 0.5), tasks)
     assert (copy.knee.tasks, len(copy.knee.trials)) == (tasks, 0)
     assert not copy.knee.trying
+
+
+def test_the_reason_names_what_ended_the_growth():
+    """Here the limit."""
+    knee = Knee()
+    assert knee.reason == "more while they pay"
+    knee.done(0.0, Work.COPY, ChunkDone(1, 1000, 0.5), 1)
+    assert knee.reason == "all that there may be"
