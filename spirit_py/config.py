@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spirit_py.units import Window
 
 GuardMode = Literal["on", "off", "auto"]
+ChecksumMode = Literal["rolling", "snapshot"]
 TriggerMode = Literal["keep", "refuse"]
 IndexMode = Literal["auto", "on", "off"]
 LineFormat = Literal["json", "text"]
@@ -172,6 +173,7 @@ class RunConfig(SparkConfig):
     kill_blockers: KillMode = "never"
     kill_after: float = 30.0
     snapshot_guard: GuardMode = "auto"
+    checksum: ChecksumMode = "rolling"
     checksum_yield_timeout: float = 3600.0
     feed: FeedOptions = field(default_factory=FeedOptions)
 

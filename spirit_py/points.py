@@ -41,7 +41,7 @@ POINTS: Final[dict[str, bool]] = {
     "index.building": False,
     "index.built": False,
     "drain.begun": False,
-    "checksum.lock": False,
+    "checksum.begin": False,
     "checksum.locked": False,
     "checksum.compare": False,
     "checksum.chunk": True,

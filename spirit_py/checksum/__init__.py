@@ -1,1 +1,1 @@
-"""The checksum: compares source and new table in one snapshot, and repairs differences."""
+"""The checksum: compares source and new table row by row, and repairs differences."""

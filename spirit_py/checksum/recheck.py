@@ -1,25 +1,31 @@
 """Rows that differ: compared again one by one, and made equal (R5, R11).
 
-Where tables are kept equal from outside, rows lag: they are read again in new snapshots.
+Where tables are kept equal from outside, rows lag: they are read again in new snapshots. So are
+those that differ in a rolling pass, each time after the feed has applied what came before.
 """
 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from spirit_py.binlog.cascades import acting_parents
 from spirit_py.checksum.query import ComparisonPlan, Keys
+from spirit_py.checksum.snapshot import SnapshotLock
 from spirit_py.checksum.worker import JoinChecksum, SnapshotReader, differences
-from spirit_py.classes import dataclass
+from spirit_py.classes import dataclass, field
 from spirit_py.errors import ChecksumFailure
+from spirit_py.mysql.retry import retrying
 from spirit_py.units import counted, human_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spirit_py.checksum.result import RowDifference
-    from spirit_py.checksum.worker import Rows
+    from spirit_py.checksum.snapshot import LockFigures
+    from spirit_py.checksum.worker import Comparison, Rows
     from spirit_py.config import ConnectionOptions
     from spirit_py.contracts import ChangeSource
     from spirit_py.table.mapping import TableMapping
@@ -31,6 +37,14 @@ _BATCH: Final = 500
 def comparable_by_key(mapping: TableMapping) -> bool:
     """Return whether a key of the source finds the new table's row also without a source row."""
     return ComparisonPlan(mapping=mapping).aligned
+
+
+def may_roll(mapping: TableMapping) -> bool:
+    """Return whether short snapshots can compare a table: not where cascades change its rows.
+
+    Their doubts are settled only under a lock (:mod:`spirit_py.migration.doubts`).
+    """
+    return comparable_by_key(mapping) and not acting_parents(mapping.source)
 
 
 def rows_that_differ(
@@ -59,6 +73,61 @@ def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
     rest = iter(dict.fromkeys(keys))
     while batch := tuple(islice(rest, _BATCH)):
         yield Keys(batch)
+
+
+#: Seconds before each reading of the rows that differ in a rolling pass.
+_PAUSES: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0)
+
+
+@dataclass(eq=False)
+class Suspects:
+    """Rows that differed in a rolling pass, until each was seen equal or is proven to differ.
+
+    ``locked`` takes the figures of the lock for rows that change too often to be seen equal.
+    """
+
+    what: Comparison
+    wait_for: Callable[[str], None]
+    locked: Callable[[LockFigures], None]
+    #: The keys, and the number of the chunk that each was in.
+    rows: dict[str, int] = field(default_factory=dict, init=False)
+
+    def settle(self) -> tuple[list[RowDifference], int]:
+        """Return the rows that really differ, and the number of their chunks; forget the others.
+
+        A row that is equal in a snapshot stays so: whatever is not yet applied of it is a later
+        image. One that differs is read again when all that was committed before is applied.
+        """
+        what, left = self.what, list(self.rows)
+        found: list[RowDifference] = []
+        for pause in _PAUSES:
+            if what.stop.wait(pause):
+                what.stop.check()
+            if what.feed is not None:
+                what.feed.catch_up(self.wait_for)
+            self.wait_for(f"{counted(len(left), 'row')} under change, to be compared again")
+            read = partial(rows_that_differ, what.source, what.mapping, left)
+            found = retrying(what.stop)(partial(read, between=what.stop.check))
+            left = [difference.key for difference in found]
+            if not left:
+                break
+        else:
+            found = self._under_lock(left)
+        chunks = len({self.rows.get(difference.key) for difference in found})
+        self.wait_for("")
+        self.rows.clear()
+        return found, chunks
+
+    def _under_lock(self, keys: Sequence[str]) -> list[RowDifference]:
+        what = self.what
+        found: list[RowDifference] = []
+        with contextlib.closing(what.join(0)) as reader:
+            self.locked(SnapshotLock(what, on_wait=self.wait_for).take(reader.take_snapshot))
+            for batch in key_batches(keys):
+                found += differences(*reader.look(batch))
+            shown = what.options.examples
+            found[:shown] = [reader.explain(difference) for difference in found[:shown]]
+        return found
 
 
 @dataclass(eq=False)

@@ -94,7 +94,9 @@ class ChecksumOptions:
     ``tasks`` read at the same time; 0 for as many as Spark has slots. ``max_repairs``: differing
     rows that one pass repairs; more is a systematic fault. ``recheck_pauses``: before each further
     look at differing rows. Without ``lock`` the snapshots may be of different moments, and rows
-    cannot be counted again; only where no feed applies changes.
+    cannot be counted again; only where no feed applies changes. ``rolling``: in snapshots of about
+    a second and without a lock, where a feed applies changes and a range of the key has the same
+    rows in both tables.
     """
 
     tasks: int = 0
@@ -107,6 +109,7 @@ class ChecksumOptions:
     max_repairs: int = 100_000
     examples: int = 10
     lock: bool = True
+    rolling: bool = False
     recheck_pauses: tuple[float, ...] = ()
 
 

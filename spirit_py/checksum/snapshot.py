@@ -142,7 +142,6 @@ class SnapshotLock:
                 self._on_wait("the replica to catch up")
                 _catch_up(locks[0].session, locks[1].session, _CATCH_UP_SECONDS)
             self._turns.require_free([each.session for each in locks])
-            points.reach("checksum.lock")
             began = self._acquire(stack, locks, attempt, following=following)
             self._under_lock(locks, open_snapshots)
             for each in locks:

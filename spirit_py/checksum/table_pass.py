@@ -1,7 +1,9 @@
-"""One pass over the table, cut into segments, one for each snapshot.
+"""One pass over the table, cut into segments, one for each gang of tasks.
 
 The driver cuts chunks while the gang reads, two outstanding for each task. When tasks are lost or
-the server restarts, a new snapshot reads the segment again, above the low watermark.
+the server restarts, a new gang reads the segment again, above the low watermark. A segment has one
+snapshot, opened under a lock; in a rolling pass each piece of it has its own, without a lock, and
+the rows that differ in these are settled when the segment ends (docs/verification.md).
 """
 
 from __future__ import annotations
@@ -12,13 +14,17 @@ import json
 import logging
 import math
 import time
+from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spirit_py import points
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
-from spirit_py.checksum.result import Counts, PassCoverage, RowDifference
-from spirit_py.checksum.snapshot import SnapshotLock
+from spirit_py.checksum.recheck import Suspects
+from spirit_py.checksum.result import Counts, PassCoverage, RowDifference, count
+from spirit_py.checksum.snapshot import LockFigures, SnapshotLock
+from spirit_py.checksum.worker import MOST_TOLD
 from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.chunk.chunker import boundary_sql, make_chunker
 from spirit_py.classes import InitVar, dataclass
@@ -33,10 +39,9 @@ from spirit_py.spark.server_mailbox import open_mailbox
 from spirit_py.table.values import bound_from_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spirit_py.checksum.query import Side
-    from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.checksum.worker import Comparison
     from spirit_py.chunk.chunk import KeyBound, KeyRange
     from spirit_py.chunk.chunker import CompositeChunker, Further
@@ -62,6 +67,16 @@ _HOLD_SECONDS: Final = 10.0
 #: The limit of a query for a chunk's end, and of one for letters.
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
+#: Of a rolling pass: chunks that one snapshot reads, how long one takes, and how long a segment.
+_PIECE_CHUNKS: Final = 4
+_SHORT_SECONDS: Final = 0.25
+_ROLLING_SECONDS: Final = 300.0
+#: Rows that differ at which a segment ends, so that they are settled.
+_MOST_SUSPECTS: Final = 20_000
+
+
+class _OneSnapshot(Exception):
+    """A rolling pass found too many rows that differ: one snapshot is to read the rest."""
 
 
 @dataclass(eq=False)
@@ -92,6 +107,10 @@ class TablePass:
         #: What is done beside the chunks that are handed out.
         self._beside = ""
         self._given_back = False
+        self._rolling = self._options.rolling and self.what.feed is not None and self._plan.aligned
+        #: Keys of the segment's rows that differ in a rolling pass, and their chunks' numbers.
+        self._differing: dict[str, int] = {}
+        self._suspects = Suspects(self.what, wait_for=self._wait_for, locked=self._note_lock)
         #: The source's rows below the last segment, when the key's order changed.
         self._below = 0
 
@@ -115,22 +134,31 @@ class TablePass:
 
     def run(self) -> tuple[PassCoverage, list[RowDifference]]:
         """Go over the whole table once; return what was compared, and rows that differ."""
-        coverage = self._coverage
+        feed = self.what.feed
+        # What is applied soon differs in fewer snapshots.
+        with feed.flushed_often() if feed and self._rolling else contextlib.nullcontext():
+            return self._run()
+
+    def _run(self) -> tuple[PassCoverage, list[RowDifference]]:
+        coverage, what = self._coverage, self.what
         found: list[RowDifference] = []
         lost = 0
-        while not coverage.complete:
+        while not coverage.complete or self._suspects.rows:
             try:
                 for part in self._segments():
                     found += part
                     lost = 0
+            except _OneSnapshot:
+                _log.info("%s: too many rows differ to be looked at one by one", what.name)
+                self._rolling = False
             except (WorkersLost, ServerFault) as error:
                 lost += 1
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
                     raise
                 _log.warning("%s; its part of the checksum starts over", error.message)
                 # One that restarts ends the whole gang.
-                for options in filter(None, (self.what.source, self.what.target)):
-                    await_server(options, self.what.stop, tell=self._wait_for)
+                for options in filter(None, (what.source, what.target)):
+                    await_server(options, what.stop, tell=self._wait_for)
         return coverage, found
 
     def _segments(self) -> Iterator[list[RowDifference]]:
@@ -145,13 +173,16 @@ class TablePass:
             further = partial(self._further, there, target)
         chunker = make_chunker(what.mapping, lambda sql: here.session().query(sql), further=further)
         chunker.restart(coverage.lower)
-        while not coverage.complete:
-            self._await_turn()
-            with contextlib.closing(here), contextlib.closing(there):
-                found = self._segment(chunker)
+        while True:
+            if self._suspects.rows:
+                yield self._settled()
             clean = self._plan.aligned and not coverage.differences
             self.clean_up_to = coverage.lower if clean else None
-            yield found
+            if coverage.complete:
+                return
+            self._await_turn()
+            with contextlib.closing(here), contextlib.closing(there):
+                yield self._segment(chunker)
 
     @staticmethod
     def _cutting(options: ConnectionOptions) -> Session:
@@ -175,10 +206,14 @@ class TablePass:
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self.what
         coverage.begin_segment()
+        self._differing = {}
         self._handed_out = 0
-        lock = SnapshotLock(what, on_wait=self._wait_for)
+        lock = None if self._rolling else SnapshotLock(what, on_wait=self._wait_for)
         # Before the tasks start: their sessions would idle as long.
-        lock.await_free()
+        if lock is not None:
+            lock.await_free()
+        elif what.feed is not None:
+            what.feed.catch_up(self._wait_for)
         self._wait_for("all tasks to start")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
@@ -197,8 +232,11 @@ class TablePass:
             began = time.monotonic()
             gang.assemble(_ASSEMBLE_SECONDS)
             gathered = time.monotonic() - began
-            order = json.dumps({"do": "snapshot"})
-            figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
+            figures = LockFigures()
+            points.reach("checksum.begin")
+            if lock is not None:
+                order = json.dumps({"do": "snapshot"})
+                figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
             self.on_snapshot(figures, gathered)
             self._wait_for("")
             points.reach("checksum.compare")
@@ -210,26 +248,44 @@ class TablePass:
     ) -> Mapping[Side, int]:
         """Hand out chunks, then at once the counts; return the rows counted on each side."""
         counted: dict[Side, int] = {SOURCE: 0, TARGET: 0}
-        orders = itertools.chain(self._chunks(chunker), self._counts(gang.size, counted))
+        if self._rolling:
+            pieces = self._rolling_pieces(chunker, counted)
+        else:
+            chunks = map(partial(self._asked, chunker), self._chunks(chunker))
+            orders = itertools.chain(chunks, self._counts(gang.size, counted))
+            pieces = ([order] for order in orders)
         asked: dict[tuple[int, int], Callable[[Mapping[str, Any]], None]] = {}
+        #: What is left of the piece that each task reads.
+        begun: list[deque[_Order]] = [deque() for _ in range(gang.size)]
         ended = False
-        while not ended or asked:
+        while not ended or asked or any(begun):
             busy = sum(bool(gang.outstanding(rank)) for rank in range(gang.size))
             self._at_work.count(busy, time.monotonic())
-            rank = None
-            if not (ended or self._held()):
-                idlest = min(range(self.what.pace.tasks(gang.size)), key=gang.outstanding)
-                rank = idlest if gang.outstanding(idlest) < _OUTSTANDING else None
+            rank = self._next_rank(gang, begun, ended=ended)
             if rank is None:
                 for answer in gang.collect():
                     asked.pop((answer.rank, answer.number))(json.loads(answer.text))
-            elif (order := next(orders, None)) is not None:
-                text, take = order
+                continue
+            if not begun[rank]:
+                begun[rank].extend(next(pieces, ()))
+                ended = not begun[rank]
+            if begun[rank]:
+                text, take = begun[rank].popleft()
                 rest = {"rest": self.what.pace.rest_after(1.0)}
                 asked[rank, gang.post(rank, json.dumps({**text, **rest}))] = take
-            else:
-                ended = True
         return counted
+
+    def _next_rank(
+        self, gang: Gang[list[RowDifference]], begun: Sequence[deque[_Order]], *, ended: bool
+    ) -> int | None:
+        """Return the task that gets the next order: a snapshot that is open must be read."""
+        for rank, left in enumerate(begun):
+            if left and gang.outstanding(rank) < _OUTSTANDING:
+                return rank
+        if ended or self._held():
+            return None
+        idlest = min(range(self.what.pace.tasks(gang.size)), key=gang.outstanding)
+        return idlest if gang.outstanding(idlest) < _OUTSTANDING else None
 
     def _held(self) -> bool:
         """Return whether no chunk may be handed out now; after a while that ends the segment."""
@@ -244,22 +300,47 @@ class TablePass:
             self._given_back = True
         return bool(reason) and not self._given_back
 
-    def _chunks(self, chunker: CompositeChunker) -> Iterator[_Order]:
+    def _rolling_pieces(
+        self, chunker: CompositeChunker, counted: dict[Side, int]
+    ) -> Iterator[list[_Order]]:
+        """Cut pieces, each with a snapshot of its own, in which its rows are counted again."""
+
+        def take(side: Side, said: Mapping[str, Any]) -> None:
+            counted[side] += int(said["rows"])
+
+        chunks = self._chunks(chunker)
+        while piece := list(islice(chunks, _PIECE_CHUNKS)):
+            span = Chunk(number=0, lower=piece[0].lower, upper=piece[-1].upper, target_rows=0)
+            sides: tuple[Side, ...] = (SOURCE, TARGET)
+            yield [
+                ({"do": "snapshot"}, _nothing),
+                *(self._asked(chunker, chunk) for chunk in piece),
+                *((self._count(side, span), partial(take, side)) for side in sides),
+                ({"do": "release"}, _nothing),
+            ]
+
+    def _asked(self, chunker: CompositeChunker, chunk: Chunk) -> _Order:
+        order = {"do": "compare", "chunk": encode_chunk(chunk), "tell": self._rolling}
+        return order, partial(self._answered, chunker, chunk)
+
+    def _chunks(self, chunker: CompositeChunker) -> Iterator[Chunk]:
         segment = self._coverage.segment
         self._beside = ""
         self.show(doing="")
-        give_back = time.monotonic() + self._options.yield_seconds
+        longest, most = self._options.yield_seconds, math.inf
+        if self._rolling:
+            longest, most = min(longest, _ROLLING_SECONDS), _SHORT_SECONDS
+        give_back = time.monotonic() + longest
         while not segment.at_end and (
             not segment.dispatched or (not self._given_back and time.monotonic() < give_back)
         ):
-            self.sizer.aim(self._options.target_seconds * self._piece)
+            self.sizer.aim(min(most, self._options.target_seconds * self._piece))
             chunk = chunker.next_chunk(self.sizer.rows)
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
             segment.dispatch(chunk)
             self._handed_out += chunk.target_rows
-            order = {"do": "compare", "chunk": encode_chunk(chunk)}
-            yield order, partial(self._answered, chunker, chunk)
+            yield chunk
 
     def _counts(self, tasks: int, counted: dict[Side, int]) -> Iterator[_Order]:
         def take(side: Side, said: Mapping[str, Any]) -> None:
@@ -299,6 +380,9 @@ class TablePass:
     def _answered(self, chunker: CompositeChunker, chunk: Chunk, said: Mapping[str, Any]) -> None:
         coverage = self._coverage
         counts = Counts(**said["counts"])
+        if self._rolling:
+            self._suspect(chunk, said["differing"], counts)
+            counts = Counts()
         coverage.segment.answer(chunk.number, said["source"], said["target"], counts)
         if counts.total:
             self.clean_up_to = None
@@ -324,6 +408,23 @@ class TablePass:
             differences=found.total,
         )
 
+    def _suspect(self, chunk: Chunk, told: Sequence[tuple[str, Any]], counts: Counts) -> None:
+        self._differing |= dict.fromkeys((key for key, _ in told), chunk.number)
+        if counts.total > MOST_TOLD:
+            raise _OneSnapshot
+        if len(self._differing) > _MOST_SUSPECTS:
+            self._given_back = True
+
+    def _settled(self) -> list[RowDifference]:
+        found, chunks = self._suspects.settle()
+        self._coverage.counts += count(found)
+        self._coverage.differing_chunks += chunks
+        self.show(differences=self._coverage.differences)
+        return found
+
+    def _note_lock(self, figures: LockFigures) -> None:
+        self.on_snapshot(figures, 0.0)
+
     def _left(self, chunker: CompositeChunker, rows: int) -> RowsLeft:
         if chunker.finished:
             # The last chunks are rarely as large as they were meant: an estimate may know better.
@@ -344,6 +445,8 @@ class TablePass:
             counted=self.counted,
             below=self._below,
         )
+        # Not before: of a segment that is read again they are found again.
+        self._suspects.rows |= self._differing
         # Where no feed kept earlier rows equal, a missing row and an unseen one may cancel out.
         doubtful = self._below and self.what.feed is None
         if aligned or not (extra or doubtful):
@@ -362,3 +465,7 @@ class TablePass:
             connect(options, role="checksum-kill", read_timeout=_LETTER_SECONDS) as killer,
         ):
             kill_own(killer, session)
+
+
+def _nothing(_said: Mapping[str, Any]) -> None:
+    """Take an answer that says nothing."""

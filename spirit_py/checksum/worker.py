@@ -4,20 +4,24 @@ Orders and answers are JSON, for the mailbox of :mod:`spirit_py.spark.gang`:
 
 ============================================  ===================================================
 ``{"do": "snapshot"}``                        ``{}``
+``{"do": "release"}``                         ``{}``
 ``{"do": "compare", "chunk": c}``             ``{"source", "target", "counts", "seconds"}``
 ``{"do": "count", "side": s, "chunk": c}``    ``{"rows"}``
 ``{"do": "extra"}``                           ``{"counts"}``
 ============================================  ===================================================
 
 ``rest`` in an order: seconds to rest for each second of its statements. Differing rows are the
-task's result.
+task's result; with ``tell`` in an order to compare they are in the answer, ``differing``: key and
+kind of each, at most :data:`MOST_TOLD`.
 """
 
 from __future__ import annotations
 
 import json
+import operator
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spirit_py import points
@@ -35,7 +39,7 @@ from spirit_py.pace import Unhindered, uncounted
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spirit_py.checksum.query import Selection, Side
     from spirit_py.chunk.chunk import Chunk
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _SESSION_SECONDS: Final = 86_400
+MOST_TOLD: Final = 5000
+"""Differing rows of one chunk that an answer lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +97,8 @@ class SnapshotReader:
         self._plan = ComparisonPlan(mapping=spec.mapping)
         self._found: list[RowDifference] = []
         self._rest = TaskRest()
+        #: Whether the last chunk whose differing rows were told had any: so will the next one.
+        self._differed = False
         both = [(SOURCE, source.id), (TARGET, target.id)]
         self.sessions: Sequence[tuple[str, int]] = both if target is not source else both[:1]
 
@@ -99,6 +107,10 @@ class SnapshotReader:
         said = json.loads(order)
         if said["do"] == "snapshot":
             self.take_snapshot()
+            return "{}"
+        if said["do"] == "release":
+            for session in dict.fromkeys((self.session, self._target)):
+                session.execute("COMMIT")
             return "{}"
         self._rest.take()
         began = time.monotonic()
@@ -112,7 +124,7 @@ class SnapshotReader:
         chunk = decode_chunk(said["chunk"])
         if said["do"] == "count":
             return json.dumps({"rows": self._count(said["side"], chunk)})
-        return json.dumps(self._compare(chunk))
+        return json.dumps(self._told(chunk) if said.get("tell") else self._compare(chunk))
 
     def result(self) -> list[RowDifference]:
         """Return the differing rows."""
@@ -142,15 +154,44 @@ class SnapshotReader:
         seconds = time.monotonic() - began
         counts = Counts() if source == target else self._keep(differences(*self._rows(chunk)))
         if source != target and not counts.total:
-            raise ChecksumFailure(
-                f"chunk {chunk} differs ({source[0]} and {target[0]} rows), but no row in it does"
-            )
+            raise _differs_without_a_row(chunk, source, target)
         return {
             "source": source[0],
             "target": target[0],
             "counts": asdict(counts),
             "seconds": seconds,
         }
+
+    def _told(self, chunk: Chunk) -> dict[str, Any]:
+        began = time.monotonic()
+        points.reach("checksum.chunk")
+        self._stage(chunk)
+        found: list[RowDifference] = []
+        source = target = (0, 0)
+        if not self._differed:
+            source, target = self._aggregates(chunk)
+        if self._differed or source != target:
+            mine, theirs = (self._buckets(side, chunk) for side in (SOURCE, TARGET))
+            source, target = _added_up(mine), _added_up(theirs)
+            unequal = sorted(b for b in mine.keys() | theirs.keys() if mine.get(b) != theirs.get(b))
+            if unequal:
+                found = differences(*self._rows(chunk, unequal))
+                if not found:
+                    raise _differs_without_a_row(chunk, source, target)
+        self._differed = bool(found)
+        return {
+            "source": source[0],
+            "target": target[0],
+            "counts": asdict(count(found)),
+            "seconds": time.monotonic() - began,
+            "differing": [(each.key, each.kind) for each in found[:MOST_TOLD]],
+        }
+
+    def _buckets(self, side: Side, chunk: Chunk) -> dict[int, tuple[int, int]]:
+        session = self.session if side == SOURCE else self._target
+        found = session.query(query.buckets(self._plan, side, chunk))
+        self._require_hashed(session, chunk)
+        return {int(bucket): (int(rows), int(digest, 16)) for bucket, rows, digest in found}
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
         source = query.aggregate(self._plan, SOURCE, chunk)
@@ -163,8 +204,15 @@ class SnapshotReader:
             return self._aggregate(self.session, source, chunk), other.result()
 
     def _aggregate(self, session: SqlSession, sql: str, chunk: Chunk) -> tuple[int, int]:
-        """Run an aggregate; return count and hash. With a warning the hash would prove nothing."""
+        """Run an aggregate; return count and hash."""
         count, digest = session.query(sql)[0]
+        self._require_hashed(session, chunk)
+        # Of no rows the server gives zeros, as long as its widest possible hash.
+        return int(count), int(digest, 16)
+
+    @staticmethod
+    def _require_hashed(session: SqlSession, chunk: Chunk) -> None:
+        """Raise ChecksumFailure after a warning, with which a hash would prove nothing."""
         # For one, such as of a value above max_allowed_packet, which would become NULL.
         told = session.warnings() if session.warning_count else []
         serious = [text for _, code, text in told if code not in HARMLESS_WARNINGS]
@@ -173,16 +221,14 @@ class SnapshotReader:
                 f"the server could not hash every row of chunk {chunk}: {serious[0]}",
                 hint="raise max_allowed_packet on the server, then run the same command again",
             )
-        # Of no rows the server gives zeros, as long as its widest possible hash.
-        return int(count), int(digest, 16)
 
     def _stage(self, wanted: Selection) -> None:
         self._plan = stage(self.session, self._plan, wanted)
 
-    def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
+    def _rows(self, wanted: Selection, only: Sequence[int] | None = None) -> tuple[Rows, Rows]:
         plan = self._plan
-        source = self.session.query(query.rows(plan, SOURCE, wanted))
-        target = self._target.query(query.rows(plan, TARGET, wanted))
+        source = self.session.query(query.rows(plan, SOURCE, wanted, only))
+        target = self._target.query(query.rows(plan, TARGET, wanted, only))
         return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.mapping.new_key)
 
     def _keep(self, found: Sequence[RowDifference]) -> Counts:
@@ -222,6 +268,19 @@ class SnapshotReader:
             if _bytes(one) != _bytes(other)
         )
         return RowDifference(key=difference.key, kind="changed", columns=names)
+
+
+def _added_up(buckets: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    hashes = (digest for _, digest in buckets.values())
+    return sum(rows for rows, _ in buckets.values()), reduce(operator.xor, hashes, 0)
+
+
+def _differs_without_a_row(
+    chunk: Chunk, source: tuple[int, int], target: tuple[int, int]
+) -> ChecksumFailure:
+    return ChecksumFailure(
+        f"chunk {chunk} differs ({source[0]} and {target[0]} rows), but no row in it does"
+    )
 
 
 #: For each key as the new table renders it: its SQL text and the hashes of its rows.

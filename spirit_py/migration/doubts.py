@@ -98,6 +98,11 @@ class Doubts:
         """Whether rows have come in doubt since the last comparison began; any thread may ask."""
         return self.keys.since(self._compared_from)
 
+    @property
+    def any(self) -> bool:
+        """Whether rows are in doubt, which only a comparison under a lock settles."""
+        return bool(self.must_compare or self.keys.since(0))
+
     def begin_comparison(self, *, whole: bool, optional: bool = False) -> Base:
         """Note that a comparison, perhaps ``optional``, begins; before it requests a lock."""
         base = Base(self.keys.begin_comparison(), self._count())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum.checker import Checker
+from spirit_py.checksum.recheck import may_roll
 from spirit_py.checksum.result import ChecksumOptions
 from spirit_py.checksum.worker import Comparison
 from spirit_py.classes import dataclass, field
@@ -119,7 +120,9 @@ class Pair:
             look = partial(refuse_null_keys, mapping=self.mapping)
             self.job.step("null keys", look, stop=stop or self.stop)
         above = self._compared_before()
-        base = self.doubts.begin_comparison(whole=above is None, optional=stop is not None)
+        rolling = config.checksum == "rolling" and may_roll(self.mapping) and not self.doubts.any
+        settles = above is None and not rolling
+        base = self.doubts.begin_comparison(whole=settles, optional=stop is not None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
         comparison = Comparison(
             mapping=self.mapping,
@@ -131,6 +134,7 @@ class Pair:
                 locking=LockPolicy.of(config),
                 yield_seconds=config.checksum_yield_timeout,
                 max_passes=self.max_passes,
+                rolling=rolling,
             ),
             pace=self.job.pace,
             tell=self.job.tell,
@@ -141,7 +145,7 @@ class Pair:
         )
         result = self._run(checker)
         self._proven = checker.proven
-        self.doubts.compared(base, whole=above is None)
+        self.doubts.compared(base, whole=settles)
         if above is None:
             self.tables.compared(taken_over)
         # Repeated for days while the swap is deferred: the progress counts the passes.

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from spirit_py.config import IndexMode, LineFormat, TriggerMode
+from spirit_py.config import ChecksumMode, IndexMode, LineFormat, TriggerMode
 from spirit_py.options import (
     BEGIN,
     COMPARISON,
@@ -132,6 +132,12 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
         "How long to keep the old table after the cut-over, such as 1h; never: leave it to"
         " spirit-py cleanup --drop-old. A column that could be dropped instantly is then dropped"
         " by a copy, so that there is an old table.",
+    ]
+    checksum: Annotated[
+        ChecksumMode,
+        COMPARISON(default="rolling"),
+        "rolling: compare in snapshots of about a second, without a lock, and again what changed"
+        " meanwhile. snapshot: in one snapshot, opened under a READ lock of milliseconds.",
     ]
     no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
     recompute_generated: Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from spirit_py.attached.foreign_keys.catalogue import keys_around
 from spirit_py.attached.foreign_keys.model import carried
 from spirit_py.attached.triggers.catalogue import list_triggers
+from spirit_py.checksum.recheck import may_roll
 from spirit_py.errors import SpiritError
 from spirit_py.mysql.replication import in_replication_group, known_replicas, readers_of_binlog
 from spirit_py.plan.model import Attached, Lock, SpacePlan
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from spirit_py.mysql.facts import ServerFacts
     from spirit_py.plan.model import IndexesPlan
     from spirit_py.preflight.check import PreflightContext
+    from spirit_py.table.mapping import TableMapping
     from spirit_py.table.schema import TableSchema
 
 
@@ -142,7 +144,12 @@ def _attached(
 
 
 def locks_of(
-    context: PreflightContext, *, copied: bool, known: bool, deferred: bool
+    context: PreflightContext,
+    mapping: TableMapping | None,
+    *,
+    copied: bool,
+    known: bool,
+    deferred: bool,
 ) -> tuple[Lock, ...]:
     """Return the locks that a migration takes, in their order; ``known``: how is certain."""
     config, table = context.config, f"{context.schema}.{context.table}"
@@ -159,9 +166,11 @@ def locks_of(
     )
     if not copied:
         return (alter,)
+    rolling = config.checksum == "rolling" and mapping is not None and may_roll(mapping)
+    seldom = "; only if rows change too often to be seen equal" if rolling else ""
     snapshot = Lock(
         name="snapshot of the comparison",
-        on=f"{table}: LOCK TABLES READ, writes wait",
+        on=f"{table}: LOCK TABLES READ, writes wait{seldom}",
         held="some milliseconds",
         waits=f"each request waits {wait} at most",
     )

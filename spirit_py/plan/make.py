@@ -240,7 +240,9 @@ class _Maker:
             key=key,
             indexes=indexes,
             attached=attached_to(self.session, context, copied=copied),
-            locks=locks_of(context, copied=copied, known=plain.method.certain, deferred=deferred),
+            locks=locks_of(
+                context, mapping, copied=copied, known=plain.method.certain, deferred=deferred
+            ),
             space=space_of(context.source, self._facts, indexes, search=search) if copied else None,
             time=self._time(plain, mapping, indexes, tried.create),
         )

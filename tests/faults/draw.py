@@ -29,6 +29,7 @@ _GTID_SHARE = 0.75
 _DEFERRED_SHARE = 0.4
 _ATTACHED_SHARE = 0.35
 _READER_SHARE = 0.5
+_ROLLING_SHARE = 0.6
 #: How often a hook is drawn.
 _HOOKS = {"small-chunks": 0.9, "quick-checkpoints": 0.6, "quick-flushes": 0.5}
 
@@ -45,6 +46,7 @@ class Draw:
         deferred: whether secondary indexes are built after the copy.
         reader: whether an application reads in short transactions what the writers account for.
         hooks: of :mod:`tests.faults.hooks`; the command runs with them every time.
+        rolling: the comparison has short snapshots, and no lock.
     """
 
     seed: int
@@ -58,6 +60,7 @@ class Draw:
     deferred: bool
     reader: bool
     hooks: tuple[str, ...]
+    rolling: bool
 
     def __str__(self) -> str:
         """Return the choices in one line."""
@@ -68,7 +71,8 @@ class Draw:
         deferred = ", deferred indexes" if self.deferred else ""
         name = self.shape.name + (" with triggers and keys" if self.shape.attached else "")
         reader = ", a reader" if self.reader else ""
-        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{reader}{with_hooks}"
+        how = (", rolling" if self.rolling else "") + with_hooks
+        table = f"{name}, {self.rows} rows, {kind}{no_repair}{deferred}{reader}{how}"
         return f"{self.fault.name} at {place}, {table}"
 
 
@@ -111,4 +115,6 @@ def draw(seed: int, *, repair: bool | None = None) -> Draw:
         deferred=point in INDEX or random.Random(f"deferred {seed}").random() < _DEFERRED_SHARE,
         reader=reader,
         hooks=(*_drawn(source), *((fault.hook,) if fault.hook else ())),
+        rolling=point != "checksum.locked"
+        and random.Random(f"rolling {seed}").random() < _ROLLING_SHARE,
     )

@@ -31,7 +31,7 @@ COPY = (
 #: Reached only where indexes are built after the copy.
 INDEX = ("index.dropped", "index.begin", "index.building", "index.built")
 DRAIN = ("drain.begun", "feed.flushing", "feed.flushed")
-CHECK = ("checksum.lock", "checksum.locked", "checksum.compare", "checksum.chunk")
+CHECK = ("checksum.begin", "checksum.locked", "checksum.compare", "checksum.chunk")
 SWAP = ("cutover.lock", "cutover.locked", "cutover.rename", "cutover.renamed", "cutover.unlocked")
 END = ("cleanup.checkpoint", "cleanup.old_table")
 EVERYWHERE = (*EARLY, *COPY, *INDEX, *DRAIN, *CHECK, *SWAP, *END)
@@ -40,7 +40,7 @@ UNLOCKED = tuple(p for p in EVERYWHERE if p not in {"checksum.locked", *SWAP[1:4
 #: Points between the first and the last row that is copied, applied or compared.
 AT_WORK = (
     *(*COPY, *INDEX[1:], *DRAIN),
-    *("checksum.lock", "checksum.compare", "checksum.chunk", "cutover.lock"),
+    *("checksum.begin", "checksum.compare", "checksum.chunk", "cutover.lock"),
 )
 
 #: Exit codes that a run may truly end with after trouble of any kind.

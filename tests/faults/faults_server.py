@@ -342,7 +342,7 @@ SERVER_FAULTS = (
     Fault(
         name="restore-unlogged",
         strike=restore_unlogged,
-        points=(*COPY, "drain.begun", "checksum.lock", "cutover.lock"),
+        points=(*COPY, "drain.begun", "checksum.begin", "cutover.lock"),
         codes=frozenset({1}),
         bare=True,
         loses_rows=True,
@@ -352,7 +352,7 @@ SERVER_FAULTS = (
     Fault(
         name="hold-table",
         strike=hold_table,
-        points=("checksum.lock", "cutover.lock", *COPY),
+        points=("checksum.begin", "cutover.lock", *COPY),
         codes=DONE,
     ),
     Fault(
@@ -364,7 +364,7 @@ SERVER_FAULTS = (
     Fault(
         name="hidden-write",
         strike=hidden_write,
-        points=("drain.begun", "checksum.lock"),
+        points=("drain.begun", "checksum.begin"),
         codes=DONE,
         expects_repairs=True,
     ),

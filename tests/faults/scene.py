@@ -253,6 +253,7 @@ class Scene:
             *("--database", self.name, "--table", "t", "--alter", self.draw.shape.alter),
             *("--threads", "2", "--target-chunk-time", "0.2", "--lock-wait-timeout", "5"),
             *("--defer-indexes", "on" if self.draw.deferred else "off"),
+            *("--checksum", "rolling" if self.draw.rolling else "snapshot"),
             *([] if self.draw.repair else ["--no-repair"]),
         ]
 

@@ -103,7 +103,7 @@ SCENARIOS: Final = (
     Scenario(
         name="resumed",
         whole=True,
-        steps=(Step(words=COPY, at={"checksum.lock": FAIL}), STATUS, Step(words=COPY)),
+        steps=(Step(words=COPY, at={"checksum.begin": FAIL}), STATUS, Step(words=COPY)),
     ),
     failed_at("failed_preflight", "preflight.done"),
     failed_at("failed_create", "create.built"),
@@ -261,7 +261,7 @@ SCENARIOS: Final = (
             Step(
                 words=COPY,
                 at={
-                    "checksum.lock": (
+                    "checksum.begin": (
                         ("sql", "SET sql_log_bin = 0; UPDATE _t_new SET a = 1 WHERE id = 5"),
                         ("sql", "SET sql_log_bin = 1"),
                     )
@@ -275,7 +275,7 @@ SCENARIOS: Final = (
             Step(
                 words=(*COPY, "--no-repair"),
                 at={
-                    "checksum.lock": (
+                    "checksum.begin": (
                         ("sql", "SET sql_log_bin = 0; UPDATE _t_new SET a = 1 WHERE id = 5"),
                         ("sql", "SET sql_log_bin = 1"),
                     )

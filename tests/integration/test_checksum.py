@@ -5,49 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-import MySQLdb
 import pytest
 
 from spirit_py.applier.applier import SqlApplier
-from spirit_py.binlog.source import BinlogSource
 from spirit_py.checksum import query, snapshot
 from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.query import SOURCE, TARGET
-from spirit_py.checksum.result import ChecksumOptions, ChecksumProgress, Counts
+from spirit_py.checksum.result import ChecksumProgress, Counts
 from spirit_py.checksum.worker import Comparison, SnapshotReader
 from spirit_py.chunk.chunk import KeyBound, chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
-from spirit_py.config import FeedOptions
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
-from spirit_py.feed.feed import ChangeFeed
 from spirit_py.locks.table import LockWatch, open_lock_session
-from tests.kits.checksum import Pair
+from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
 from tests.kits.engine import ThreadEngine
 from tests.kits.locking import BLIND, policy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-SEQUENCE = """WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {})
-SELECT i, CONCAT('row ', i), i * 3 FROM s"""
-
-
-def fill(db, rows: int = 5000, columns: str = "id INT PRIMARY KEY AUTO_INCREMENT") -> None:
-    """Create ``t`` with a text and a number beside the key."""
-    db.execute(f"CREATE TABLE t ({columns}, v VARCHAR(30), n INT)")
-    db.execute(f"SET SESSION cte_max_recursion_depth = {rows}")
-    db.execute(f"INSERT INTO t {SEQUENCE.format(rows)}")
-
-
-def found(result) -> dict[str, str]:
-    """Return the examples' keys and kinds."""
-    return {each.key: each.kind for each in result.examples}
 
 
 def test_equal_tables_pass_with_every_row_read(db):
@@ -716,87 +693,11 @@ def test_a_python_worker_that_dies_costs_one_gang(db, spark_engine):
     assert pair.check(engine=spark_engine).snapshots == 1
 
 
-DEADLOCK = 1213
-
-
-class Application:
-    """Writers that insert, update, delete and move keys until they are told to stop."""
-
-    def __init__(self, db, seed: int, writers: int = 3) -> None:
-        self._stop = threading.Event()
-        self.written = 0
-        self.errors: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._write, args=(db.connect(), random.Random(seed + number)))
-            for number in range(writers)
-        ]
-
-    def _write(self, connection: Any, rng: random.Random) -> None:
-        statements = (
-            lambda: (
-                f"UPDATE t SET v = '{rng.random()}', n = n + 1 WHERE id = {rng.randint(1, 3000)}"
-            ),
-            lambda: f"DELETE FROM t WHERE id = {rng.randint(1, 3000)}",
-            lambda: f"REPLACE INTO t VALUES ({rng.randint(1, 3500)}, 'new', {rng.randint(1, 99)})",
-            lambda: (
-                f"UPDATE IGNORE t SET id = {rng.randint(1, 3500)} WHERE id = {rng.randint(1, 3000)}"
-            ),
-        )
-
-        def transaction() -> None:
-            connection.begin()
-            with connection.cursor() as cursor:
-                for _ in range(rng.randint(1, 4)):
-                    cursor.execute(rng.choice(statements)())
-            (connection.commit if rng.random() < 0.9 else connection.rollback)()
-            self.written += 1
-
-        try:
-            while not self._stop.is_set():
-                try:
-                    transaction()
-                except MySQLdb.OperationalError as error:
-                    # Also in the last one of all, whose outcome nobody waits for.
-                    if error.args[0] != DEADLOCK:
-                        raise
-                    connection.rollback()
-        except BaseException as error:
-            self.errors.append(error)
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-
-@contextlib.contextmanager
-def followed(pair: Pair) -> Iterator[tuple[Any, SqlApplier]]:
-    """Copy the pair's rows and keep the new table current with the real change feed."""
-    applier = SqlApplier(pair.options, sessions=2, batch_rows=200, stop=pair.stop)
-    feed = ChangeFeed(
-        BinlogSource(pair.options, FeedOptions()), applier, options=FeedOptions(), stop=pair.stop
-    )
-    try:
-        subscription = feed.add_subscription(pair.mapping)
-        feed.start()
-        pair.copy()
-        subscription.copy_finished()
-        feed.set_watermark_optimization(enabled=False)
-        yield feed, applier
-    finally:
-        feed.close()
-        applier.close()
-
-
 @pytest.mark.draws(1)
 @pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
 @pytest.mark.parametrize("server", ["db", "db_file"])
-def test_no_false_difference_is_found_under_load(request, server, alter):
+@pytest.mark.parametrize("rolling", [False, True])
+def test_no_false_difference_is_found_under_load(request, server, alter, rolling):
     """While an application writes and the feed applies, every snapshot is equal on both sides."""
     db = request.getfixturevalue(server)
     fill(db, 3000)
@@ -806,15 +707,8 @@ def test_no_false_difference_is_found_under_load(request, server, alter):
     with followed(pair) as (feed, applier), Application(db, seed) as application:
         for _ in range(4):
             before = application.written
-            comparison = Comparison(
-                mapping=pair.mapping,
-                source=pair.options,
-                engine=ThreadEngine(),
-                stop=pair.stop,
-                feed=feed,
-                options=ChecksumOptions(target_seconds=0.01, first_rows=1000),
-            )
-            result = Checker(comparison, applier=applier).run()
+            how = {"rolling": rolling, "target_seconds": 0.01}
+            result = pair.checker(applier=applier, feed=feed, **how).run()
             assert (result.passes, result.differences, result.examples) == (1, 0, ())
             assert application.written > before
     assert not application.errors

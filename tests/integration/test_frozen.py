@@ -57,7 +57,7 @@ def let_go_after(db, role: str) -> set[int]:
 def test_a_process_frozen_under_the_lock_lets_writes_through(db, tmp_path, point, role):
     """A write gets through while the process stands still; afterwards the run goes on."""
     fill(db)
-    with migration(db, tmp_path) as (command, listener):
+    with migration(db, tmp_path, "--checksum", "snapshot") as (command, listener):
         hold = listener.hold(point)
         command.wait_held(hold)
         assert let_go_after(db, role) <= {1, 2, 3, 4}

@@ -186,7 +186,7 @@ def stop_while_comparing(db: Database, monkeypatch: pytest.MonkeyPatch) -> int:
         defaults: Any = ChecksumOptions.__init__
         patched.setitem(defaults.__kwdefaults__, "first_rows", 100)
         engine: Any = ThreadEngine()
-        Interruption(patched).at(engine, db, "checksum.lock", 2, **small)
+        Interruption(patched).at(engine, db, "checksum.begin", 2, **small)
     record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
     assert record["tables"][0]["checked_up_to"]
     assert record["settled_at"]

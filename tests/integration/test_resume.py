@@ -67,7 +67,7 @@ if kills.EVERYWHERE:
         make_table(db)
         with Writers(db) as writers:
             planting = (
-                "checksum.lock",
+                "checksum.begin",
                 lambda: db.execute(
                     f"INSERT INTO _t_new (id, a, b) VALUES ({PLANTED}, 1, 'planted')"
                 ),

@@ -17,7 +17,7 @@ def stop_between_snapshots(engine, db, monkeypatch):
     """Interrupt a migration whose checksum has compared a part; return how far it came."""
     make_table(db)
     interruption = Interruption(monkeypatch)
-    interruption.at(engine, db, "checksum.lock", 2, **SMALL_SNAPSHOTS)
+    interruption.at(engine, db, "checksum.begin", 2, **SMALL_SNAPSHOTS)
     record = json.loads(str(db.query("SELECT record FROM _t_chkpnt")[0][0]))
     (bound,) = record["tables"][0]["checked_up_to"]
     assert record["phase"] == "checksum"

@@ -240,7 +240,7 @@ def test_what_was_compared_before_rows_came_in_doubt_is_compared_again_by_a_late
         return True
 
     Interruption(monkeypatch).at(
-        engine, db, "checksum.lock", 2, when=happens, feed=FeedOptions(), **change
+        engine, db, "checksum.begin", 2, when=happens, feed=FeedOptions(), **change
     )
     record = json.loads(str(db.query("SELECT record FROM _c_chkpnt")[0][0]))
     assert record["phase"] == "checksum"

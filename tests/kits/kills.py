@@ -36,7 +36,7 @@ MORE_OF_A_RUN = (
     ("feed.flushing", 1),
     ("feed.flushed", 1),
     ("drain.begun", 1),
-    ("checksum.lock", 1),
+    ("checksum.begin", 1),
     ("checksum.compare", 1),
     ("checksum.chunk", 2),
     ("cutover.begin", 1),

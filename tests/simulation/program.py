@@ -248,10 +248,12 @@ class Run:
         done: the table is swapped.
         error: why it ended otherwise.
         tasks: how many copy at a time, in turns; empty for two.
+        rolling: the comparison has a snapshot for each piece, and no lock.
     """
 
-    def __init__(self, server: Server, tasks: Sequence[int] = ()) -> None:
+    def __init__(self, server: Server, tasks: Sequence[int] = (), *, rolling: bool = False) -> None:
         self.server = server
+        self._rolling = rolling
         self._pace = Tasks(tasks)
         self.done = False
         self.error = ""
@@ -390,6 +392,8 @@ class Run:
             stop=self.stop,
             feed=feed,
             pace=Unhindered(),
-            options=ChecksumOptions(locking=POLICY, first_rows=2, max_passes=1),
+            options=ChecksumOptions(
+                locking=POLICY, first_rows=2, max_passes=1, rolling=self._rolling
+            ),
         )
         Checker(comparison, applier=applier).run()

@@ -59,11 +59,13 @@ class WholeRun:
 
     Attributes:
         repairs: rows that differ are repaired, as they have to be where changes are hidden.
+        rolling: the comparison has a snapshot for each piece, and no lock.
         exit_code: as of the process.
     """
 
-    def __init__(self, server: Server, *, repairs: bool = True) -> None:
+    def __init__(self, server: Server, *, repairs: bool = True, rolling: bool = False) -> None:
         self.server = server
+        self.rolling = rolling
         self.repairs = repairs
         self.done = False
         self.error = ""
@@ -89,6 +91,7 @@ class WholeRun:
             min_free_disk=0,
             cutover_timeout=600.0,
             no_repair=not self.repairs,
+            checksum="rolling" if self.rolling else "snapshot",
             feed=FeedOptions(flush_interval=0.5, wait_timeout=10, batch_rows=3, apply_threads=2),
         )
         run = Run(config, _Silent(self.server), engine_factory=_no_java, stop=self.stop)

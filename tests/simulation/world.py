@@ -34,6 +34,8 @@ _WHOLE: Final = 0.4
 #: The share of these whose table has a second unique key.
 _UNIQUE: Final = 0.3
 _MOVING: Final = 0.3
+#: Of worlds whose comparison has short snapshots.
+_ROLLING: Final = 0.6
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
 _LONGEST_WAIT: Final = 16.0
 #: The share of these in which a DBA, an accident or another application disturbs it.
@@ -65,6 +67,7 @@ class Plan:
         troubles: of :data:`tests.simulation.trouble.TROUBLES`.
         statements: each session is prepared statement by statement.
         tasks: how many copy at a time, in turns; empty for two.
+        rolling: the comparison has a snapshot for each piece, and no lock.
     """
 
     rows: int = 6
@@ -82,6 +85,7 @@ class Plan:
     xa: float = 0.0
     unique: bool = False
     tasks: tuple[int, ...] = ()
+    rolling: bool = False
 
     @property
     def faults(self) -> int:
@@ -111,6 +115,8 @@ def drawn(seed: int) -> Plan:
     turns = random.Random(f"tasks of {seed}")
     if not plan.whole and turns.random() < _MOVING:
         plan = replace(plan, tasks=(1, *(turns.randrange(1, 4) for _ in range(4))))
+    if random.Random(f"comparison of {seed}").random() < _ROLLING:
+        plan = replace(plan, rolling=True)
     if plan.whole and dice.random() < _TROUBLED:
         troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
         # What a crash takes back of an XA transaction is not modelled.
@@ -247,8 +253,9 @@ class World:
 
     def _command(self) -> program.Run | WholeRun:
         if self.plan.whole:
-            return WholeRun(self.server, repairs=bool(self.plan.troubles))
-        return program.Run(self.server, self.plan.tasks)
+            repairs, rolling = bool(self.plan.troubles), self.plan.rolling
+            return WholeRun(self.server, repairs=repairs, rolling=rolling)
+        return program.Run(self.server, self.plan.tasks, rolling=self.plan.rolling)
 
     def _disturb(self) -> None:
         """Cut connections, kill sessions and crash the server while the command works."""

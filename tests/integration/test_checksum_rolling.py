@@ -1,0 +1,306 @@
+"""A comparison in short snapshots, while the feed applies and an application writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spirit_py import points
+from spirit_py.checksum import recheck, table_pass, worker
+from spirit_py.chunk.chunk import chunk_predicate
+from spirit_py.errors import ChecksumFailure, WorkersLost
+from spirit_py.pace import Work
+from tests.kits.checksum import Application, Pair, fill, followed, found
+from tests.kits.draw import seed_of
+from tests.kits.held_command import fill as fill_plain
+from tests.kits.held_command import migration
+from tests.kits.paces import SetPace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fixtures.mysql import Database
+
+ROLLING: dict[str, Any] = {"rolling": True, "target_seconds": 0.002, "first_rows": 100}
+#: Statements of a digest's text that name a schema.
+_LOCKS = """
+SELECT COALESCE(SUM(count_star), 0) FROM performance_schema.events_statements_summary_by_digest
+WHERE digest_text LIKE CONCAT('LOCK TABLES `', %s, '`%%')"""
+
+
+@pytest.fixture(autouse=True)
+def _few_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let rows that really differ be judged soon."""
+    monkeypatch.setattr(recheck, "_PAUSES", (0.0, 0.05, 0.1))
+
+
+def locks_of(db: Database) -> int:
+    """Count the requests for table locks in the database."""
+    return int(db.query(_LOCKS, (db.name,))[0][0])
+
+
+def at_chunk(monkeypatch: pytest.MonkeyPatch, nth: int, act: Callable[[], object]) -> None:
+    """Do something before the nth chunk is compared."""
+    seen = 0
+    mutex = threading.Lock()
+
+    def reach(name: str) -> None:
+        nonlocal seen
+        if name != "checksum.chunk":
+            return
+        with mutex:
+            seen += 1
+            if seen == nth:
+                act()
+
+    monkeypatch.setattr(points, "reach", reach)
+
+
+def test_no_lock_is_requested_before_the_swap(db: Database, tmp_path: Any) -> None:
+    """R23: neither the beginning of a comparison nor rows that change meanwhile take one."""
+    fill_plain(db)
+    before = locks_of(db)
+    with migration(db, tmp_path) as (command, listener):
+        compared = listener.hold("checksum.chunk", 2)
+        command.wait_held(compared)
+        db.execute("UPDATE t SET b = 'under way' WHERE id % 100 = 0")
+        swap = listener.hold("cutover.lock")
+        compared.release()
+        command.wait_held(swap)
+        assert locks_of(db) == before
+        swap.release()
+        report = command.finish()
+    assert locks_of(db) > before, "the swap's own is counted, so the others would be"
+    assert report["checksum_lock_held_ms"] == 0
+    assert report["differences_found"] == 0
+    assert db.query("SELECT COUNT(*) FROM t WHERE b = 'under way'") == [(30,)]
+
+
+def test_rows_that_are_not_applied_yet_are_no_difference(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R23: they are read again when the feed has applied them, and no lock is asked for."""
+    fill(db, 3000)
+    pair = Pair(db)
+    waiting = contextlib.ExitStack()
+    settle = recheck.Suspects.settle
+    settled: list[int] = []
+
+    def go_on(suspects: recheck.Suspects) -> Any:
+        waiting.close()
+        settled.append(len(suspects.rows))
+        return settle(suspects)
+
+    with followed(pair) as (feed, applier):
+
+        def hold(name: str) -> None:
+            if name == "checksum.begin":
+                waiting.enter_context(feed.applies_paused())
+                db.execute("UPDATE t SET n = -n WHERE id % 100 = 0")
+                db.execute("DELETE FROM t WHERE id % 1000 = 1")
+                db.execute("INSERT INTO t VALUES (-4, 'new', 0)")
+
+        monkeypatch.setattr(points, "reach", hold)
+        monkeypatch.setattr(recheck.Suspects, "settle", go_on)
+        result = pair.checker(applier=applier, feed=feed, **ROLLING).run()
+    assert settled == [34]
+    assert (result.passes, result.differences, result.lock_held_ms) == (1, 0, 0.0)
+
+
+def test_what_differs_at_the_end_is_settled_although_a_connection_is_lost(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last segment has ended, and its rows are not forgotten."""
+    fill(db, 3000)
+    pair = Pair(db)
+    settle = recheck.Suspects.settle
+    lost: list[bool] = []
+
+    def lose(suspects: recheck.Suspects) -> Any:
+        if not lost:
+            lost.append(True)
+            raise WorkersLost("the connection is lost")
+        return settle(suspects)
+
+    with followed(pair) as (feed, _):
+        db.execute("SET SESSION sql_log_bin = 0")
+        db.execute("UPDATE _t_new SET n = -1 WHERE id = 3000")
+        monkeypatch.setattr(recheck.Suspects, "settle", lose)
+        result = pair.checker(feed=feed, **ROLLING).run()
+    assert lost
+    assert found(result) == {"(3000)": "changed"}
+
+
+@pytest.mark.parametrize("alter", ["ADD COLUMN x INT", "MODIFY n VARCHAR(20), MODIFY v TEXT"])
+def test_rows_missing_extra_and_changed_are_found_anywhere(db: Database, alter: str) -> None:
+    """R5: also while an application writes, and each exactly once."""
+    fill(db, 4000)
+    db.execute("DELETE FROM t WHERE id > 3500")
+    pair = Pair(db, alter)
+    seed = seed_of("SPIRIT_PY_TEST_SEED")
+    print(f"SPIRIT_PY_TEST_SEED={seed}")  # noqa: T201 - to repeat a failure
+    db.execute("INSERT INTO t VALUES (-9, 'a', 1), (3800, 'b', 2), (9000, 'c', 3)")
+    with followed(pair) as (feed, applier), Application(db, seed) as application:
+        # Of rows that the application leaves alone.
+        with db.connect() as session, session.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute("DELETE FROM _t_new WHERE id IN (-9, 9000)")
+            cursor.execute("UPDATE _t_new SET n = 77 WHERE id = 3800")
+            cursor.execute("INSERT INTO _t_new (id, v, n) VALUES (-20, '', 1), (3900, '', 1)")
+            session.commit()
+        checker = pair.checker(applier=applier, feed=feed, **ROLLING)
+        result = checker.run()
+        assert application.written
+    assert found(result) == {
+        "(-9)": "missing",
+        "(9000)": "missing",
+        "(3800)": "changed",
+        "(-20)": "extra",
+        "(3900)": "extra",
+    }
+    assert (result.passes, result.differences) == (2, 5)
+    assert not application.errors
+    assert db.query("SELECT id FROM _t_new WHERE id IN (-20, -9, 3800, 3900, 9000)") == [
+        (-9,),
+        (3800,),
+        (9000,),
+    ]
+
+
+def test_a_snapshot_lasts_for_a_piece(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is damaged while others are compared is found when its turn comes."""
+    fill(db, 20_000)
+    pair = Pair(db)
+
+    def damage() -> None:
+        with db.connect() as session, session.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute("UPDATE _t_new SET n = -1 WHERE id IN (1, 20000)")
+            session.commit()
+
+    with followed(pair) as (feed, _):
+        at_chunk(monkeypatch, 6, damage)
+        result = pair.checker(feed=feed, tasks=1, **ROLLING).run()
+    assert found(result) == {"(20000)": "changed"}
+
+
+def test_a_row_that_changes_all_the_time_does_not_differ(db: Database) -> None:
+    """R5: it is never seen equal, and one short lock proves it."""
+    fill(db, 1000)
+    pair = Pair(db)
+    ended = threading.Event()
+
+    def count() -> None:
+        session = db.connect()
+        with session.cursor() as cursor:
+            while not ended.is_set():
+                cursor.execute("UPDATE t SET n = n + 1 WHERE id = 500")
+
+    writer = threading.Thread(target=count)
+    with followed(pair) as (feed, applier):
+        writer.start()
+        try:
+            result = pair.checker(applier=applier, feed=feed, **ROLLING).run()
+        finally:
+            ended.set()
+            writer.join()
+    assert (result.passes, result.differences) == (1, 0)
+
+
+def test_many_rows_that_differ_are_compared_in_one_snapshot(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no row under way, but a table that was not copied, is found and filled as ever."""
+    for module in (table_pass, worker):
+        monkeypatch.setattr(module, "MOST_TOLD", 50)
+    fill(db, 3000)
+    pair = Pair(db)
+    with followed(pair) as (feed, applier):
+        db.execute("SET SESSION sql_log_bin = 0")
+        db.execute("DELETE FROM _t_new WHERE id > 1500")
+        result = pair.checker(applier=applier, feed=feed, **ROLLING).run()
+    assert (result.passes, result.differences) == (2, 1500)
+    assert result.lock_held_ms > 0
+    assert db.query("SELECT COUNT(*) FROM t NATURAL JOIN _t_new") == [(3000,)]
+
+
+def test_a_session_that_is_killed_costs_its_segment(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What differed before is neither forgotten nor counted twice."""
+    fill(db, 20_000)
+    pair = Pair(db)
+    with followed(pair) as (feed, _):
+        db.execute("SET SESSION sql_log_bin = 0")
+        db.execute("UPDATE _t_new SET n = -1 WHERE id IN (1, 10000, 20000)")
+
+        def kill() -> None:
+            rows = db.query(
+                "SELECT t.processlist_id FROM performance_schema.user_variables_by_thread v"
+                " JOIN performance_schema.threads t USING (thread_id)"
+                " JOIN performance_schema.session_connect_attrs a USING (processlist_id)"
+                " WHERE v.variable_name = 'spirit_py_role' AND v.variable_value = 'checksum-0'"
+                " AND a.attr_name = '_pid' AND a.attr_value = %s",
+                (os.getpid(),),
+            )
+            for (number,) in rows:
+                db.execute(f"KILL {number}")
+
+        at_chunk(monkeypatch, 12, kill)
+        result = pair.checker(feed=feed, **ROLLING).run()
+    assert (result.differences, result.snapshots) == (3, 3)
+    assert found(result).keys() == {"(1)", "(10000)", "(20000)"}
+
+
+def test_a_row_that_falls_between_chunks_is_no_pass(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: rows that chunks lose on both sides alike are counted in the snapshot of their piece."""
+    fill(db, 12_000)
+    pair = Pair(db)
+    lossy: set[str] = set()
+
+    def losing(columns: Any, chunk: Any, directions: Any) -> str:
+        predicate = chunk_predicate(columns, chunk, directions)
+        if chunk.lower is None:
+            return predicate
+        lossy.add(chunk.lower.literals[0])
+        return f"{predicate} AND `r`.id <> {chunk.lower.literals[0]} + 1"
+
+    with followed(pair) as (feed, _):
+        monkeypatch.setattr("spirit_py.checksum.query.chunk_predicate", losing)
+        with pytest.raises(ChecksumFailure, match="rows of the source, a count"):
+            pair.checker(feed=feed, **ROLLING).run()
+    assert len(lossy) > 10
+
+
+def test_no_snapshot_is_kept_while_the_comparison_waits(db: Database) -> None:
+    """R23: a piece that has begun is read to its end, and its snapshot is released at once."""
+    fill(db, 20_000)
+    pair = Pair(db)
+    pace = SetPace()
+    free: list[bool] = []
+    looked = [0.0]
+
+    def why(work: Work) -> str:
+        """Hold it back between pieces, until no session has a snapshot."""
+        if work is not Work.CHECKSUM or pace.asked[work] <= 4 or free:
+            return ""
+        # The server shows the answer of before to who asks more than ten times a second.
+        if time.monotonic() > looked[0] + 0.2:
+            if not db.query("SELECT 1 FROM information_schema.INNODB_TRX"):
+                free.append(True)
+            looked[0] = time.monotonic()
+        return "the load"
+
+    pace.why = why
+    with followed(pair) as (feed, _):
+        result = pair.checker(feed=feed, pace=pace, tasks=2, **ROLLING).run()
+    assert free
+    # Kept to the end of the wait, it would have been given back, and another segment begun.
+    assert (result.rows, result.differences, result.snapshots) == (20_000, 0, 1)
