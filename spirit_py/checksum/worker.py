@@ -124,6 +124,7 @@ class SnapshotReader:
         chunk = decode_chunk(said["chunk"])
         if said["do"] == "count":
             return json.dumps({"rows": self._count(said["side"], chunk)})
+        points.reach("checksum.chunk")
         return json.dumps(self._told(chunk) if said.get("tell") else self._compare(chunk))
 
     def result(self) -> list[RowDifference]:
@@ -148,7 +149,6 @@ class SnapshotReader:
 
     def _compare(self, chunk: Chunk) -> dict[str, Any]:
         began = time.monotonic()
-        points.reach("checksum.chunk")
         self._stage(chunk)
         source, target = self._aggregates(chunk)
         seconds = time.monotonic() - began
@@ -164,7 +164,6 @@ class SnapshotReader:
 
     def _told(self, chunk: Chunk) -> dict[str, Any]:
         began = time.monotonic()
-        points.reach("checksum.chunk")
         self._stage(chunk)
         found: list[RowDifference] = []
         source = target = (0, 0)
