@@ -243,6 +243,8 @@ class Server:
         self.prepared: dict[str, Session] = {}
         #: The program asked for a lock behind somebody older than this.
         self.rude: list[str] = []
+        #: Every role that a session of the program has had.
+        self.roles: set[str] = set()
         #: Longest that a session of a client has waited for a table lock.
         self.longest_wait = 0.0
         self._next_session = 10

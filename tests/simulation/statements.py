@@ -133,6 +133,7 @@ def _wait_timeout(session: Session, found: re.Match[str], _: Sequence[Any]) -> N
 @statement(r"SET NAMES .*")
 def _prepare(session: Session, found: re.Match[str], _: Sequence[Any]) -> None:
     session.row_wait, session.lock_wait, session.role, session.unchecked = _settings(found[0])
+    session.server.roles.add(session.role)
 
 
 @lru_cache(maxsize=10_000)

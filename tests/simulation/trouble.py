@@ -10,8 +10,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tests.simulation.program import CLIENT_ERRORS, T
-from tests.simulation.statements import execute
+from tests.simulation.program import CLIENT_ERRORS, NEW, T
+from tests.simulation.statements import answer, execute
 
 if TYPE_CHECKING:
     import random
@@ -128,6 +128,28 @@ def _statement_write(scene: Scene) -> None:
         _send(scene, f"UPDATE `s`.`t` SET v = 900 WHERE id = {scene.random.choice(keys)}")
 
 
+def _damage(scene: Scene) -> None:
+    """A row of the new table is changed or deleted, in no event, before any row is compared."""
+    server = scene.server
+    for _ in range(500):
+        if any(role.startswith("checksum") for role in server.roles):
+            return
+        found = server.tables.get(NEW)
+        if found is not None and found.rows and scene.random.random() < 0.2:
+            break
+        server.scheduler.sleep(0.02)
+    else:
+        return
+    key = scene.random.choice(sorted(found.rows))
+    sql = scene.random.choice(("UPDATE `s`.`_t_new` SET `v` = 901", "DELETE FROM `s`.`_t_new`"))
+    session = scene.dba(logged=False)
+    server.scheduler.tell(f"dba: {sql} of row {key} (sql_log_bin=0)")
+    with contextlib.suppress(CLIENT_ERRORS):
+        # No step of others since the look: nothing is compared yet.
+        answer(session, f"{sql} WHERE `id` = {key}", ())
+    server.end(session)
+
+
 TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
     "truncate": lambda scene: _send(scene, "TRUNCATE TABLE `s`.`t`"),
     "hidden truncate": lambda scene: _send(scene, "TRUNCATE TABLE `s`.`t`", logged=False),
@@ -144,3 +166,6 @@ TROUBLES: Final[dict[str, Callable[[Scene], None]]] = {
 }
 #: A run may refuse after these, as long as its word is true.
 MAY_END: Final = frozenset(TROUBLES)
+#: What the comparison must find and mend.
+DAMAGE: Final = "damage"
+TROUBLES[DAMAGE] = _damage

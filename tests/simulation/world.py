@@ -19,7 +19,7 @@ from tests.simulation.program import T
 from tests.simulation.scheduler import Choices, Hang, Scheduler
 from tests.simulation.server import Replaced, RowChange, Server, Session, Unknown
 from tests.simulation.statements import execute
-from tests.simulation.trouble import MAY_END, TROUBLES, Scene
+from tests.simulation.trouble import DAMAGE, MAY_END, TROUBLES, Scene
 from tests.simulation.whole import WholeRun
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _WHOLE: Final = 0.4
 #: The share of these whose table has a second unique key.
 _UNIQUE: Final = 0.3
 _MOVING: Final = 0.3
+#: Of whole runs in which nothing else happens.
+_DAMAGED: Final = 0.5
 #: Of worlds whose comparison has short snapshots.
 _ROLLING: Final = 0.6
 #: For a table lock, of any client: what the lock's limits and a silent holder's come to.
@@ -118,9 +120,12 @@ def drawn(seed: int) -> Plan:
     if random.Random(f"comparison of {seed}").random() < _ROLLING:
         plan = replace(plan, rolling=True)
     if plan.whole and dice.random() < _TROUBLED:
-        troubles = tuple(dice.sample(sorted(TROUBLES), dice.choice((1, 1, 2))))
+        troubles = tuple(dice.sample(sorted(MAY_END), dice.choice((1, 1, 2))))
         # What a crash takes back of an XA transaction is not modelled.
         plan = replace(plan, troubles=troubles, xa=0.0)
+    faultless = plan.whole and not (plan.faults or plan.troubles)
+    if faultless and random.Random(f"damage of {seed}").random() < _DAMAGED:
+        plan = replace(plan, troubles=(DAMAGE,))
     return plan
 
 
