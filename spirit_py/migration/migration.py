@@ -277,7 +277,8 @@ def _begin_rehearsal(run: Run) -> Rehearsal:
 def _note_rehearsal(
     run: Run, rehearsal: Rehearsal, pairs: Sequence[CopiedPair], results: Sequence[ChecksumResult]
 ) -> None:
-    for pair, result in zip(pairs, results, strict=True):
+    locked = [each for each in zip(pairs, results, strict=True) if each[1].lock_held_ms]
+    for pair, result in locked:
         rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
     rehearsal.measure_tables(pair.target_name for pair in pairs)
     # Under identifiers of its own the copy is not received, and so not counted.
