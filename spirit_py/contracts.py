@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spirit_py.table.mapping import TableMapping
     from spirit_py.table.names import Swap
     from spirit_py.table.values import KeyedChange, RenderedRow
+    from spirit_py.threads import StopSwitch
 
 
 Clock: TypeAlias = "Callable[[], float]"
@@ -224,6 +225,12 @@ class ChangeSource(Protocol):
         Waits for reconnects and server restarts; calls ``tell`` with the reason, and "" at the end.
         """
 
+    def apply_executed(self, stop: StopSwitch, tell: Callable[[str], None]) -> None:
+        """Receive and apply what is executed at the call, however much comes meanwhile.
+
+        Waits as :meth:`catch_up` does; ``stop`` ends only this.
+        """
+
     def position_here(self, session: SqlSession) -> str:
         """Return the place after everything that is executed now, read through ``session``.
 
@@ -255,8 +262,11 @@ class ChangeSource(Protocol):
         A checksum proves the table only if this is the same before it and at the swap.
         """
 
-    def flushed_often(self) -> AbstractContextManager[None]:
-        """Apply every few hundred milliseconds inside; snapshots before a swap then lag little."""
+    def flushed_often(self, seconds: float | None = None) -> AbstractContextManager[None]:
+        """Apply every few hundred milliseconds inside, or every so many seconds; may be nested.
+
+        Snapshots before a swap then lag little, and little differs in those of a comparison.
+        """
 
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying while the context is open; running batches finish first."""

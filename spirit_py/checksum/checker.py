@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.checksum.worker import Comparison
     from spirit_py.chunk.chunk import KeyBound
+    from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -78,6 +79,10 @@ class Checker:
         It advances when a snapshot is closed (docs/verification.md has the proof).
         """
         return None if self._current is None else self._current.clean_up_to
+
+    def settle_open(self, stop: StopSwitch) -> bool:
+        """Return whether a run that was stopped may have met rows that really differ."""
+        return self._current is not None and self._current.settle_open(stop)
 
     def run(self) -> ChecksumResult:
         """Compare and repair until a whole pass is clean; without an applier do one pass.

@@ -34,8 +34,6 @@ _ROW: Final = "`r`"
 _STAGE: Final = "`s`"
 UNFIT: Final = "_spirit_py_unfit"
 """The staging table's column with the places of values that do not fit."""
-BUCKETS: Final = 1024
-"""Parts of a chunk by a hash of the key; only rows of parts that differ are listed."""
 
 
 @dataclass(frozen=True)
@@ -215,39 +213,15 @@ def aggregate(plan: ComparisonPlan, side: Side, chunk: Chunk) -> str:
     )
 
 
-def buckets(plan: ComparisonPlan, side: Side, chunk: Chunk) -> str:
-    """Count and hash each bucket of a chunk of one table; a group by it costs a third more."""
-    hashed = f"HEX(BIT_XOR(UNHEX({row_hash(plan.row(side))})))"
-    return _select(
-        plan,
-        [_bucket(plan, side), "COUNT(*)", hashed],
-        f"{plan.rows_from(side)} WHERE {plan.where(side, chunk)} GROUP BY 1",
-    )
-
-
-def _bucket(plan: ComparisonPlan, side: Side) -> str:
-    fields = plan.fields(side)
-    key = ", ',', ".join(fields[place] for place in plan.key_places)
-    return f"COALESCE(CRC32(CONCAT({key})) % {BUCKETS}, 0)"
-
-
-def rows(
-    plan: ComparisonPlan, side: Side, wanted: Selection, only: Sequence[int] | None = None
-) -> str:
-    """List rows of one table: key for literals, hash, and the new table's key, which pairs them.
-
-    ``only``: the rows of these buckets.
-    """
+def rows(plan: ComparisonPlan, side: Side, wanted: Selection) -> str:
+    """List rows of one table: key for literals, hash, and the new table's key, which pairs them."""
     fields = plan.fields(side)
     selected = [
         *_qualified_keys(plan.key_columns(side)),
         row_hash(plan.row(side)),
         *(fields[place] for place in plan.key_places),
     ]
-    where = f"{plan.rows_from(side)} WHERE {plan.where(side, wanted)}"
-    if only is not None:
-        where += f" AND {_bucket(plan, side)} IN ({', '.join(map(str, only))})"
-    return _select(plan, selected, where)
+    return _select(plan, selected, f"{plan.rows_from(side)} WHERE {plan.where(side, wanted)}")
 
 
 def values(plan: ComparisonPlan, side: Side, key: str) -> str:

@@ -40,11 +40,13 @@ def comparable_by_key(mapping: TableMapping) -> bool:
 
 
 def may_roll(mapping: TableMapping) -> bool:
-    """Return whether short snapshots can compare a table: not where cascades change its rows.
+    """Return whether short snapshots can compare a table.
 
-    Their doubts are settled only under a lock (:mod:`spirit_py.migration.doubts`).
+    Not where cascades change its rows: these doubts are settled only under a lock
+    (:mod:`spirit_py.migration.doubts`). Nor where a key may have NULL, by which no row is found.
     """
-    return comparable_by_key(mapping) and not acting_parents(mapping.source)
+    nullable = any(column.nullable for column in (*mapping.key_columns, *mapping.new_key))
+    return comparable_by_key(mapping) and not (nullable or acting_parents(mapping.source))
 
 
 def rows_that_differ(
@@ -56,16 +58,22 @@ def rows_that_differ(
 ) -> list[RowDifference]:
     """Return the rows with these keys that differ now; take no lock (:func:`comparable_by_key`).
 
-    ``between`` is called before each batch of 500 keys; its error ends the comparison.
+    ``between`` is called before each batch of 500 keys, which has a snapshot of its own; its error
+    ends the comparison.
     """
     join = JoinChecksum(source=source, target=None, mapping=mapping, most_differences=0, examples=0)
     found: list[RowDifference] = []
     with contextlib.closing(join(0)) as reader:
-        reader.take_snapshot()
         for batch in key_batches(keys):
             between()
+            reader.take_snapshot()
             found += differences(*reader.look(batch))
-    return found
+    return _each_once(found)
+
+
+def _each_once(found: Iterable[RowDifference]) -> list[RowDifference]:
+    """Leave out what two batches found: two spellings of a key may be in both."""
+    return list({(one.key, one.kind): one for one in found}.values())
 
 
 def key_batches(keys: Iterable[str]) -> Iterator[Keys]:
@@ -104,7 +112,7 @@ class Suspects:
             if what.stop.wait(pause):
                 what.stop.check()
             if what.feed is not None:
-                what.feed.catch_up(self.wait_for)
+                what.feed.apply_executed(what.stop, self.wait_for)
             self.wait_for(f"{counted(len(left), 'row')} under change, to be compared again")
             read = partial(rows_that_differ, what.source, what.mapping, left)
             found = retrying(what.stop)(partial(read, between=what.stop.check))
@@ -125,6 +133,7 @@ class Suspects:
             self.locked(SnapshotLock(what, on_wait=self.wait_for).take(reader.take_snapshot))
             for batch in key_batches(keys):
                 found += differences(*reader.look(batch))
+            found = _each_once(found)
             shown = what.options.examples
             found[:shown] = [reader.explain(difference) for difference in found[:shown]]
         return found

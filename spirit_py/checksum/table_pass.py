@@ -24,10 +24,9 @@ from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
 from spirit_py.checksum.recheck import Suspects
 from spirit_py.checksum.result import Counts, PassCoverage, RowDifference, count
 from spirit_py.checksum.snapshot import LockFigures, SnapshotLock
-from spirit_py.checksum.worker import MOST_TOLD
 from spirit_py.chunk.chunk import Chunk, encode_chunk
 from spirit_py.chunk.chunker import boundary_sql, make_chunker
-from spirit_py.classes import InitVar, dataclass
+from spirit_py.classes import InitVar, dataclass, replace
 from spirit_py.errors import ChecksumFailure, ServerFault, WorkersLost
 from spirit_py.estimates import RowsLeft
 from spirit_py.mysql.connect import connect
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
     from spirit_py.table.mapping import TableMapping
+    from spirit_py.threads import StopSwitch
 
     _Order: TypeAlias = tuple[Mapping[str, Any], Callable[[Mapping[str, Any]], None]]
 
@@ -68,15 +68,20 @@ _HOLD_SECONDS: Final = 10.0
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
 #: Of a rolling pass: chunks that one snapshot reads, how long one takes, and how long a segment.
-_PIECE_CHUNKS: Final = 4
+_PIECE_CHUNKS: Final = 8
 _SHORT_SECONDS: Final = 0.25
+#: All rows of a chunk are listed where some differ; of 60 bytes each and more in a task's memory.
+_LISTED_ROWS: Final = 20_000
 _ROLLING_SECONDS: Final = 300.0
+_FLUSH_SECONDS: Final = 2.0
 #: Rows that differ at which a segment ends, so that they are settled.
 _MOST_SUSPECTS: Final = 20_000
+#: Rows that really differ at which one snapshot reads the rest: these are no single ones.
+_MOST_REAL: Final = 1000
 
 
 class _OneSnapshot(Exception):
-    """A rolling pass found too many rows that differ: one snapshot is to read the rest."""
+    """Too many rows of a chunk differ for a rolling pass."""
 
 
 @dataclass(eq=False)
@@ -107,6 +112,8 @@ class TablePass:
         #: What is done beside the chunks that are handed out.
         self._beside = ""
         self._given_back = False
+        #: Segments in turn that had to be given up.
+        self._given_up = 0
         self._rolling = self._options.rolling and self.what.feed is not None and self._plan.aligned
         #: Keys of the segment's rows that differ in a rolling pass, and their chunks' numbers.
         self._differing: dict[str, int] = {}
@@ -136,7 +143,8 @@ class TablePass:
         """Go over the whole table once; return what was compared, and rows that differ."""
         feed = self.what.feed
         # What is applied soon differs in fewer snapshots.
-        with feed.flushed_often() if feed and self._rolling else contextlib.nullcontext():
+        rolling = feed is not None and self._rolling
+        with feed.flushed_often(_FLUSH_SECONDS) if feed and rolling else contextlib.nullcontext():
             return self._run()
 
     def _run(self) -> tuple[PassCoverage, list[RowDifference]]:
@@ -146,11 +154,10 @@ class TablePass:
         while not coverage.complete or self._suspects.rows:
             try:
                 for part in self._segments():
-                    found += part
-                    lost = 0
+                    found += part[: max(0, self._options.max_repairs - len(found))]
+                    lost = self._given_up = 0
             except _OneSnapshot:
-                _log.info("%s: too many rows differ to be looked at one by one", what.name)
-                self._rolling = False
+                self._give_up()
             except (WorkersLost, ServerFault) as error:
                 lost += 1
                 if lost >= _GANG_ATTEMPTS or not is_transient(error):
@@ -175,6 +182,7 @@ class TablePass:
         chunker.restart(coverage.lower)
         while True:
             if self._suspects.rows:
+                self._await_turn()
                 yield self._settled()
             clean = self._plan.aligned and not coverage.differences
             self.clean_up_to = coverage.lower if clean else None
@@ -206,14 +214,13 @@ class TablePass:
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self.what
         coverage.begin_segment()
-        self._differing = {}
         self._handed_out = 0
         lock = None if self._rolling else SnapshotLock(what, on_wait=self._wait_for)
         # Before the tasks start: their sessions would idle as long.
         if lock is not None:
             lock.await_free()
         elif what.feed is not None:
-            what.feed.catch_up(self._wait_for)
+            what.feed.apply_executed(what.stop, self._wait_for)
         self._wait_for("all tasks to start")
         with (
             connect(what.source, role="checksum", read_timeout=_LETTER_SECONDS) as control,
@@ -235,7 +242,7 @@ class TablePass:
             figures = LockFigures()
             points.reach("checksum.begin")
             if lock is not None:
-                order = json.dumps({"do": "snapshot"})
+                order = json.dumps({"do": "snapshot", "short": False})
                 figures = lock.take(lambda: gang.everyone(order, _SNAPSHOT_SECONDS))
             self.on_snapshot(figures, gathered)
             self._wait_for("")
@@ -313,14 +320,14 @@ class TablePass:
             span = Chunk(number=0, lower=piece[0].lower, upper=piece[-1].upper, target_rows=0)
             sides: tuple[Side, ...] = (SOURCE, TARGET)
             yield [
-                ({"do": "snapshot"}, _nothing),
+                ({"do": "snapshot", "short": True}, _nothing),
                 *(self._asked(chunker, chunk) for chunk in piece),
                 *((self._count(side, span), partial(take, side)) for side in sides),
                 ({"do": "release"}, _nothing),
             ]
 
     def _asked(self, chunker: CompositeChunker, chunk: Chunk) -> _Order:
-        order = {"do": "compare", "chunk": encode_chunk(chunk), "tell": self._rolling}
+        order = {"do": "compare", "chunk": encode_chunk(chunk)}
         return order, partial(self._answered, chunker, chunk)
 
     def _chunks(self, chunker: CompositeChunker) -> Iterator[Chunk]:
@@ -335,7 +342,8 @@ class TablePass:
             not segment.dispatched or (not self._given_back and time.monotonic() < give_back)
         ):
             self.sizer.aim(min(most, self._options.target_seconds * self._piece))
-            chunk = chunker.next_chunk(self.sizer.rows)
+            rows = min(self.sizer.rows, _LISTED_ROWS) if self._rolling else self.sizer.rows
+            chunk = chunker.next_chunk(rows)
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
             segment.dispatch(chunk)
@@ -408,16 +416,40 @@ class TablePass:
             differences=found.total,
         )
 
-    def _suspect(self, chunk: Chunk, told: Sequence[tuple[str, Any]], counts: Counts) -> None:
-        self._differing |= dict.fromkeys((key for key, _ in told), chunk.number)
-        if counts.total > MOST_TOLD:
+    def _suspect(self, chunk: Chunk, told: Sequence[str], counts: Counts) -> None:
+        self._differing |= dict.fromkeys(told, chunk.number)
+        if counts.total > len(told):
             raise _OneSnapshot
         if len(self._differing) > _MOST_SUSPECTS:
             self._given_back = True
 
+    def _give_up(self) -> None:
+        """Read the segment again: many rows may have changed at once, and be applied by then."""
+        self._given_up += 1
+        if self._given_up > 1:
+            self._in_one_snapshot()
+
+    def _in_one_snapshot(self) -> None:
+        _log.info("%s: too many rows differ to be looked at one by one", self.what.name)
+        self._rolling = False
+        # They are found again.
+        self._differing = {}
+
+    def settle_open(self, stop: StopSwitch) -> bool:
+        """Return whether a pass that was stopped may have met rows that really differ."""
+        if self._options.rolling and self._plan.aligned and not self._rolling:
+            return True
+        left = Suspects(
+            replace(self.what, stop=stop), wait_for=self._wait_for, locked=self._note_lock
+        )
+        left.rows |= self._suspects.rows | self._differing
+        return bool(left.rows) and bool(left.settle()[0])
+
     def _settled(self) -> list[RowDifference]:
         found, chunks = self._suspects.settle()
         self._coverage.counts += count(found)
+        if self._coverage.differences > _MOST_REAL:
+            self._in_one_snapshot()
         self._coverage.differing_chunks += chunks
         self.show(differences=self._coverage.differences)
         return found
@@ -445,8 +477,9 @@ class TablePass:
             counted=self.counted,
             below=self._below,
         )
-        # Not before: of a segment that is read again they are found again.
+        # Not before: a segment that is read again finds them again.
         self._suspects.rows |= self._differing
+        self._differing = {}
         # Where no feed kept earlier rows equal, a missing row and an unseen one may cancel out.
         doubtful = self._below and self.what.feed is None
         if aligned or not (extra or doubtful):

@@ -3,25 +3,24 @@
 Orders and answers are JSON, for the mailbox of :mod:`spirit_py.spark.gang`:
 
 ============================================  ===================================================
-``{"do": "snapshot"}``                        ``{}``
+``{"do": "snapshot", "short": b}``            ``{}``
 ``{"do": "release"}``                         ``{}``
 ``{"do": "compare", "chunk": c}``             ``{"source", "target", "counts", "seconds"}``
 ``{"do": "count", "side": s, "chunk": c}``    ``{"rows"}``
 ``{"do": "extra"}``                           ``{"counts"}``
 ============================================  ===================================================
 
-``rest`` in an order: seconds to rest for each second of its statements. Differing rows are the
-task's result; with ``tell`` in an order to compare they are in the answer, ``differing``: key and
-kind of each, at most :data:`MOST_TOLD`.
+``rest`` in an order: seconds to rest for each second of its statements; not while a ``short``
+snapshot is open. Differing rows are the task's result; in a short snapshot their keys are in the
+answer, ``differing``, as far as these are :data:`MOST_TOLD` bytes at most.
 """
 
 from __future__ import annotations
 
 import json
-import operator
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from spirit_py import points
@@ -39,7 +38,7 @@ from spirit_py.pace import Unhindered, uncounted
 from spirit_py.table.values import row_key_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from spirit_py.checksum.query import Selection, Side
     from spirit_py.chunk.chunk import Chunk
@@ -52,8 +51,8 @@ if TYPE_CHECKING:
     from spirit_py.threads import StopSwitch
 
 _SESSION_SECONDS: Final = 86_400
-MOST_TOLD: Final = 5000
-"""Differing rows of one chunk that an answer lists."""
+MOST_TOLD: Final = 64 << 10
+"""Bytes of keys that an answer lists; eight answers are one message to the driver."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,8 @@ class SnapshotReader:
         self._plan = ComparisonPlan(mapping=spec.mapping)
         self._found: list[RowDifference] = []
         self._rest = TaskRest()
-        #: Whether the last chunk whose differing rows were told had any: so will the next one.
+        self._short = False
+        #: Whether the last chunk of a short snapshot had differing rows: so will the next one.
         self._differed = False
         both = [(SOURCE, source.id), (TARGET, target.id)]
         self.sessions: Sequence[tuple[str, int]] = both if target is not source else both[:1]
@@ -106,13 +106,17 @@ class SnapshotReader:
         """Carry out one order."""
         said = json.loads(order)
         if said["do"] == "snapshot":
+            if said["short"]:
+                self._rest.take()
+            self._short = said["short"]
             self.take_snapshot()
             return "{}"
         if said["do"] == "release":
             for session in dict.fromkeys((self.session, self._target)):
                 session.execute("COMMIT")
             return "{}"
-        self._rest.take()
+        if not self._short:
+            self._rest.take()
         began = time.monotonic()
         answer = self._answer(said)
         self._rest.owe(time.monotonic() - began, said.get("rest", 0.0))
@@ -125,7 +129,7 @@ class SnapshotReader:
         if said["do"] == "count":
             return json.dumps({"rows": self._count(said["side"], chunk)})
         points.reach("checksum.chunk")
-        return json.dumps(self._told(chunk) if said.get("tell") else self._compare(chunk))
+        return json.dumps(self._told(chunk) if self._short else self._compare(chunk))
 
     def result(self) -> list[RowDifference]:
         """Return the differing rows."""
@@ -170,27 +174,19 @@ class SnapshotReader:
         if not self._differed:
             source, target = self._aggregates(chunk)
         if self._differed or source != target:
-            mine, theirs = (self._buckets(side, chunk) for side in (SOURCE, TARGET))
-            source, target = _added_up(mine), _added_up(theirs)
-            unequal = sorted(b for b in mine.keys() | theirs.keys() if mine.get(b) != theirs.get(b))
-            if unequal:
-                found = differences(*self._rows(chunk, unequal))
-                if not found:
-                    raise _differs_without_a_row(chunk, source, target)
+            mine, theirs = self._listed(chunk)
+            found = differences(*self._keyed(*_unequal(mine, theirs, self._width)))
+            if source != target and not found:
+                raise _differs_without_a_row(chunk, source, target)
+            source, target = (len(mine), 0), (len(theirs), 0)
         self._differed = bool(found)
         return {
             "source": source[0],
             "target": target[0],
             "counts": asdict(count(found)),
             "seconds": time.monotonic() - began,
-            "differing": [(each.key, each.kind) for each in found[:MOST_TOLD]],
+            "differing": _first_keys(found),
         }
-
-    def _buckets(self, side: Side, chunk: Chunk) -> dict[int, tuple[int, int]]:
-        session = self.session if side == SOURCE else self._target
-        found = session.query(query.buckets(self._plan, side, chunk))
-        self._require_hashed(session, chunk)
-        return {int(bucket): (int(rows), int(digest, 16)) for bucket, rows, digest in found}
 
     def _aggregates(self, chunk: Chunk) -> tuple[tuple[int, int], tuple[int, int]]:
         source = query.aggregate(self._plan, SOURCE, chunk)
@@ -210,7 +206,7 @@ class SnapshotReader:
         return int(count), int(digest, 16)
 
     @staticmethod
-    def _require_hashed(session: SqlSession, chunk: Chunk) -> None:
+    def _require_hashed(session: SqlSession, chunk: Selection) -> None:
         """Raise ChecksumFailure after a warning, with which a hash would prove nothing."""
         # For one, such as of a value above max_allowed_packet, which would become NULL.
         told = session.warnings() if session.warning_count else []
@@ -224,11 +220,23 @@ class SnapshotReader:
     def _stage(self, wanted: Selection) -> None:
         self._plan = stage(self.session, self._plan, wanted)
 
-    def _rows(self, wanted: Selection, only: Sequence[int] | None = None) -> tuple[Rows, Rows]:
-        plan = self._plan
-        source = self.session.query(query.rows(plan, SOURCE, wanted, only))
-        target = self._target.query(query.rows(plan, TARGET, wanted, only))
-        return _by_key(source, plan.mapping.key_columns), _by_key(target, plan.mapping.new_key)
+    def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
+        return self._keyed(*self._listed(wanted))
+
+    def _listed(self, wanted: Selection) -> tuple[_Listed, _Listed]:
+        source = self.session.query(query.rows(self._plan, SOURCE, wanted))
+        self._require_hashed(self.session, wanted)
+        target = self._target.query(query.rows(self._plan, TARGET, wanted))
+        self._require_hashed(self._target, wanted)
+        return source, target
+
+    def _keyed(self, source: _Listed, target: _Listed) -> tuple[Rows, Rows]:
+        mapping = self._plan.mapping
+        return _by_key(source, mapping.key_columns), _by_key(target, mapping.new_key)
+
+    @property
+    def _width(self) -> int:
+        return len(self._plan.mapping.key_columns)
 
     def _keep(self, found: Sequence[RowDifference]) -> Counts:
         room = max(0, self._spec.most_differences - len(self._found))
@@ -269,9 +277,24 @@ class SnapshotReader:
         return RowDifference(key=difference.key, kind="changed", columns=names)
 
 
-def _added_up(buckets: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
-    hashes = (digest for _, digest in buckets.values())
-    return sum(rows for rows, _ in buckets.values()), reduce(operator.xor, hashes, 0)
+def _first_keys(found: Sequence[RowDifference]) -> list[str]:
+    sizes = accumulate(len(each.key) for each in found)
+    return [each.key for each, size in zip(found, sizes, strict=True) if size <= MOST_TOLD]
+
+
+_Listed: TypeAlias = "Sequence[Sequence[Any]]"
+
+
+def _unequal(source: _Listed, target: _Listed, width: int) -> tuple[_Listed, _Listed]:
+    """Leave out the rows that both sides have, by their hashes; these are behind the key."""
+    mine, theirs = {row[width] for row in source}, {row[width] for row in target}
+    if len(mine) != len(source) or len(theirs) != len(target):
+        # Twins: how often a row is there counts, too.
+        return source, target
+    only = mine ^ theirs
+    return [row for row in source if row[width] in only], [
+        row for row in target if row[width] in only
+    ]
 
 
 def _differs_without_a_row(

@@ -27,7 +27,14 @@ from spirit_py.feed.apply import BatchApplier, Weigher
 from spirit_py.feed.dispatch import Dispatcher
 from spirit_py.feed.flusher import Flusher
 from spirit_py.feed.ledger import Ledger
-from spirit_py.feed.reception import TRIVIAL_BACKLOG, Reception, catch_up, flush_backlog, statistics
+from spirit_py.feed.reception import (
+    TRIVIAL_BACKLOG,
+    Reception,
+    catch_up,
+    flush_backlog,
+    patiently_with,
+    statistics,
+)
 from spirit_py.feed.shared import ASK_EVERY, Backpressure, EventStore, Shared
 from spirit_py.feed.subscription import TableSubscription
 from spirit_py.threads import Background, every
@@ -145,9 +152,7 @@ class ChangeFeed:
             "reader": lambda _: self._read(reception.heard),
             "dispatcher": lambda _: dispatcher.run(self._store),
             "weigher": self._weigher.run,
-            "flusher": lambda stopping: flusher.run(
-                stopping, self._options.flush_interval, self._options.swap_flush_interval
-            ),
+            "flusher": lambda stopping: flusher.run(stopping, self._options.flush_interval),
             "retention": every(ASK_EVERY, self._backpressure.ask_retention),
             "look": every(LOOK_EVERY, self._stream.look),
         }
@@ -233,6 +238,17 @@ class ChangeFeed:
         """Receive and apply until the backlog is trivial; see the contract."""
         catch_up(self, self._stop, tell=tell)
 
+    def apply_executed(self, stop: StopSwitch, tell: Callable[[str], None]) -> None:
+        """Receive and apply what is executed now; see the contract."""
+
+        def once() -> None:
+            self.block_wait()
+            self._check()
+            _started(self._flusher).flush_once()
+            self._check()
+
+        patiently_with(self, stop, tell=tell, once=once)
+
     def flush_under_table_lock(self, session: SqlSession, only: TableMapping | None = None) -> None:
         """Apply everything through the session that holds the lock; see the contract."""
         self._check()
@@ -246,9 +262,9 @@ class ChangeFeed:
             )
         _started(self._flusher).flush_in(session, flushed)
 
-    def flushed_often(self) -> AbstractContextManager[None]:
-        """Apply every few hundred milliseconds meanwhile; see the contract."""
-        return _started(self._flusher).often()
+    def flushed_often(self, seconds: float | None = None) -> AbstractContextManager[None]:
+        """Apply every few hundred milliseconds, or so many seconds; see the contract."""
+        return _started(self._flusher).often(seconds or self._options.swap_flush_interval)
 
     def applies_paused(self) -> AbstractContextManager[None]:
         """Hold back all applying, not nested; what was applied is visible meanwhile (R3)."""

@@ -64,7 +64,8 @@ class Flusher:
         self._pausing = threading.Lock()
         #: Whether nothing is applied but through the session of a table lock.
         self.holding = False
-        self._often = False
+        #: Seconds between rounds that somebody asks for, see :meth:`often`; the shortest counts.
+        self._asked_for: list[float] = []
         self._rounds = 0
         self._requests: list[_Request] = []
 
@@ -90,19 +91,19 @@ class Flusher:
             return self._applied() - before
 
     @contextlib.contextmanager
-    def often(self) -> Iterator[None]:
-        """Have :meth:`run` go by the interval of a swap meanwhile."""
-        self._often = True
+    def often(self, seconds: float) -> Iterator[None]:
+        """Have :meth:`run` go by another interval meanwhile; may be nested."""
+        self._asked_for.append(seconds)
         self.shared.wanted.set()
         try:
             yield
         finally:
-            self._often = False
+            self._asked_for.remove(seconds)
 
-    def run(self, stopping: threading.Event, interval: float, often: float) -> None:
-        """Request pending changes when ``wanted``, and every ``interval`` or ``often`` seconds."""
+    def run(self, stopping: threading.Event, interval: float) -> None:
+        """Request pending changes when ``wanted``, and every so many seconds."""
         while not stopping.is_set():
-            self.shared.wanted.wait(often if self._often else interval)
+            self.shared.wanted.wait(min(self._asked_for, default=interval))
             self.shared.wanted.clear()
             if not stopping.is_set() and not self.request(wait=1.0):
                 stopping.wait(_IDLE_PAUSE)

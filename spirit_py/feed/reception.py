@@ -122,16 +122,31 @@ def flush_backlog(apply: Callable[[], int], pending: Callable[[], int], *, trivi
 
 
 def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], None]) -> None:
-    """Return when all committed is received; fails after :data:`PATIENCE` s without progress."""
+    """Return when all committed is received and the backlog is trivial."""
+
+    def once() -> None:
+        source.block_wait()
+        source.flush()
+
+    patiently_with(source, stop, tell=tell, once=once)
+
+
+def patiently_with(
+    source: ChangeSource,
+    stop: StopSwitch,
+    *,
+    tell: Callable[[str], None],
+    once: Callable[[], None],
+) -> None:
+    """Do it until it succeeds; fails after :data:`PATIENCE` s in which the feed does not move."""
 
     def moved() -> object:
         seen = source.statistics()
         return seen.received, seen.applied, seen.read_position
 
-    def once() -> None:
+    def attempt() -> None:
         stop.check()
-        source.block_wait()
-        source.flush()
+        once()
 
     waited = False
 
@@ -146,7 +161,7 @@ def catch_up(source: ChangeSource, stop: StopSwitch, *, tell: Callable[[str], No
         on_retry=hiccup,
         hiccups=(FeedFailure, ChangesNotFlushed),
         progress=moved,
-    )(once)
+    )(attempt)
     if waited:
         tell("")
 

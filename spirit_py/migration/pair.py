@@ -120,7 +120,10 @@ class Pair:
             look = partial(refuse_null_keys, mapping=self.mapping)
             self.job.step("null keys", look, stop=stop or self.stop)
         above = self._compared_before()
-        rolling = config.checksum == "rolling" and may_roll(self.mapping) and not self.doubts.any
+        rolling = config.checksum == "rolling" and may_roll(self.mapping)
+        if rolling:
+            self.doubts.settle()
+            rolling = not self.doubts.any
         settles = above is None and not rolling
         base = self.doubts.begin_comparison(whole=settles, optional=stop is not None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
@@ -152,6 +155,10 @@ class Pair:
         quiet = stop is not None and not result.differences
         self.job.tell(result.event(table=self.name, quiet=quiet))
         return result
+
+    def stopped_with_differences(self) -> bool:
+        """Return whether the comparison that was stopped may have met rows that really differ."""
+        return self._checker is not None and self._checker.settle_open(self.stop)
 
     def _tell_begun(self, why: str) -> None:
         target = ".".join(self.target_name)

@@ -233,7 +233,7 @@ class TaskRest:
 
     def owe(self, seconds: float, ratio: float) -> None:
         """Note that a statement of so many seconds has ended, to be rested by that ratio."""
-        self._until = time.monotonic() + min(seconds * ratio, _LONGEST)
+        self._until = max(self._until, time.monotonic()) + min(seconds * ratio, _LONGEST)
 
     def take(self) -> None:
         """Wait until the rest is over."""

@@ -62,7 +62,18 @@ class _OnSpark(ConnectionArguments, SparkOptions, ReportOptions, VerboseOption, 
     """What all commands have that compute on Spark."""
 
 
-class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, total=False):
+class _Comparing(TypedDict, total=False):
+    checksum: Annotated[
+        ChecksumMode,
+        COMPARISON(default="rolling"),
+        "rolling: compare in snapshots of about a second, without a lock, and again what changed"
+        " meanwhile. snapshot: in one snapshot, opened under a READ lock of milliseconds.",
+    ]
+
+
+class _EachOptions(
+    _OnSpark, _Alter, WaitOptions, SwapOptions, _Comparing, PassableOption, total=False
+):
     dry_run: Annotated[
         bool,
         BEGIN(),
@@ -132,12 +143,6 @@ class _EachOptions(_OnSpark, _Alter, WaitOptions, SwapOptions, PassableOption, t
         "How long to keep the old table after the cut-over, such as 1h; never: leave it to"
         " spirit-py cleanup --drop-old. A column that could be dropped instantly is then dropped"
         " by a copy, so that there is an old table.",
-    ]
-    checksum: Annotated[
-        ChecksumMode,
-        COMPARISON(default="rolling"),
-        "rolling: compare in snapshots of about a second, without a lock, and again what changed"
-        " meanwhile. snapshot: in one snapshot, opened under a READ lock of milliseconds.",
     ]
     no_repair: Annotated[bool, COMPARISON(), "Fail when the checksum finds a difference."]
     recompute_generated: Annotated[
@@ -263,7 +268,7 @@ class ChecksumCommand(ChecksumArguments, RunOutput, total=False):
     """The options of ``spirit-py checksum``."""
 
 
-class RevertArguments(_OnSpark, SwapOptions, PassableOption, _Schema, total=False):
+class RevertArguments(_OnSpark, SwapOptions, _Comparing, PassableOption, _Schema, total=False):
     """The options of ``spirit-py revert``, but those of its output."""
 
     table: Annotated[str, BEGIN(), "Table to revert."]

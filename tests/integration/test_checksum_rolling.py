@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from spirit_py import points
 from spirit_py.checksum import recheck, table_pass, worker
 from spirit_py.chunk.chunk import chunk_predicate
-from spirit_py.errors import ChecksumFailure, WorkersLost
+from spirit_py.classes import replace
+from spirit_py.errors import ChecksumFailure, MigrationFailure, WorkersLost
 from spirit_py.pace import Work
+from spirit_py.table.build import build_mapping
 from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
 from tests.kits.held_command import fill as fill_plain
@@ -27,6 +30,14 @@ if TYPE_CHECKING:
     from tests.fixtures.mysql import Database
 
 ROLLING: dict[str, Any] = {"rolling": True, "target_seconds": 0.002, "first_rows": 100}
+
+
+def unlogged(db: Database, sql: str) -> None:
+    """Write rows that are in no event."""
+    with db.connect() as session, session.cursor() as cursor:
+        cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute(sql)
+        session.commit()
 
 
 @pytest.fixture(autouse=True)
@@ -212,8 +223,7 @@ def test_many_rows_that_differ_are_compared_in_one_snapshot(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is no row under way, but a table that was not copied, is found and filled as ever."""
-    for module in (table_pass, worker):
-        monkeypatch.setattr(module, "MOST_TOLD", 50)
+    monkeypatch.setattr(worker, "MOST_TOLD", 400)
     fill(db, 3000)
     pair = Pair(db)
     with followed(pair) as (feed, applier):
@@ -300,3 +310,126 @@ def test_no_snapshot_is_kept_while_the_comparison_waits(db: Database) -> None:
     assert free
     # Kept to the end of the wait, it would have been given back, and another segment begun.
     assert (result.rows, result.differences, result.snapshots) == (20_000, 0, 1)
+
+
+@pytest.mark.parametrize("side", ["t", "_t_new"])
+def test_a_row_with_null_in_its_key_is_found(
+    db: Database, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    """R5: no query by key finds it again, so such a table is compared in one snapshot."""
+    db.execute("CREATE TABLE t (k INT NULL, v VARCHAR(30), UNIQUE KEY (k))")
+    db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    nullable = partial(build_mapping, nullable_key=True)
+    monkeypatch.setattr("tests.kits.tables.build_mapping", nullable)
+    pair = Pair(db)
+    with followed(pair) as (feed, _):
+        unlogged(db, f"INSERT INTO {side} VALUES (NULL, 'only here')")
+        rolling = {**ROLLING, "rolling": recheck.may_roll(pair.mapping)}
+        assert pair.checker(feed=feed, **rolling).run().differences == 1
+
+
+def test_a_pass_that_was_stopped_says_what_it_left_open(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a deferred swap, when its sentinel is dropped: what differs for real forbids the swap."""
+    fill(db, 20_000)
+    pair = Pair(db)
+    with followed(pair) as (feed, _):
+        for damage in (None, "UPDATE _t_new SET n = -1 WHERE id = 1"):
+            if damage:
+                unlogged(db, damage)
+            stop = pair.stop.linked()
+            ended = partial(stop.request, MigrationFailure("the sentinel was dropped"))
+            at_chunk(monkeypatch, 30, ended)
+            checker = pair.checker(feed=feed, tasks=1, **ROLLING)
+            checker.what = replace(checker.what, stop=stop)
+            with pytest.raises(MigrationFailure, match="sentinel"):
+                checker.run()
+            assert checker.progress.differences == 0
+            assert checker.settle_open(pair.stop) is bool(damage)
+
+
+def test_rows_are_looked_at_again_when_their_turn_has_come(db: Database) -> None:
+    """R23: not in a pause, in which no lock is asked for."""
+    fill(db, 20_000)
+    pair = Pair(db)
+    pace = SetPace()
+    before = locks_of(db)
+    seen: list[int] = []
+
+    def why(work: Work) -> str:
+        """Hold it back from the second piece on, for longer than a segment is kept."""
+        if work is not Work.CHECKSUM or pace.asked[work] <= 4 or len(seen) > 100:
+            return ""
+        seen.append(locks_of(db) - before)
+        return "a pause"
+
+    pace.why = why
+    with followed(pair) as (feed, _), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table_pass, "_HOLD_SECONDS", 0.05)
+        unlogged(db, "UPDATE _t_new SET n = -1 WHERE id = 1")
+        result = pair.checker(feed=feed, pace=pace, tasks=1, **ROLLING).run()
+    assert set(seen) == {0}
+    assert (result.differences, result.lock_held_ms > 0) == (1, True)
+
+
+def test_many_single_rows_that_differ_are_counted_in_one_snapshot(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their repair is bounded, and no lock is asked for again and again."""
+    monkeypatch.setattr(table_pass, "_MOST_SUSPECTS", 20)
+    monkeypatch.setattr(table_pass, "_MOST_REAL", 30)
+    fill(db, 20_000)
+    pair = Pair(db)
+    before = locks_of(db)
+    with followed(pair) as (feed, _):
+        unlogged(db, "UPDATE _t_new SET n = -1 WHERE id % 50 = 0")
+        checker = pair.checker(feed=feed, tasks=1, max_repairs=10, **ROLLING)
+        kept: list[int] = []
+        book = checker._book
+
+        def noted(coverage: Any, rows: Any) -> None:
+            kept.append(len(rows))
+            book(coverage, rows)
+
+        monkeypatch.setattr(checker, "_book", noted)
+        assert checker.run().differences == 400
+    assert kept == [10]
+    assert 2 <= locks_of(db) - before <= 4
+
+
+def test_many_rows_that_change_at_once_are_under_way(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R23: the segment is read again when they are applied, without a lock."""
+    monkeypatch.setattr(worker, "MOST_TOLD", 400)
+    fill(db, 20_000)
+    pair = Pair(db)
+    with followed(pair) as (feed, applier):
+        at_chunk(monkeypatch, 6, lambda: db.execute("UPDATE t SET n = -n WHERE id > 10000"))
+        result = pair.checker(feed=feed, applier=applier, tasks=1, **ROLLING).run()
+    assert (result.passes, result.differences, result.lock_held_ms) == (1, 0, 0.0)
+    assert result.snapshots > 1
+
+
+def test_two_spellings_of_a_key_differ_once(db: Database) -> None:
+    """Each batch finds both rows."""
+    db.execute("CREATE TABLE t (k VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, n INT)")
+    db.execute("SET SESSION cte_max_recursion_depth = 3000")
+    number = "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 700)"
+    db.execute(f"INSERT INTO t {number} SELECT CONCAT('key', i), i FROM s")
+    pair = Pair(db)
+    with followed(pair) as (feed, _):
+        unlogged(db, "UPDATE _t_new SET k = UPPER(k)")
+        result = pair.checker(feed=feed, **ROLLING).run()
+    assert (result.counts.missing, result.counts.extra) == (700, 700)
+
+
+def test_changes_are_applied_often_for_as_long_as_anybody_wants(db: Database) -> None:
+    """A comparison within the wait for a swap leaves the swap's interval."""
+    fill(db, 300)
+    pair = Pair(db)
+    with followed(pair) as (feed, _), feed.flushed_often(0.1):
+        pair.checker(feed=feed, **ROLLING).run()
+        assert feed._flusher is not None
+        assert feed._flusher._asked_for == [0.1]

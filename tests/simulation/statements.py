@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -453,29 +452,6 @@ def _hash(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     return [(number, f"{digest:064X}")]
 
 
-@statement(
-    rf"SELECT COALESCE\(CRC32\(CONCAT\(`r`\.`(\w+)`\)\) % (\d+), 0\), COUNT\(\*\),"
-    r" HEX\(BIT_XOR\(UNHEX\(SHA2\(CONCAT\((.*)\), 256\)\)\)\)"
-    rf" FROM {_ID} AS `r` FORCE INDEX \(`PRIMARY`\) WHERE (.*) GROUP BY 1"
-)
-def _buckets(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
-    name = (found[4], found[5])
-    columns = session.server.table(name).columns
-    key = columns.index(found[1])
-    at = [columns.index(column) for column in re.findall(r"`r`\.`(\w+)`", found[3])]
-    buckets: dict[int, tuple[int, int]] = {}
-    for row in _selected(session, name, found[6]):
-        bucket = _bucket(row[key], int(found[2]))
-        number, digest = buckets.get(bucket, (0, 0))
-        buckets[bucket] = number + 1, digest ^ _digest(tuple(row[i] for i in at))
-    session.server.end_statement(session)
-    return [(bucket, rows, f"{digest:064X}") for bucket, (rows, digest) in buckets.items()]
-
-
-def _bucket(key: Any, most: int) -> int:
-    return zlib.crc32(str(key).encode()) % most
-
-
 @lru_cache(maxsize=10_000)
 def _digest(values: Row) -> int:
     return int.from_bytes(hashlib.sha256(repr(values).encode()).digest(), "big")
@@ -489,17 +465,13 @@ def _values_of_rows(session: Session, found: re.Match[str], _: Sequence[Any]) ->
 
 @statement(
     rf"SELECT `r`\.`(\w+)`, SHA2\(CONCAT\((.*)\), 256\), `r`\.`\w+` FROM {_ID} AS `r`"
-    r" FORCE INDEX \(`PRIMARY`\) WHERE (.*?)"
-    r"(?: AND COALESCE\(CRC32\(CONCAT\(`r`\.`\w+`\)\) % (\d+), 0\) IN \(([\d, ]+)\))?"
+    r" FORCE INDEX \(`PRIMARY`\) WHERE (.*?)(?: ORDER BY .*)?"
 )
 def _hashes(session: Session, found: re.Match[str], _: Sequence[Any]) -> Rows:
     name = (found[3], found[4])
     columns = session.server.table(name).columns
     at = [columns.index(column) for column in re.findall(r"`r`\.`(\w+)`", found[2])]
     rows = list(_selected(session, name, found[5]))
-    if found[6]:
-        key, only = columns.index(found[1]), {int(number) for number in found[7].split(",")}
-        rows = [row for row in rows if _bucket(row[key], int(found[6])) in only]
     session.server.end_statement(session)
     return [(row[0], f"{_digest(tuple(row[i] for i in at)):064x}", row[0]) for row in rows]
 

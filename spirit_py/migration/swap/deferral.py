@@ -196,7 +196,7 @@ class Deferral(SwapGate):
             try:
                 self._check_while_deferred(pair)
             except SentinelDropped:
-                if self._run.figures.differences_under_way:
+                if self._run.figures.differences_under_way or pair.stopped_with_differences():
                     pair.check(why="a difference had been found")
                     continue
                 return
