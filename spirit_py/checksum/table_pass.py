@@ -68,7 +68,7 @@ _HOLD_SECONDS: Final = 10.0
 _CUT_SECONDS: Final = 60
 _LETTER_SECONDS: Final = 20
 #: Of a rolling pass: chunks that one snapshot reads, how long one takes, and how long a segment.
-_PIECE_CHUNKS: Final = 8
+_PIECE_CHUNKS: Final = 4
 _SHORT_SECONDS: Final = 0.25
 #: All rows of a chunk are listed where some differ; of 60 bytes each and more in a task's memory.
 _LISTED_ROWS: Final = 20_000
