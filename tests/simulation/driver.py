@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+import MySQLdb
+
+from tests.simulation.server import fault
 from tests.simulation.statements import execute
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ class Cursor:
         return self._execute(text, parameters)
 
     def _execute(self, sql: str, parameters: Sequence[Any] | None = None) -> int:
+        self._connection.require(sql, tuple(parameters or ()))
         self._rows, affected = execute(self._connection.session, sql, tuple(parameters or ()))
         return affected
 
@@ -69,6 +74,29 @@ class Connection:
     def __init__(self, server: Server) -> None:
         server.scheduler.step()
         self.session = server.connect()
+        self._lost = False
+
+    def require(self, sql: str, parameters: tuple[Any, ...]) -> None:
+        """Send a statement; if the connection was cut meanwhile, the server goes on with it."""
+        session = self.session
+        if session.severed is not None and session.alive:
+            self._lost = True
+            late, session.severed = session.severed, None
+            scheduler = session.server.scheduler
+            scheduler.tell(f"the connection of session {session.number} is cut behind: {sql[:60]}")
+
+            def go_on() -> None:
+                scheduler.sleep(late)
+                with contextlib.suppress(MySQLdb.Error):
+                    execute(session, sql, parameters)
+                session.server.end(session)
+
+            scheduler.spawn(f"the statement of {session.number}", go_on, process="server")
+        self._require_connection()
+
+    def _require_connection(self) -> None:
+        if self._lost:
+            raise fault(2013, "Lost connection to MySQL server during query")
 
     def thread_id(self) -> int:
         """Return the session's number."""
@@ -96,8 +124,10 @@ class Connection:
     def ping(self) -> None:
         """Ask whether the session lives."""
         self.session.server.scheduler.step()
+        self._require_connection()
         self.session.require_life()
 
     def close(self) -> None:
-        """End the session."""
-        self.session.server.end(self.session)
+        """End the session, if the server still hears of it."""
+        if not self._lost:
+            self.session.server.end(self.session)

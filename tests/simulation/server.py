@@ -156,6 +156,8 @@ class Session:
         self.client = client
         self.alive = True
         self.cut = False
+        #: The connection breaks behind the next statement, which begins so many seconds later.
+        self.severed: float | None = None
         self.killed = False
         #: It was killed by the world, not by the program.
         self.disturbed = False

@@ -265,6 +265,8 @@ class World:
     def _disturb(self) -> None:
         """Cut connections, kill sessions and crash the server while the command works."""
         self.calm = False
+        # Drawn apart: the other worlds stay as they were.
+        behind = random.Random(f"cuts of {self.plan}")
         what = ["crash"] * self.plan.crashes + ["cut", "kill"] * self.plan.cuts
         what += self.plan.troubles
         self.random.shuffle(what)
@@ -282,7 +284,9 @@ class World:
             elif sessions:
                 victim = self.random.choice(sessions)
                 self.scheduler.tell(f"{each} {victim.number} ({victim.role})")
-                if each == "cut":
+                if each == "cut" and behind.random() < 0.5:
+                    victim.severed = behind.choice((0.0, 0.1, 1.0, 4.0))
+                elif each == "cut":
                     self.server.cut(victim)
                 else:
                     victim.disturbed = True
