@@ -70,8 +70,9 @@ _LETTER_SECONDS: Final = 20
 #: Of a rolling pass: chunks that one snapshot reads, how long one takes, and how long a segment.
 _PIECE_CHUNKS: Final = 4
 _SHORT_SECONDS: Final = 0.25
-#: All rows of a chunk are listed where some differ; of 60 bytes each and more in a task's memory.
-_LISTED_ROWS: Final = 20_000
+#: All rows of a chunk are listed where some differ, with some 300 bytes each in a task's memory:
+#: rows of a chunk while chunks differ, and while none does.
+_LISTED_ROWS: Final = (20_000, 100_000)
 _ROLLING_SECONDS: Final = 300.0
 _FLUSH_SECONDS: Final = 2.0
 #: Rows that differ at which a segment ends, so that they are settled.
@@ -112,6 +113,8 @@ class TablePass:
         #: What is done beside the chunks that are handed out.
         self._beside = ""
         self._given_back = False
+        #: Whether the last chunk of a rolling pass had rows under change.
+        self._written = False
         #: Segments in turn that had to be given up.
         self._given_up = 0
         self._rolling = self._options.rolling and self.what.feed is not None and self._plan.aligned
@@ -342,7 +345,9 @@ class TablePass:
             not segment.dispatched or (not self._given_back and time.monotonic() < give_back)
         ):
             self.sizer.aim(min(most, self._options.target_seconds * self._piece))
-            rows = min(self.sizer.rows, _LISTED_ROWS) if self._rolling else self.sizer.rows
+            rows = self.sizer.rows
+            if self._rolling:
+                rows = min(rows, _LISTED_ROWS[not self._written])
             chunk = chunker.next_chunk(rows)
             if chunk is None:
                 raise ChecksumFailure("the chunks ended before the end of the table")
@@ -418,6 +423,7 @@ class TablePass:
 
     def _suspect(self, chunk: Chunk, told: Sequence[str], counts: Counts) -> None:
         self._differing |= dict.fromkeys(told, chunk.number)
+        self._written = bool(told)
         if counts.total > len(told):
             raise _OneSnapshot
         if len(self._differing) > _MOST_SUSPECTS:
