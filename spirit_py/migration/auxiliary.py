@@ -11,7 +11,7 @@ from spirit_py.checkpoint.proofs import note_proofs, read_proofs, renew_proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.checkpoint.writer import create_checkpoint_tables
 from spirit_py.codes import ErrorCode
-from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, SpiritError
+from spirit_py.errors import MigrationFailure, Refusal, SchemaChanged, ServerFault, SpiritError
 from spirit_py.events.copy import CheckpointKept
 from spirit_py.events.swap import AuxiliaryDropped
 from spirit_py.migration.facts import PlainFact
@@ -19,6 +19,7 @@ from spirit_py.migration.swap.attachments import try_triggers
 from spirit_py.migration.throttling import search_throttled
 from spirit_py.mysql.faults import takes_no_writes
 from spirit_py.mysql.grants import read_grants
+from spirit_py.mysql.kill import end_sessions
 from spirit_py.mysql.retry import retrying
 from spirit_py.mysql.tables.definition import read_table, shape_of
 from spirit_py.mysql.tables.guard_column import drop_guard_columns
@@ -100,14 +101,20 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
 
     run.show("the server to copy the definition: a lock that another session holds delays that")
     with run.session("alter", native=True) as native:
-        target = create_new_table(
-            session,
-            native,
-            context.source,
-            context.statement,
-            building=read_proofs(session, context.schema, context.table).building,
-            note=note,
-        )
+        try:
+            target = create_new_table(
+                session,
+                native,
+                context.source,
+                context.statement,
+                building=read_proofs(session, context.schema, context.table).building,
+                note=note,
+            )
+        except ServerFault:
+            # What a session sent before its connection was cut may come after the DROP (R18).
+            lost = [one.id for one in (session, native) if not _answers(one)]
+            end_sessions(run.config.connection, lost)
+            raise
     run.show("")
     with search_throttled(run, context.session) as turn:
         watched = replace(context, tell=run.tell, check_stop=turn)
@@ -115,6 +122,14 @@ def _create(run: Run, session: Session, context: PreflightContext) -> TableMappi
     run.warn_of(findings)
     try_triggers(run, Swap.of(mapping))
     return mapping
+
+
+def _answers(session: Session) -> bool:
+    try:
+        session.execute("DO 0")
+    except ServerFault:
+        return False
+    return True
 
 
 def leave(

@@ -217,7 +217,8 @@ class Server:
         #: What the world keeps here, such as the checkpoint of its table.
         self.notes: dict[str, Any] = {}
         self.binlog: list[Transaction] = []
-        self.files = [LogFile("b.000001", 0, self.unix_time)]
+        # Begun long ago: the program knows a log by its name and the second of its beginning.
+        self.files = [LogFile("b.000001", 0, self.unix_time - 3600)]
         #: How often the binlog was reset.
         self.resets = 0
         #: The log is written: not after an error under ``binlog_error_action=IGNORE_ERROR``.

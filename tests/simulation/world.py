@@ -222,6 +222,9 @@ class World:
         for number in range(self.plan.clients):
             body = partial(self._client, number)
             everyone.append(scheduler.spawn(f"client{number}", body, process="clients"))
+        for number in range(self.plan.readers):
+            body = partial(self._reader, number)
+            everyone.append(scheduler.spawn(f"reader{number}", body, process="clients"))
         scheduler.run(everyone)
         for one in everyone:
             if one.failure is not None:
