@@ -8,6 +8,8 @@
         proxy.up_delay = 0.2             # and so much longer on the way from client to server
         proxy.black_hole = True          # nothing passes, connections stay up
         proxy.lose_reply(b"RENAME")      # forward the next such request, drop its answer, cut
+        proxy.hold_back(b"CREATE")       # cut the client behind the next such request, and
+        proxy.let_go.set()               # forward it now; proxy.held is set while it is held
         proxy.silent = True              # the server is not told of clients that go: lost machines
     proxy.record = True              # proxy.heard has what clients send
     proxy.targets = [first, second]  # a load balancer: connections go to them in turn
@@ -29,6 +31,8 @@ from typing import Self
 
 BUFFER = 65536
 JOIN_TIMEOUT = 10.0
+#: Seconds for which a request is held back at most.
+BOUND = 60.0
 
 
 class _Link:
@@ -67,6 +71,13 @@ class _Link:
         greeting = self.proxy.renumbers and not up
         try:
             while (data := side.recv(BUFFER)) and self.proxy.lets_pass(self, up=up):
+                if up and self.proxy.holds_back(data):
+                    # The server reads it, and then that the client is gone.
+                    self.client.shutdown(socket.SHUT_RDWR)
+                    self.proxy.held.set()
+                    self.proxy.let_go.wait(BOUND)
+                    other.sendall(data)
+                    break
                 if up:
                     self._look(data)
                 elif self._losing:
@@ -117,6 +128,9 @@ class TcpProxy:
         self.up_delay = 0.0
         #: Whether the server's side of a connection stays open when its client goes.
         self.silent = False
+        #: Set while a request is held, and by who lets it go on, on behalf of `hold_back`.
+        self.held, self.let_go = threading.Event(), threading.Event()
+        self._late = b""
         #: Set when a reply has been dropped on behalf of `lose_reply`.
         self.lost = threading.Event()
         self._black_hole = False
@@ -188,6 +202,21 @@ class TcpProxy:
         self.lost.clear()
         with self._lock:
             self._pattern = pattern
+
+    def hold_back(self, pattern: bytes) -> None:
+        """Cut off the client of the next request with `pattern`; it is forwarded at `let_go`."""
+        self.held.clear()
+        self.let_go.clear()
+        with self._lock:
+            self._late = pattern
+
+    def holds_back(self, data: bytes) -> bool:
+        """Whether a request is the one of `hold_back`, which then is used up."""
+        with self._lock:
+            found = bool(self._late) and self._late in data
+            if found:
+                self._late = b""
+            return found
 
     @property
     def overlap(self) -> int:
