@@ -288,7 +288,10 @@ class World:
                 victim = self.random.choice(sessions)
                 self.scheduler.tell(f"{each} {victim.number} ({victim.role})")
                 if each == "cut" and behind.random() < 0.5:
-                    victim.severed = behind.choice((0.0, 0.1, 1.0, 4.0))
+                    # Rather one that writes rows: a late statement of it is the worst.
+                    writers = [one for one in sessions if one.role in {"chunk", "apply"}]
+                    late = behind.choice(writers) if writers else victim
+                    late.severed = behind.choice((0.0, 0.1, 1.0, 4.0))
                 elif each == "cut":
                     self.server.cut(victim)
                 else:
