@@ -340,7 +340,7 @@ def test_a_pass_that_was_stopped_says_what_it_left_open(
                 unlogged(db, damage)
             stop = pair.stop.linked()
             ended = partial(stop.request, MigrationFailure("the sentinel was dropped"))
-            at_chunk(monkeypatch, 30, ended)
+            at_chunk(monkeypatch, 6, ended)
             checker = pair.checker(feed=feed, tasks=1, **ROLLING)
             checker.what = replace(checker.what, stop=stop)
             with pytest.raises(MigrationFailure, match="sentinel"):
