@@ -14,6 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.own_sessions import of_run, token_of
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.retry import PATIENCE, Patience
 from spirit_py.table.names import lock_name
@@ -109,12 +110,16 @@ class AdvisoryLock:
         self._session = self._take()
         self._thread.start()
 
-    def _take(self) -> Session:
+    def _take(self, *, again: bool = False) -> Session:
         session = connect(self.options, role="advisory", read_timeout=30, asks_for_lock=True)
         try:
             if take_named_lock(session, self.name, timeout=_LAST_RUN_SECONDS):
                 return session
             holder = named_lock_holder(session, self.name)
+            if again and holder and self._of_this_run(session, holder):
+                # Its connection is lost, and the server has not noticed.
+                take_from_lost_session(session, self.name)
+                return session
             raise Refusal(
                 f"another {self.purpose} is running ({whose(session, holder)})",
                 hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
@@ -124,13 +129,17 @@ class AdvisoryLock:
             session.close()
             raise
 
+    def _of_this_run(self, session: Session, holder: int) -> bool:
+        label = self.options.label
+        return bool(label and of_run(session, token_of(label), [holder]))
+
     def _keep(self, stopping: threading.Event) -> None:
         """Check regularly that the lock is ours; without a session, try each second to open one."""
         often = min(_TRY_AGAIN_SECONDS, self.keep_alive)
         while not stopping.wait(self.keep_alive if self._session else often):
             try:
                 if self._session is None:
-                    self._session = self._take()
+                    self._session = self._take(again=True)
                 elif named_lock_holder(self._session, self.name) != self._session.id:
                     raise MigrationFailure(
                         f"the named lock of the {self.purpose} is gone",

@@ -187,14 +187,24 @@ def refuse_when_taken_over(session: SqlSession, label: str) -> None:
     token, *digests = label.split()
     for digest in digests:
         lock = f"spirit-py:migration:{digest}"
-        holder = session.query("SELECT IS_USED_LOCK(%s)", (lock,))[0][0]
-        if holder is None or of_run(session, token, [holder]):
-            continue
-        raise MigrationFailure(
-            f"another run of spirit-py has taken this migration over ({whose(session, holder)})",
-            hint=f"let that run end; a session that is no run of spirit-py: KILL {holder}",
-            error_code=ErrorCode.ALREADY_RUNNING,
-        )
+        before = None
+        while (holder := _user_of(session, lock)) is not None:
+            if of_run(session, token, [holder]):
+                break
+            # Asked twice: our own session may have ended between the two questions.
+            if holder == before:
+                raise MigrationFailure(
+                    "another run of spirit-py has taken this migration over"
+                    f" ({whose(session, holder)})",
+                    hint=f"let that run end; a session that is no run of spirit-py: KILL {holder}",
+                    error_code=ErrorCode.ALREADY_RUNNING,
+                )
+            before = holder
+
+
+def _user_of(session: SqlSession, lock: str) -> int | None:
+    holder = session.query("SELECT IS_USED_LOCK(%s)", (lock,))[0][0]
+    return None if holder is None else int(holder)
 
 
 _PREFIX: Final = "73706972-6974-4"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import socket
 import threading
 
 import pytest
@@ -329,6 +331,30 @@ def test_advisory_lock_comes_back(db, advisory, name, session):
             lambda: named_lock_holder(session, name) not in {first, None},
             "the lock in another session",
         )
+    assert not stop.requested
+
+
+def test_an_advisory_lock_is_taken_from_a_session_that_the_server_takes_for_living(
+    db, proxy, session
+):
+    """R18: where the server is not told that the connection is gone, the run goes on."""
+    plain = connection_options(db, proxy)
+    options = dataclasses.replace(plain, label=run_label([(db.name, "t")]))
+    name = lock_name("migration", db.name, "t")
+    stop = StopSwitch()
+    with AdvisoryLock(options, name, stop=stop, purpose="migration of t", keep_alive=0.02) as lock:
+        first = named_lock_holder(session, name)
+        proxy.silent = True
+        lost = lock._session
+        assert lost is not None
+        # As a network that has forgotten the connection.
+        with socket.socket(fileno=os.dup(lost.fileno())) as wire:
+            wire.shutdown(socket.SHUT_RDWR)
+        until(
+            lambda: named_lock_holder(session, name) not in {first, None} or stop.requested,
+            "the lock in another session",
+        )
+        proxy.silent = False
     assert not stop.requested
 
 

@@ -150,6 +150,11 @@ def _clock(session: Session, *_: Any) -> Rows:
     return [(UUID, f"{session.server.unix_time:.6f}")]
 
 
+@statement(r"SELECT UNIX_TIMESTAMP\(NOW\(6\)\)")
+def _seconds(session: Session, *_: Any) -> Rows:
+    return [(f"{session.server.unix_time:.6f}",)]
+
+
 @statement(r"SHOW BINARY LOGS")
 def _files(session: Session, *_: Any) -> Rows:
     server = session.server

@@ -246,6 +246,8 @@ class Server:
         self.prepared: dict[str, Session] = {}
         #: The program asked for a lock behind somebody older than this.
         self.rude: list[str] = []
+        #: ``binlog_error_action=IGNORE_ERROR``, without which no error closes the binlog.
+        self.forgives = False
         #: Every role that a session of the program has had.
         self.roles: set[str] = set()
         #: Longest that a session of a client has waited for a table lock.

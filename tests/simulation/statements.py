@@ -282,7 +282,7 @@ def _missing(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
 def _life(session: Session, _: re.Match[str], __: Sequence[Any]) -> Rows:
     server = session.server
     engine, log = (2 if server.relaxed == "engine" else 1), (0 if server.relaxed == "log" else 1)
-    action = "ABORT_SERVER" if server.logs else "IGNORE_ERROR"
+    action = "IGNORE_ERROR" if server.forgives else "ABORT_SERVER"
     return [(UUID, interval(server.executed()), server.started, engine, log, action)]
 
 

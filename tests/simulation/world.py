@@ -197,6 +197,7 @@ class World:
         keys = range(1, 2 * self.plan.rows, 2)
         table.rows = {key: (key, -key if self.plan.unique else 0, 0) for key in keys}
         self._first = dict(table.rows)
+        server.forgives = "log off" in self.plan.troubles
         server.stall = self._stall
         server.latency = self._latency
         server.session_by_statements = self.plan.statements
