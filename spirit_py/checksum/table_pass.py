@@ -120,6 +120,8 @@ class TablePass:
         self._rolling = self._options.rolling and self.what.feed is not None and self._plan.aligned
         #: Keys of the segment's rows that differ in a rolling pass, and their chunks' numbers.
         self._differing: dict[str, int] = {}
+        #: Those of tries of the segment that were given up.
+        self._left_open: dict[str, int] = {}
         self._suspects = Suspects(self.what, wait_for=self._wait_for, locked=self._note_lock)
         #: The source's rows below the last segment, when the key's order changed.
         self._below = 0
@@ -157,7 +159,8 @@ class TablePass:
         while not coverage.complete or self._suspects.rows:
             try:
                 for part in self._segments():
-                    found += part[: max(0, self._options.max_repairs - len(found))]
+                    room = max(0, self._options.max_repairs - len(found))
+                    found += part[:room] if self._options.rolling else part
                     lost = self._given_up = 0
             except _OneSnapshot:
                 self._give_up()
@@ -217,6 +220,9 @@ class TablePass:
     def _segment(self, chunker: CompositeChunker) -> list[RowDifference]:
         coverage, what = self._coverage, self.what
         coverage.begin_segment()
+        # Found again, where they are in the range of this try.
+        self._left_open |= self._differing
+        self._differing = {}
         self._handed_out = 0
         lock = None if self._rolling else SnapshotLock(what, on_wait=self._wait_for)
         # Before the tasks start: their sessions would idle as long.
@@ -439,17 +445,23 @@ class TablePass:
         _log.info("%s: too many rows differ to be looked at one by one", self.what.name)
         self._rolling = False
         # They are found again.
-        self._differing = {}
+        self._differing, self._left_open = {}, {}
 
     def settle_open(self, stop: StopSwitch) -> bool:
         """Return whether a pass that was stopped may have met rows that really differ."""
-        if self._options.rolling and self._plan.aligned and not self._rolling:
+        one_snapshot = self._options.rolling and self._plan.aligned and not self._rolling
+        if one_snapshot or self._given_up:
             return True
         left = Suspects(
             replace(self.what, stop=stop), wait_for=self._wait_for, locked=self._note_lock
         )
-        left.rows |= self._suspects.rows | self._differing
-        return bool(left.rows) and bool(left.settle()[0])
+        left.rows |= self._suspects.rows | self._left_open | self._differing
+        try:
+            return bool(left.rows) and bool(left.settle()[0])
+        except (WorkersLost, ServerFault) as error:
+            if not is_transient(error):
+                raise
+            return True
 
     def _settled(self) -> list[RowDifference]:
         found, chunks = self._suspects.settle()
@@ -485,7 +497,7 @@ class TablePass:
         )
         # Not before: a segment that is read again finds them again.
         self._suspects.rows |= self._differing
-        self._differing = {}
+        self._differing, self._left_open = {}, {}
         # Where no feed kept earlier rows equal, a missing row and an unseen one may cancel out.
         doubtful = self._below and self.what.feed is None
         if aligned or not (extra or doubtful):

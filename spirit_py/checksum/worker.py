@@ -174,7 +174,7 @@ class SnapshotReader:
         if not self._differed:
             source, target = self._aggregates(chunk)
         if self._differed or source != target:
-            mine, theirs = self._listed(chunk)
+            mine, theirs = self._listed(chunk, judged=True)
             found = differences(*self._keyed(*_unequal(mine, theirs, self._width)))
             if source != target and not found:
                 raise _differs_without_a_row(chunk, source, target)
@@ -212,10 +212,7 @@ class SnapshotReader:
         told = session.warnings() if session.warning_count else []
         serious = [text for _, code, text in told if code not in HARMLESS_WARNINGS]
         if serious:
-            raise ChecksumFailure(
-                f"the server could not hash every row of chunk {chunk}: {serious[0]}",
-                hint="raise max_allowed_packet on the server, then run the same command again",
-            )
+            raise _not_hashed(chunk, serious[0])
 
     def _stage(self, wanted: Selection) -> None:
         self._plan = stage(self.session, self._plan, wanted)
@@ -223,11 +220,16 @@ class SnapshotReader:
     def _rows(self, wanted: Selection) -> tuple[Rows, Rows]:
         return self._keyed(*self._listed(wanted))
 
-    def _listed(self, wanted: Selection) -> tuple[_Listed, _Listed]:
+    def _listed(self, wanted: Selection, *, judged: bool = False) -> tuple[_Listed, _Listed]:
+        """List the rows of both sides; of single ones a key's literal may be warned of."""
         source = self.session.query(query.rows(self._plan, SOURCE, wanted))
-        self._require_hashed(self.session, wanted)
+        if judged:
+            self._require_hashed(self.session, wanted)
         target = self._target.query(query.rows(self._plan, TARGET, wanted))
-        self._require_hashed(self._target, wanted)
+        if judged:
+            self._require_hashed(self._target, wanted)
+        elif any(row[self._width] is None for row in (*source, *target)):
+            raise _not_hashed(wanted, "a hash is NULL")
         return source, target
 
     def _keyed(self, source: _Listed, target: _Listed) -> tuple[Rows, Rows]:
@@ -295,6 +297,13 @@ def _unequal(source: _Listed, target: _Listed, width: int) -> tuple[_Listed, _Li
     return [row for row in source if row[width] in only], [
         row for row in target if row[width] in only
     ]
+
+
+def _not_hashed(wanted: Selection, why: str) -> ChecksumFailure:
+    return ChecksumFailure(
+        f"the server could not hash every row of chunk {wanted}: {why}",
+        hint="raise max_allowed_packet on the server, then run the same command again",
+    )
 
 
 def _differs_without_a_row(

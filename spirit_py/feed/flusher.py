@@ -103,7 +103,7 @@ class Flusher:
     def run(self, stopping: threading.Event, interval: float) -> None:
         """Request pending changes when ``wanted``, and every so many seconds."""
         while not stopping.is_set():
-            self.shared.wanted.wait(min(self._asked_for, default=interval))
+            self.shared.wanted.wait(min([interval, *self._asked_for]))
             self.shared.wanted.clear()
             if not stopping.is_set() and not self.request(wait=1.0):
                 stopping.wait(_IDLE_PAUSE)

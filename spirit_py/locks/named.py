@@ -14,6 +14,7 @@ from spirit_py.codes import ErrorCode
 from spirit_py.errors import MigrationFailure, Refusal, ServerFault, SpiritError
 from spirit_py.mysql.connect import connect
 from spirit_py.mysql.faults import LOCK_WAIT_TIMEOUT, Disposition, disposition
+from spirit_py.mysql.kill import kill_session
 from spirit_py.mysql.own_sessions import of_run, token_of
 from spirit_py.mysql.processlist import whose
 from spirit_py.mysql.retry import PATIENCE, Patience
@@ -116,10 +117,8 @@ class AdvisoryLock:
             if take_named_lock(session, self.name, timeout=_LAST_RUN_SECONDS):
                 return session
             holder = named_lock_holder(session, self.name)
-            if again and holder and self._of_this_run(session, holder):
-                # Its connection is lost, and the server has not noticed.
-                take_from_lost_session(session, self.name)
-                return session
+            if again:
+                self._end_lost(session, holder)
             raise Refusal(
                 f"another {self.purpose} is running ({whose(session, holder)})",
                 hint=f"wait for it to end, or stop it; {NO_RUN_OF_OURS.format(holder)}",
@@ -129,9 +128,20 @@ class AdvisoryLock:
             session.close()
             raise
 
-    def _of_this_run(self, session: Session, holder: int) -> bool:
+    def _end_lost(self, session: Session, holder: int | None) -> None:
+        """End a holder of this run, which the server takes for living (R18).
+
+        Raises a transient ServerFault unless another session holds the lock, in two looks.
+        """
         label = self.options.label
-        return bool(label and of_run(session, token_of(label), [holder]))
+        if holder is not None and label and of_run(session, token_of(label), [holder]):
+            # Only the number that was proven: another run may have the lock by now (R24).
+            kill_session(session, holder)
+        elif holder is not None and named_lock_holder(session, self.name) == holder:
+            return
+        raise ServerFault(
+            LOCK_WAIT_TIMEOUT, "a lost session of this program still runs", where="named lock"
+        )
 
     def _keep(self, stopping: threading.Event) -> None:
         """Check regularly that the lock is ours; without a session, try each second to open one."""

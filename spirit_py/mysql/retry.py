@@ -233,7 +233,8 @@ class TaskRest:
 
     def owe(self, seconds: float, ratio: float) -> None:
         """Note that a statement of so many seconds has ended, to be rested by that ratio."""
-        self._until = max(self._until, time.monotonic()) + min(seconds * ratio, _LONGEST)
+        now = time.monotonic()
+        self._until = min(max(self._until, now) + seconds * ratio, now + _LONGEST)
 
     def take(self) -> None:
         """Wait until the rest is over."""
