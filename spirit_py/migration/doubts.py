@@ -99,7 +99,7 @@ class Doubts:
         return self.keys.since(self._compared_from)
 
     @property
-    def any(self) -> bool:
+    def unsettled(self) -> bool:
         """Whether rows are in doubt, which only a comparison under a lock settles."""
         return bool(self.must_compare or self.keys.since(0))
 

@@ -123,7 +123,7 @@ class Pair:
         rolling = config.checksum == "rolling" and may_roll(self.mapping)
         if rolling:
             self.doubts.settle()
-            rolling = not self.doubts.any
+            rolling = not self.doubts.unsettled
         settles = above is None and not rolling
         base = self.doubts.begin_comparison(whole=settles, optional=stop is not None)
         size = max(self.mapping.source.total_bytes, self.mapping.target.total_bytes)
