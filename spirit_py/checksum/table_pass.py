@@ -320,10 +320,6 @@ class TablePass:
         self, chunker: CompositeChunker, counted: dict[Side, int]
     ) -> Iterator[list[_Order]]:
         """Cut pieces, each with a snapshot of its own, in which its rows are counted again."""
-
-        def take(side: Side, said: Mapping[str, Any]) -> None:
-            counted[side] += int(said["rows"])
-
         chunks = self._chunks(chunker)
         while piece := list(islice(chunks, _PIECE_CHUNKS)):
             span = Chunk(number=0, lower=piece[0].lower, upper=piece[-1].upper, target_rows=0)
@@ -331,7 +327,7 @@ class TablePass:
             yield [
                 ({"do": "snapshot", "short": True}, _nothing),
                 *(self._asked(chunker, chunk) for chunk in piece),
-                *((self._count(side, span), partial(take, side)) for side in sides),
+                *((self._count(side, span), partial(_add_rows, counted, side)) for side in sides),
                 ({"do": "release"}, _nothing),
             ]
 
@@ -362,9 +358,6 @@ class TablePass:
             yield chunk
 
     def _counts(self, tasks: int, counted: dict[Side, int]) -> Iterator[_Order]:
-        def take(side: Side, said: Mapping[str, Any]) -> None:
-            counted[side] += int(said["rows"])
-
         segment = self._coverage.segment
         self._beside = "counting the rows again"
         if not self._handed_out:
@@ -374,7 +367,7 @@ class TablePass:
             sides = (SOURCE,)
             if segment.at_end:
                 whole = Chunk(number=0, lower=None, upper=None, target_rows=0)
-                yield self._count(TARGET, whole), partial(take, TARGET)
+                yield self._count(TARGET, whole), partial(_add_rows, counted, TARGET)
             if segment.at_end and segment.lower is not None:
                 below = Chunk(number=0, lower=None, upper=segment.lower, target_rows=0)
                 yield self._count(SOURCE, below), self._counted_below
@@ -382,7 +375,7 @@ class TablePass:
         parts = (tasks + 1) // 2 if self._plan.aligned else tasks - segment.at_end
         for side in sides:
             for span in segment.spans(parts * finer):
-                yield self._count(side, span), partial(take, side)
+                yield self._count(side, span), partial(_add_rows, counted, side)
 
     @staticmethod
     def _count(side: Side, span: Chunk) -> dict[str, Any]:
@@ -520,3 +513,7 @@ class TablePass:
 
 def _nothing(_said: Mapping[str, Any]) -> None:
     """Take an answer that says nothing."""
+
+
+def _add_rows(counted: dict[Side, int], side: Side, said: Mapping[str, Any]) -> None:
+    counted[side] += int(said["rows"])
