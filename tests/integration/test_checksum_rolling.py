@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spirit_py import points
-from spirit_py.checksum import recheck, table_pass, worker
+from spirit_py.checksum import reading, recheck, table_pass, worker
 from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.classes import replace
 from spirit_py.errors import ChecksumFailure, MigrationFailure, WorkersLost
@@ -259,7 +259,7 @@ def test_a_session_that_is_killed_costs_its_segment(
 
     def end() -> None:
         if shorter:
-            monkeypatch.setattr(table_pass, "_ROLLING_SECONDS", 0.0)
+            monkeypatch.setattr(reading, "_ROLLING_SECONDS", 0.0)
         kill_reader(db)
 
     with followed(pair) as (feed, _):
@@ -374,7 +374,7 @@ def test_rows_are_looked_at_again_when_their_turn_has_come(db: Database) -> None
 
     pace.why = why
     with followed(pair) as (feed, _), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(table_pass, "_HOLD_SECONDS", 0.05)
+        patched.setattr(reading, "_HOLD_SECONDS", 0.05)
         unlogged(db, "UPDATE _t_new SET n = -1 WHERE id = 1")
         result = pair.checker(feed=feed, pace=pace, tasks=1, **ROLLING).run()
     assert set(seen) == {0}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spirit_py.checkpoint.table import HEARTBEAT_ID, CheckpointTable
-from spirit_py.checksum import table_pass
+from spirit_py.checksum import reading
 from spirit_py.copier import copier as copier_module
 from spirit_py.copier.crew import Crew
 from spirit_py.migration import throttling
@@ -114,7 +114,7 @@ def test_a_checksum_waits_and_reads_every_row(filled):
 @pytest.mark.parametrize("reordered", [False, True])
 def test_a_snapshot_is_given_back_while_the_checksum_waits(filled, monkeypatch, reordered):
     """It would keep the history; the next one goes on above the last chunk, and nothing lacks."""
-    monkeypatch.setattr(table_pass, "_HOLD_SECONDS", 0.05)
+    monkeypatch.setattr(reading, "_HOLD_SECONDS", 0.05)
     pair = compared(filled, reordered=reordered)
     pace = SetPace()
     snapshots: list[int] = []
