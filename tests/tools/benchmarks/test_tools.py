@@ -49,11 +49,21 @@ def test_spirit_gets_as_many_writers_where_it_knows_the_option():
     assert "--write-threads=2" in tools.spirit(known)
 
 
+def test_pt_online_schema_change_reads_its_file_first():
+    """Its manual: the file with defaults is the first argument, the table the last."""
+    command = tools.pt_online_schema_change(CALL)
+    assert command[:2] == ["pt-online-schema-change", "--defaults-file=folder/client.cnf"]
+    assert command[-1] == "h=db1,P=3307,D=spirit_py_bench,t=t"
+    assert {"--execute", "--alter=ENGINE=InnoDB"} <= set(command)
+
+
 @pytest.mark.parametrize("tool", tools.TOOLS, ids=lambda tool: tool.name)
 def test_no_password_is_an_argument(tool):
     """Every process of the machine can read the arguments of another (R20)."""
     assert not [word for word in tool.command(CALL) if "hush" in word]
-    assert f"--conf={CALL.credentials}" in tool.command(CALL)
+    assert {f"--conf={CALL.credentials}", f"--defaults-file={CALL.credentials}"} & {
+        *tool.command(CALL)
+    }
 
 
 def test_the_credentials_are_read_by_nobody_else(tmp_path, monkeypatch):
