@@ -275,10 +275,7 @@ def _note(error: BaseException, hint: str) -> None:
 
 
 def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> str:
-    """Write the command's own two lines to standard error, and return the next step.
-
-    A framework may show a traceback next, or only "Aborted!", as click does.
-    """
+    """Write the command's two lines to standard error; return the next step for a traceback."""
     error: SpiritError = Interrupted(signal.SIGINT, hint=_AGAIN)
     line = error.message
     try:

@@ -8,40 +8,34 @@ empty table by it. From the first online statement on, each is a step
 from __future__ import annotations
 
 import contextlib
-import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from spirit_py import points
 from spirit_py.classes import dataclass, field, replace
 from spirit_py.errors import AnotherServer, Refusal, SpiritError
+from spirit_py.frameworks import joining
 from spirit_py.frameworks.online import change, look_around, prepared
 from spirit_py.frameworks.steps import (
-    ABSENT,
     RevisionStep,
     StepTable,
     VersionChange,
     VersionSwap,
+    digest,
     finish_versions,
-    form_of,
     made_of,
     version_rows,
 )
-from spirit_py.sql import quote_identifier, quote_table
-from spirit_py.statement import parse_statement
-from spirit_py.statement.rewrite import FOREIGN_KEY
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.contracts import SqlSession
     from spirit_py.frameworks.online import FrameworkSession, OnlineChange, SessionFacts
 
-_NO_SUCH_TABLE: Final = 1146
 #: Each says that what the statement makes is there, or that what it drops is not.
 _MADE_ALREADY: Final = frozenset({1007, 1050, 1051, 1060, 1061, 1091, 1826, 3822})
-
-
 #: What only reads, or sets something of the session alone, may come between.
 _READS: Final = ("SELECT", "SHOW", "SET", "DO", "EXPLAIN", "DESC")
 
@@ -56,6 +50,7 @@ class _Whole:
     open: bool = True
 
 
+@dataclass(kw_only=True, eq=False)
 class Revision:
     """The statements of the migration that runs on one connection of a framework.
 
@@ -66,20 +61,15 @@ class Revision:
         settle: finishes the migration of a table whose process ended after the RENAME.
     """
 
-    def __init__(
-        self,
-        session: Callable[[], FrameworkSession],
-        history: Callable[[], object],
-        log: logging.Logger,
-        *,
-        versions: tuple[str, str],
-        finish: str,
-        settle: Callable[[tuple[str, str]], None],
-    ) -> None:
-        self._session, self._history = session, history
-        self._log, self._finish = log, finish
-        self._versions, self._settle = versions, settle
-        self._table = StepTable(session, versions[1])
+    session: Callable[[], FrameworkSession]
+    history: Callable[[], object]
+    log: logging.Logger
+    versions: tuple[str, str]
+    finish: str
+    settle: Callable[[tuple[str, str]], None]
+
+    def __post_init__(self) -> None:
+        self._table = StepTable(self.session, self.versions[1])
         self._key = ""
         self._steps: list[RevisionStep] = []
         self._done = 0
@@ -106,7 +96,7 @@ class Revision:
                 "a statement of this migration is made already, apart from the rest",
                 hint="put all its statements into the block, or give them a migration of their own",
             )
-        session = cast("SqlSession", self._session())
+        session = cast("SqlSession", self.session())
         self._whole = _Whole(rows=version_rows(session, self._version_table()))
         try:
             yield
@@ -139,9 +129,9 @@ class Revision:
     def finish_earlier(self) -> None:
         """Drop what a migration has left whose process ended after its RENAME; or SpiritError."""
         with self._hinting():
-            self._table.read(look_around(self._session()).schema)
+            self._table.read(look_around(self.session()).schema)
             if self._table.exists:
-                finish_versions(self._session(), self._version_table(), self._table, self._settle)
+                finish_versions(self.session(), self._version_table(), self._table, self.settle)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
         """Carry out a statement as the framework does, unless an earlier run has: then None.
@@ -167,8 +157,7 @@ class Revision:
                 raise self._apart(asked.statement)
             self._whole.changes.append(asked)
             return
-        first = self._waiting[0] if self._waiting else None
-        if first is not None and replace(first, statement=asked.statement) != asked:
+        if self._waiting and replace(self._waiting[0], statement=asked.statement) != asked:
             self.flush()
         self._waiting.append(asked)
 
@@ -185,11 +174,11 @@ class Revision:
         waiting, self._waiting = self._waiting, []
         self._carrying_out = True
         try:
-            around = look_around(self._session())
+            around = look_around(self.session())
             self._look()
             while waiting:
-                together = self._together(waiting, around)
-                self._carry_out(_joined(waiting[:together], around), together, around)
+                together = self._together(around, waiting)
+                self._carry_out(joining.joined(waiting[:together], around), together, around)
                 del waiting[:together]
         finally:
             self._carrying_out = False
@@ -200,20 +189,17 @@ class Revision:
         self._whole = None
 
     def _flush_whole(self, whole: _Whole, before: str) -> None:
-        if not whole.versions:
-            if before.lstrip(" (\t\r\n").upper().startswith(_READS):
-                return
-            self._whole = None
-            raise (
-                self._apart(before)
-                if before
-                else _refusal(
-                    "the framework did not record the migration, so none of it was executed",
-                    hint="run it with the framework's own command; a migration that is not"
-                    " recorded needs no block",
-                )
-            )
+        if not whole.versions and before.lstrip(" (\t\r\n").upper().startswith(_READS):
+            return
         self._whole = None
+        if before and not whole.versions:
+            raise self._apart(before)
+        if not whole.versions:
+            raise Refusal(
+                "the framework did not record the migration, so none of it was executed",
+                hint="run it with the framework's own command; a migration that is not"
+                " recorded needs no block",
+            )
         self._carrying_out = True
         try:
             self._carry_out_whole(whole)
@@ -221,27 +207,11 @@ class Revision:
             self._carrying_out = False
 
     def _carry_out_whole(self, whole: _Whole) -> None:
-        session = self._session()
+        session = self.session()
         around = look_around(session)
         first = whole.changes[0]
-        joined = []
-        for table in dict.fromkeys(one.table for one in whole.changes):
-            changes = [one for one in whole.changes if one.table == table]
-            for one in changes:
-                if replace(first, table=one.table, statement=one.statement) != one:
-                    raise _refusal(
-                        f"{one.statement!r} has other options than {first.statement!r}, and both"
-                        " happen at one moment",
-                        hint="give both the same options",
-                    )
-            if (count := self._together(changes, around)) < len(changes):
-                raise _refusal(
-                    f"{changes[count].statement!r} cannot be made at the same time as what comes"
-                    " before it: the server makes something else by one ALTER of both",
-                    hint="give it a migration of its own",
-                )
-            joined.append(_joined(changes, around).statement)
-        config = prepared(session, first.arguments, around, *joined)
+        statements = joining.join_tables(whole.changes, around, partial(self._together, around))
+        config = prepared(session, first.arguments, around, *statements)
         if config.keep_old_current:
             raise _refusal(
                 "keep_old_current swaps tables back, but not the framework's record",
@@ -250,10 +220,10 @@ class Revision:
         versions = self._version_table()
         tables = tuple(dict.fromkeys(one.table for one in whole.changes))
         along = VersionSwap(versions, whole.versions, whole.rows, tables, home=around.schema)
-        self._log.info("spirit-py: %d tables and %s change at one moment", len(joined), versions[1])
+        self.log.info("spirit-py: %d tables and %s change at one moment", len(tables), versions[1])
         # Only a copy can wait for the others.
         config = replace(config, no_shortcut=True)
-        change(session, config, self._log, handle_signals=first.handle_signals, along=along)
+        change(session, config, self.log, handle_signals=first.handle_signals, along=along)
         self._just_noted = {one.parameters[:2] for one in whole.versions}
         points.reach("revision.swapped")
         self._table.read(around.schema)
@@ -261,8 +231,8 @@ class Revision:
         self._key, self._steps, self._done = "", [], 0
 
     def _version_table(self) -> tuple[str, str]:
-        schema, name = self._versions
-        return schema or look_around(self._session()).schema, name
+        schema, name = self.versions
+        return schema or look_around(self.session()).schema, name
 
     def _apart(self, statement: str) -> Refusal:
         return _refusal(
@@ -273,36 +243,35 @@ class Revision:
 
     def noted(self) -> None:
         """Forget the steps where the framework has noted their migration by now."""
-        if self._table.exists and not self._carrying_out and _digest(self._history()) != self._key:
+        if self._table.exists and not self._carrying_out and digest(self.history()) != self._key:
             self._look()
 
     def _look(self) -> None:
-        key = _digest(self._history())
+        key = digest(self.history())
         if key == self._key:
             return
         if self._key:
             self._table.drop()
             self._steps = []
         else:
-            schema = look_around(self._session()).schema
             self.finish_earlier()
-            self._steps = [one for one in self._table.read(schema) if one.history == key]
+            noted = self._table.read(look_around(self.session()).schema)
+            self._steps = [one for one in noted if one.history == key]
             if not self._steps and self._table.versions() is None:
                 self._table.drop()
         self._key, self._done = key, 0
 
     def _passes(self, table: tuple[str, str], statement: str) -> bool:
         """Return whether an earlier run made the statement; Refusal if its table changed since."""
-        step = self._next()
-        if step is None:
+        if self._done >= len(self._steps):
             return False
+        step = self._steps[self._done]
         if (step.table, step.statement) != (".".join(table), statement):
             self._forget()
             return False
         same = [one for one in self._steps[self._done :] if one.table == step.table]
-        made = made_of(same, self._form(table))
-        if made > 0:
-            self._log.info("spirit-py: made by an earlier run, skipped: %s", statement)
+        if made_of(same, joining.form_now(self.session(), table)) > 0:
+            self.log.info("spirit-py: made by an earlier run, skipped: %s", statement)
             self._steps[self._done] = replace(step, made=True)
             self._done += 1
             self._keep()
@@ -311,18 +280,15 @@ class Revision:
             raise _refusal(
                 f"an earlier run of this migration has made {statement!r}, and another"
                 f" session has since changed {step.table}",
-                hint=f"see what the table lacks; to note the migration as done: {self._finish}; to"
+                hint=f"see what the table lacks; to note the migration as done: {self.finish}; to"
                 f" begin it anew: DROP TABLE {self._table.name}",
             )
         return False
 
-    def _next(self) -> RevisionStep | None:
-        return self._steps[self._done] if self._done < len(self._steps) else None
-
     def _forget(self) -> None:
         for step in self._steps[self._done :]:
             if step.made:
-                self._log.warning(
+                self.log.warning(
                     "spirit-py: an earlier run has made %r, which this run lacks: it is kept",
                     step.statement,
                 )
@@ -335,7 +301,7 @@ class Revision:
             number=self._done,
             table=".".join(table),
             statement=statement,
-            before=self._form(table),
+            before=joining.form_now(self.session(), table),
             after=after,
             made=False,
         )
@@ -343,7 +309,8 @@ class Revision:
         self._keep()
 
     def _made(self, table: tuple[str, str]) -> None:
-        self._steps[-1] = replace(self._steps[-1], after=self._form(table), made=True)
+        after = joining.form_now(self.session(), table)
+        self._steps[-1] = replace(self._steps[-1], after=after, made=True)
         self._done += 1
         self._keep()
 
@@ -354,19 +321,17 @@ class Revision:
     def _carry_out(self, one: OnlineChange, together: int, around: SessionFacts) -> None:
         if self._passes(one.table, one.statement):
             return
-        session = self._session()
+        session = self.session()
         if together > 1:
-            self._log.info("spirit-py: %d statements become one: %s", together, one.statement)
+            self.log.info("spirit-py: %d statements become one: %s", together, one.statement)
         with self._hinting():
             # What the framework has open would hold back the swap, and is committed by any ALTER.
             config = prepared(session, one.arguments, around, one.statement)
-            after = self._shape_after(one.table, [_clauses(one.statement, around)])
-            form = form_of(after, self._definition(one.table)) if after else ""
-            self._begin(one.table, one.statement, form)
+            self._begin(one.table, one.statement, joining.form_expected(session, one, around))
             self._table.write(self._steps)
             points.reach("revision.begun")
             try:
-                change(session, config, self._log, handle_signals=one.handle_signals)
+                change(session, config, self.log, handle_signals=one.handle_signals)
             except (Refusal, AnotherServer):
                 if not self._done:
                     self._table.drop()
@@ -374,59 +339,13 @@ class Revision:
         points.reach("revision.made")
         self._made(one.table)
 
-    def _together(self, waiting: list[OnlineChange], around: SessionFacts) -> int:
+    def _together(self, around: SessionFacts, waiting: Sequence[OnlineChange]) -> int:
         """Return how many of the changes, from the first one on, become one ALTER."""
-        step = self._next()
-        for count in range(len(waiting), 0, -1):
-            if step is not None and step.statement == _joined(waiting[:count], around).statement:
-                return count
-        clauses: list[str] = []
-        for count, one in enumerate(waiting):
-            found = _clauses(one.statement, around)
-            if found is None:
-                return max(count, 1)
-            apart = self._shape_after(one.table, [*clauses, found]) if count else "alone"
-            joined = self._shape_after(one.table, [", ".join([*clauses, found])]) if count else ""
-            if count and (not joined or form_of(joined) != form_of(apart)):
-                return count
-            clauses.append(found)
-        return len(waiting)
-
-    def _shape_after(self, table: tuple[str, str], clauses: Iterable[str | None]) -> str:
-        """Return what the server makes of an empty temporary table by ALTERs; or an empty text."""
-        definition = self._definition(table)
-        quoted = quote_table(*table)
-        _, found, body = definition.partition("(\n")
-        if not found:
-            return ""
-        session = self._session()
-        try:
-            session.query(f"CREATE TEMPORARY TABLE {quoted} {found}{FOREIGN_KEY.sub('', body)}")
-        except Exception:
-            return ""
-        try:
-            for one in clauses:
-                if one is None:
-                    return ""
-                session.query(f"ALTER TABLE {quoted} {one}")
-            made = self._definition(table)
-        except Exception:
-            return ""
-        finally:
-            session.query(f"DROP TEMPORARY TABLE IF EXISTS {quoted}")
-        return made.replace("CREATE TEMPORARY TABLE ", "CREATE TABLE ", 1)
-
-    def _form(self, table: tuple[str, str]) -> str:
-        definition = self._definition(table)
-        return form_of(definition) if definition else ABSENT
-
-    def _definition(self, table: tuple[str, str]) -> str:
-        try:
-            return str(self._session().query(f"SHOW CREATE TABLE {quote_table(*table)}")[0][1])
-        except Exception as error:
-            if error.args[:1] != (_NO_SUCH_TABLE,):
-                raise
-            return ""
+        if left := self._steps[self._done :]:
+            for count in range(len(waiting), 0, -1):
+                if left[0].statement == joining.joined(waiting[:count], around).statement:
+                    return count
+        return joining.count_joinable(self.session(), waiting, around)
 
     @contextlib.contextmanager
     def _hinting(self) -> Iterator[None]:
@@ -442,7 +361,7 @@ class Revision:
             if refused or cause.args[:1] in {(code,) for code in _MADE_ALREADY}:
                 error.add_note(
                     "if an earlier run of this migration, or somebody else, has made all of it:"
-                    f" {self._finish} notes it as done"
+                    f" {self.finish} notes it as done"
                 )
             raise
 
@@ -458,23 +377,3 @@ def _add_notes(error: SpiritError) -> None:
     for line in (*error.details, error.hint):
         if line and line not in shown:
             error.add_note(line)
-
-
-def _joined(changes: list[OnlineChange], around: SessionFacts) -> OnlineChange:
-    if len(changes) == 1:
-        return changes[0]
-    clauses = ", ".join(_clauses(one.statement, around) or "" for one in changes)
-    name = ".".join(quote_identifier(part) for part in changes[0].table)
-    return replace(changes[0], statement=f"ALTER TABLE {name} {clauses}")
-
-
-def _clauses(statement: str, around: SessionFacts) -> str | None:
-    try:
-        (one,) = parse_statement(statement, around.schema, sql_mode=around.sql_mode)
-    except (SpiritError, ValueError):
-        return None
-    return one.clauses
-
-
-def _digest(history: object) -> str:
-    return hashlib.sha256(repr(history).encode()).hexdigest()[:32]

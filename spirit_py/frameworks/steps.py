@@ -81,7 +81,12 @@ def form_of(create: str, foreign_keys_of: str = "") -> str:
         for one in (create, foreign_keys_of or create)
     )
     keys = sorted(_FOREIGN_KEY.findall(other))
-    return hashlib.sha256(repr((_FOREIGN_KEY.sub("", plain), keys)).encode()).hexdigest()[:32]
+    return digest((_FOREIGN_KEY.sub("", plain), keys))
+
+
+def digest(value: object) -> str:
+    """Return a digest of plain values: the same for equal ones."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:32]
 
 
 def made_of(steps: list[RevisionStep], form: str) -> int:

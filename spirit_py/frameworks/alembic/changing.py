@@ -109,11 +109,11 @@ def revision_of(impl: DefaultImpl) -> Revision:
         versions = str(impl.context_opts.get("version_table") or "alembic_version")
         schema = impl.context_opts.get("version_table_schema")
         found = Revision(
-            partial(session_of, impl),
-            lambda: rows_of(
+            session=partial(session_of, impl),
+            history=lambda: rows_of(
                 session_of(impl), str(schema or ""), versions, "version_num", "ORDER BY 1"
             ),
-            _log,
+            log=_log,
             versions=(str(schema or ""), versions),
             finish="alembic stamp REVISION",
             settle=settle_by(lambda: _told(impl, {}), _log),

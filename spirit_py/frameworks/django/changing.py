@@ -101,9 +101,9 @@ def revision_of(connection: Any) -> Revision:
     found = _revisions.get(connection)
     if found is None:
         found = Revision(
-            lambda: FrameworkSession(connection.connection),
-            lambda: _applied(FrameworkSession(connection.connection)),
-            _log,
+            session=lambda: FrameworkSession(connection.connection),
+            history=lambda: _applied(FrameworkSession(connection.connection)),
+            log=_log,
             versions=("", _VERSIONS),
             finish="manage.py migrate --fake APP MIGRATION",
             settle=settle_by(lambda: _told(connection, {}), _log),
@@ -154,8 +154,7 @@ def _plainly(
     if table is None or connection.in_atomic_block:
         plainly(sql, params)
         return
-    text = _text(editor, sql, params)
-    revision_of(connection).plainly(table, text, lambda: plainly(sql, params))
+    revision_of(connection).plainly(table, _text(editor, sql, params), lambda: plainly(sql, params))
 
 
 def _goes_online(
