@@ -135,13 +135,13 @@ def begin_throttling(run: Run, checkpoint: CheckpointTable, seen: SeenTraffic) -
         throttles.add(throttler, first=first)
     run.closing("the throttlers", throttles.close)
     throttles.start()
-    run.work_at(throttles)
-    run.figures.sparing(throttles)
+    run.pace = throttles
+    run.figures.throttles = throttles
 
 
 def end_throttling(run: Run) -> None:
     """Hold nothing back any more, and write no heartbeat: the swap is made, a revert may follow."""
-    run.work_at(Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads))
+    run.pace = Unhindered(run.settings.current.target_chunk_time, tasks=SparkConfig.threads)
     if run.figures.throttles is not None:
         run.figures.throttles.close()
 
@@ -163,7 +163,7 @@ def throttled(run: Run, work: Work) -> Iterator[None]:
         else:
             throttler.close()
     throttles.start()
-    run.work_at(throttles)
+    run.pace = throttles
     try:
         yield
     finally:

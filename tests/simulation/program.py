@@ -254,7 +254,7 @@ class Run:
     def __init__(self, server: Server, tasks: Sequence[int] = (), *, rolling: bool = False) -> None:
         self.server = server
         self._rolling = rolling
-        self._pace = Tasks(tasks)
+        self.pace = Tasks(tasks)
         self.done = False
         self.error = ""
         self.stop = StopSwitch()
@@ -369,9 +369,9 @@ class Run:
                 subscription=subscription,
                 before=before,
             ),
-            driver=DriverEngine(self._pace.most),
+            driver=DriverEngine(self.pace.most),
             spark=None,
-            pace=self._pace,
+            pace=self.pace,
             stop=self.stop,
             options=CopyOptions(),
         )

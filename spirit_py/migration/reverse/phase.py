@@ -76,7 +76,7 @@ def run_reverse(run: Run, record: ReverseRecord) -> bool:
     another process may go on with it.
     """
     keeper = Keeper(run, record)
-    run.keep_with(keeper)
+    run.keeper = keeper
     reverted = keeper.run()
     if reverted:
         run.note(PlainFact.REVERTED)
@@ -104,7 +104,6 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         return False
     if not wanted and not any_old_table(session, record):
         return False
-    tables = [one.name for one in record.tables]
-    require_passable(session, run.config.feed.passable, tables)
+    require_passable(session, run.config.feed.passable, [one.name for one in record.tables])
     run.go_on_to(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))

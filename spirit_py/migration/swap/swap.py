@@ -230,7 +230,7 @@ def plan_swap(
         along=run.along,
         carried=partial(carried, altered=altered),
     )
-    run.swap_with(swap.cutover)
+    run.cutover = swap.cutover
     return swap
 
 
