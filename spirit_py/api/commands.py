@@ -341,8 +341,7 @@ def start_batch(
             report = run_batch(config, plan, reporter=reporter, stop=stop)
         if not report.exit_code:
             return report
-        known = report.exit_code != OutcomeUnknown.exit_code
-        if known and isinstance(stop.reason, Interrupted):
+        if report.exit_code != OutcomeUnknown.exit_code and isinstance(stop.reason, Interrupted):
             raise stop.reason
         raise BatchFailed(report)
 

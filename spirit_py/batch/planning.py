@@ -74,8 +74,7 @@ def plan_batch(config: BatchConfig) -> BatchPlan:
             warnings=planner.warnings,
         )
         sizes = [(one.data_bytes, one.index_bytes) for one in planned.left]
-        room = room_for(sizes, config, facts)
-        return replace(planned, room=room)
+        return replace(planned, room=room_for(sizes, config, facts))
 
 
 def _name(config: BatchConfig, changes: list[TableChange]) -> str:
@@ -88,8 +87,6 @@ def _name(config: BatchConfig, changes: list[TableChange]) -> str:
 
 @dataclass
 class _Planner:
-    """Plans one table after the other, and keeps of each only what the plan shows."""
-
     session: Session
     trials: Session
     config: BatchConfig
@@ -138,8 +135,7 @@ class _Planner:
                 return PlannedTable(change=change, action=ACTIONS[step])
         contexts = prepare(self.session, config)
         source = contexts[0].source
-        certain = copy_is_certain(contexts)
-        action = METHODS["copy" if certain else "unknown"]
+        action = METHODS["copy" if copy_is_certain(contexts) else "unknown"]
         # Its checks were made when it began, and do not expect tables that are half copied.
         if CheckpointTable(*change.name).is_ours(self.session):
             action = (
@@ -175,8 +171,7 @@ def room_for(
     at a time, or all where they are kept. ``sizes`` are bytes of rows and of indexes.
     """
     at_once = len(sizes) if math.isinf(config.each.drop_old_after) else config.parallel
-    largest = sorted((sum(size) for size in sizes), reverse=True)
-    copies = sum(largest[:at_once])
+    copies = sum(sorted((sum(size) for size in sizes), reverse=True)[:at_once])
     binlog = sum(data for data, _ in sizes) if facts.is_on("log_bin") else 0
     needed = f"{human_bytes(copies)} at a time for new tables, {human_bytes(binlog)} of binlog"
     free = free_bytes(facts)
@@ -224,9 +219,8 @@ def plan_of_batch(
     ]
     plans = [plan for _, plan in made]
     known = {note.cause for plan in plans for note in plan.refusals}
-    first = plans[0] if plans else Plan(server=config.each.connection.address)
     return replace(
-        first,
+        plans[0] if plans else Plan(server=config.each.connection.address),
         together=False,
         tables=tuple(
             replace(one, differs=planned.differs) for planned, plan in made for one in plan.tables

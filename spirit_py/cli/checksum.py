@@ -46,8 +46,7 @@ def checksum(shown: ErrorsShown, options: dict[str, Any]) -> None:
     from spirit_py.compare import run
 
     reporter = shown.through(reporters_of(asked.records, verbose=shown.verbose))
-    report = run.compare(asked, reporter=reporter)
-    tell_summary(report.summary(), reporter)
+    tell_summary(run.compare(asked, reporter=reporter).summary(), reporter)
 
 
 def compare_config(options: dict[str, Any]) -> CompareConfig:

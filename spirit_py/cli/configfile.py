@@ -122,8 +122,7 @@ def _tables(file: Path) -> dict[str, dict[str, Any]]:
 
 def _enter(setting: FileSetting, found: Defaults, commands: Mapping[str, click.Command]) -> None:
     section, name, value = setting.section, setting.name, setting.value
-    own = tuple(commands) if section == _ALL else (section,)
-    holders = _holders(name, own, commands)
+    holders = _holders(name, tuple(commands) if section == _ALL else (section,), commands)
     where = f"{setting.file}, [{section}]"
     if not holders:
         raise _unknown(where, f"there is no option --{name}", ())

@@ -84,7 +84,6 @@ def tell_summary(lines: Iterable[str], reporter: Reporters) -> None:
 
 
 def _terminal_or_lines(records: RecordOptions, verbose: bool) -> Reporter:
-    """Return the live display for a terminal, and log lines for everything else."""
     if records.log_format == "text" and sys.stderr.isatty():
         from spirit_py.status.display.screen import LiveDisplay, can_show
 

@@ -46,8 +46,7 @@ def read_page(code: ErrorCode) -> Page:
     folder = package / _INSTALLED
     if not folder.is_dir():
         folder = package.parent / _CHECKOUT
-    whole = (folder / f"{code}.md").read_text(encoding="utf-8")
-    _, head, text = whole.split(_FENCE, 2)
+    _, head, text = (folder / f"{code}.md").read_text(encoding="utf-8").split(_FENCE, 2)
     fields = dict(line.split(": ", 1) for line in head.splitlines())
     return Page(
         code=code,

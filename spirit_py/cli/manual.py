@@ -78,8 +78,7 @@ def _page(
 def _help_of(command: click.Command) -> tuple[str, list[str]]:
     plain, _, example = inspect.cleandoc(command.help or "").partition("\b\n")
     shown, _, rest = example.partition("\n\n")
-    text = " ".join(f"{plain} {rest.replace(chr(8), '')}".split())
-    return text, shown.splitlines()
+    return " ".join(f"{plain} {rest.replace(chr(8), '')}".split()), shown.splitlines()
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:

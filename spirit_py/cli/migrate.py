@@ -174,8 +174,7 @@ def migrate(shown: ErrorsShown, options: dict[str, Any]) -> int:
         return run(batch_config(options, settings(options)), shown, yes=options["yes"])
     config = migration_config(options)
     reporter = shown.through(reporters_of(config.records, verbose=shown.verbose))
-    report = _migrate(config, reporter)
-    tell_summary(report.summary(warnings=reporter.warnings), reporter)
+    tell_summary(_migrate(config, reporter).summary(warnings=reporter.warnings), reporter)
     return 0
 
 
@@ -322,7 +321,6 @@ def _unused(options: dict[str, Any]) -> list[str]:
 
 
 def _made(options: dict[str, Any]) -> Plan:
-    """Make the plan of one statement, or of a batch."""
     from spirit_py.plan import make_plan
 
     sample = options["sample"]

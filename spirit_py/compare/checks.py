@@ -99,8 +99,7 @@ def _sources(side: Side) -> set[str]:
 
 def require_comparable(source: Side, target: Side, matching: Matching, *, lock: bool) -> None:
     """Refuse what cannot be compared; all reasons together."""
-    same_server = source.facts.uuid == target.facts.uuid
-    if same_server and source.table.quoted == target.table.quoted:
+    if source.facts.uuid == target.facts.uuid and source.table.quoted == target.table.quoted:
         raise NotComparable(
             f"{source.table.full_name} would be compared with itself",
             hint="name the other table with --target-table or --target-database, or the other"

@@ -210,10 +210,9 @@ class CompareRun:
         return engines.driver
 
     def _describe(self, source: Side, target: Side) -> None:
-        sides = ((source, self.options.source), (target, self.options.target_server))
         self.report.source, self.report.target = (
             {"address": at.address, "schema": side.table.schema, "table": side.table.name}
-            for side, at in sides
+            for side, at in ((source, self.options.source), (target, self.options.target_server))
         )
         self.report.versions["mysql"] = source.facts.version
         self.report.versions["mysql_target"] = target.facts.version

@@ -57,8 +57,7 @@ def clear_abandoned(
 
 def mark(run: Run, session: SqlSession, record: CheckpointRecord) -> None:
     """Create the checkpoint tables; the end of the run keeps or drops all that is beside them."""
-    tables = [table.name for table in record.tables]
-    run.stack.push(partial(leave, run, tables, taken_over=False))
+    run.stack.push(partial(leave, run, [table.name for table in record.tables], taken_over=False))
     create_checkpoint_tables(session, record)
 
 
@@ -150,13 +149,11 @@ def leave(
     if run.may_be_swapped or (taken_over and isinstance(error, Refusal)):
         return
     if _to_be_resumed(run, error):
-        kept = [str(CheckpointTable(*table)) for table in tables]
-        run.tell(CheckpointKept(checkpoints=kept))
+        run.tell(CheckpointKept(checkpoints=[str(CheckpointTable(*table)) for table in tables]))
         run.note(PlainFact.STAYS_RESUMABLE)
         return
     run.await_readers()
-    patiently = error is None
-    left = [table for table in tables if not _dropped(run, table, patiently=patiently)]
+    left = [table for table in tables if not _dropped(run, table, patiently=error is None)]
     if left and isinstance(error, Refusal):
         failure = MigrationFailure(
             error.message, hint=error.hint, details=error.details, error_code=error.error_code

@@ -144,8 +144,6 @@ def clean_up(
 
 
 class _Settling:
-    """What settling the foreign keys of a swap needs."""
-
     def __init__(self, options: ConnectionOptions, database: str, say: Say) -> None:
         self.config = RunConfig(connection=options, database=database, cutover_timeout=60.0)
         self.stop = StopSwitch()

@@ -141,8 +141,7 @@ class CopiedPair(Pair):
     def analyze(self) -> None:
         """Renew the optimizer's statistics of the new table, with the source's histograms."""
         super().analyze()
-        carry = partial(carry_histograms, mapping=self.mapping)
-        for trouble in self.job.step("histograms", carry):
+        for trouble in self.job.step("histograms", partial(carry_histograms, mapping=self.mapping)):
             self.job.warn(f"a histogram of {self.name} is not carried over: {trouble}")
 
     def _show_progress(self, seen: ChecksumProgress) -> None:

@@ -98,8 +98,7 @@ def migrations(
         if not shown and not table:
             instead = "" if database else "name a schema with --database"
             listing.grants.require(("SELECT",), database, _HIDDEN, instead=instead)
-        wanted = f"{database}.{table}"
-        found = [one for one in shown if not table or wanted in one.tables]
+        found = [one for one in shown if not table or f"{database}.{table}" in one.tables]
         return found or (_beginning(session, (database, table)) if table else [])
 
 
@@ -143,8 +142,6 @@ def _beginning(session: SqlSession, table: Name) -> list[MigrationShown]:
 
 
 class _Listing:
-    """Looks at checkpoint tables, each migration once."""
-
     def __init__(self, session: SqlSession, options: ConnectionOptions, max_age: float) -> None:
         self._session = session
         self._options = options
@@ -168,17 +165,15 @@ class _Listing:
         except ServerFault as fault:
             if not access_denied(fault):
                 raise
+            needed: tuple[Sequence[str], str] = (IDENTITY_PRIVILEGES, "")
+            if self.grants.missing(("SELECT",), schema):
+                needed = ("SELECT",), schema
             raise Refusal(
                 f"account {self.grants.account} may not read {schema}.{name}"
                 f" and its auxiliary tables: {fault.text}",
-                hint=self._grant_to_look(schema),
+                hint=self.grants.grant(*needed),
                 error_code=ErrorCode.MISSING_PRIVILEGES,
             ) from fault
-
-    def _grant_to_look(self, schema: str) -> str:
-        if self.grants.missing(("SELECT",), schema):
-            return self.grants.grant(("SELECT",), schema)
-        return self.grants.grant(IDENTITY_PRIVILEGES)
 
     def _migration(self, owner: Name, known: Mapping[str, MigrationShown]) -> MigrationShown | None:
         try:

@@ -112,8 +112,7 @@ class MigrationShown:
         """Return ``running``, ``hanging`` (lock held, figures are old) or ``stopped``."""
         if self.worked_on_by is None:
             return STOPPED
-        old = self.live_age is not None and self.live_age > STALE_SECONDS
-        return HANGING if old else RUNNING
+        return HANGING if self.live_age is not None and self.live_age > STALE_SECONDS else RUNNING
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything for JSON."""

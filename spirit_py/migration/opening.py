@@ -130,11 +130,7 @@ def show_plan(run: Run, contexts: tuple[PreflightContext, ...], decision: Resume
 
 
 def _decide(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> Resume | Afresh:
-    """Examine what an earlier run left, and decide what is done with it; before any check.
-
-    A migration that is given up, whose auxiliary tables are dropped, is a SchemaChanged (R14);
-    everything is kept by another error.
-    """
+    """Decide about an earlier run; SchemaChanged if given up (R14), all else keeps its tables."""
     tables = [(context.schema, context.table) for context in contexts]
     found, decision = examine_and_decide(session, run.config, contexts)
     if isinstance(decision, Refuse):

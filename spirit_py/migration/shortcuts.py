@@ -142,7 +142,6 @@ def _await_pace(run: Run, context: PreflightContext, listen: Callable[[], None])
 
 
 def _leave_deferred(run: Run, context: PreflightContext) -> None:
-    """Leave the change to the copy where the operator's sentinel is there."""
     found = run.step(
         "sentinel", partial(read_table, schema=context.schema, table=context.names.sentinel)
     )
@@ -229,7 +228,6 @@ def _turns(run: Run, tables: Sequence[Name], attend: Callable[[], None]) -> Lock
 
 
 def _against(run: Run, session: SqlSession, contexts: Sequence[PreflightContext]) -> str:
-    """Return why the shortcut is not to be tried; empty where it is."""
     if reason := why_copied(contexts):
         return reason
     schema, sentinel = contexts[0].schema, contexts[0].names.sentinel

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spirit_py.checksum.checker import Checker
-    from spirit_py.copier.meter import CopyStatistics
     from spirit_py.migration.figures import Figures
     from spirit_py.table.names import Name
     from spirit_py.table.schema import TableSchema
@@ -100,10 +99,7 @@ class Snapshots:
         return MigrationStatus(**shown, totals=totals)
 
     def _away(self, now: float) -> dict[str, Any]:
-        """Return the wait for a server that neither the feed nor the work can reach.
-
-        Tasks try again by themselves: of a chunk that is not answered nothing else is known here.
-        """
+        """Return the wait for a server that neither feed nor work reaches: tasks retry unseen."""
         figures = self._figures
         seen = None if figures.source is None else figures.source.statistics()
         done = (
@@ -246,7 +242,7 @@ class Snapshots:
         current = seen[_name(table)]
         before = self._state.copied_before
         rows = sum(one.rows for one in seen.values()) + sum(done for done, _ in before.values())
-        total = self._over_all(lambda name: _copied_total(seen.get(name)))
+        total = self._over_all(lambda of: (of in seen, seen[of].rows_total if of in seen else None))
         every = all(name in seen or name in before for name in self._state.estimates)
         ended = every and all(one.ended for one in seen.values())
         left = None if total is None else total - rows
@@ -340,10 +336,6 @@ class Snapshots:
             copier.statistics().rows for of, copier in self._figures.copiers if _name(of) == name
         ]
         return before[0] if before is not None else next(iter(copied), None)
-
-
-def _copied_total(seen: CopyStatistics | None) -> tuple[bool, int | None]:
-    return (False, None) if seen is None else (True, seen.rows_total)
 
 
 def _name(table: TableSchema) -> tuple[str, str]:

@@ -215,8 +215,7 @@ ENTERS: Final[Mapping[type | PlainFact, Enters]] = {
 
 def _counted(_counted: Counted, state: State, now: float) -> dict[str, Any]:
     phases = {name: round(spent, 3) for name, spent in state.phases.seconds(now).items()}
-    seconds = round(now - state.began, 3)
-    return {"report": replace(state.report, phases=phases, seconds=seconds)}
+    return {"report": replace(state.report, phases=phases, seconds=round(now - state.began, 3))}
 
 
 def _aged(_swapped: Swapped, state: State, now: float) -> dict[str, Any]:

@@ -85,8 +85,7 @@ def shape_after(native: SqlSession, source: TableSchema, statement: AlterStateme
     ``native`` has the statement's modes, and no temporary table that hides the source.
     """
     show_generated_key(native)
-    before = _made_of(native, source, replace(statement, clauses="", parsed=()))
-    if before.new != shape_of(source):
+    if _made_of(native, source, replace(statement, clauses="", parsed=())).new != shape_of(source):
         return ""
     after = _made_of(native, source, statement)
     return "" if after.unknown else after.new

@@ -275,7 +275,6 @@ class _Maker:
         return mapping
 
     def _check(self, context: PreflightContext, mapping: TableMapping, definition: str) -> None:
-        """Note what the checks of the new table find, whose definition will be this one."""
         whole = replace(mapping, target=replace(mapping.target, create_sql=definition))
         found = findings_of([replace(context, made=whole)], CheckScope.AFTER_CREATE)
         if self._refused_before:

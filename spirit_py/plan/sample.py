@@ -240,9 +240,8 @@ class _Sampler:
         if complaint is None:
             return rows
         code, text = complaint
-        source = mapping.source
         lost = LostValue(
-            f"a value of {source.full_name} does not fit: {text} (error {code})",
+            f"a value of {mapping.source.full_name} does not fit: {text} (error {code})",
             text,
             chunk=chunk.number,
             part=0,

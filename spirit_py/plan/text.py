@@ -70,8 +70,7 @@ def _brief(table: TablePlan) -> Iterator[str]:
     yield size_line(table)
     counts = Counter(one.kind for one in table.attached)
     if counts:
-        listed = ", ".join(counted(count, kind) for kind, count in counts.items())
-        yield f"attached: {listed}"
+        yield f"attached: {', '.join(counted(count, kind) for kind, count in counts.items())}"
     if table.space is not None:
         yield f"disk: {disk_line(table)}"
 

@@ -209,8 +209,7 @@ def rates(spans: Iterable[Span], counter: str) -> Iterator[tuple[Span, float]]:
         if before is not None and counter in span.counters and counter in before.counters:
             passed = span.ended - before.ended
             if passed > 0:
-                grown = span.counters[counter] - before.counters[counter]
-                yield span, max(0.0, grown) / passed
+                yield span, max(0.0, span.counters[counter] - before.counters[counter]) / passed
         before = span
 
 
@@ -280,9 +279,8 @@ class History:
         if isinstance(event, PhaseEntered):
             self._phase_entered(event)
         if not isinstance(event, _NOT_NOTED):
-            at = (event.time - self.began).total_seconds()
             noted = Noted(
-                at=max(0.0, at),
+                at=max(0.0, (event.time - self.began).total_seconds()),
                 name=event.name,
                 text=_cut(event.text),
                 table=event.table,

@@ -219,7 +219,10 @@ class ProgressEvents:
         self._last = {one.table: self._last[one.table] for one in now if one.table in self._last}
         for one in now:
             if self._is_due(one):
-                yield progress_of(one)
+                figures = {key: value for key, value in vars(one).items() if key not in _NO_FIGURES}
+                if one.totals is not None:
+                    figures["totals"] = dataclasses.asdict(one.totals)
+                yield ProgressMade(table=one.table, figures=figures, said=in_one_line(one))
 
     def _is_due(self, snapshot: MigrationStatus) -> bool:
         now = self._clock()
@@ -232,11 +235,3 @@ class ProgressEvents:
             due = False
         self._last[snapshot.table] = replace(last, written=now) if due else last
         return due
-
-
-def progress_of(snapshot: MigrationStatus) -> ProgressMade:
-    """Return the figures as an event."""
-    figures = {key: value for key, value in vars(snapshot).items() if key not in _NO_FIGURES}
-    if snapshot.totals is not None:
-        figures["totals"] = dataclasses.asdict(snapshot.totals)
-    return ProgressMade(table=snapshot.table, figures=figures, said=in_one_line(snapshot))

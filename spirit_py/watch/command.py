@@ -73,8 +73,7 @@ class Lines:
         self._fault: OutputFault | None = None
         self._broken = select.poll()
         self._broken.register(descriptor, 0)
-        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
-        self._for_reading = mode == os.O_RDONLY
+        self._for_reading = (fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE) == os.O_RDONLY
 
     def add(self, line: Line) -> None:
         """Add a line; written at once when the buffer is large. Raises as ``flush``."""
@@ -163,8 +162,7 @@ class _Watch:
         stream = self._connected()
         try:
             _check_passable(options.passable, stream.scope)
-            start = stream.open(options.position)
-            follower = self._follower(stream, Progress(start))
+            follower = self._follower(stream, Progress(stream.open(options.position)))
             scope, position = str(stream.scope), follower.progress.text()
             self.tell(WatchBegun(scope=scope, position=position))
             if not stream.learn():

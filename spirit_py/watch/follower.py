@@ -74,7 +74,8 @@ class Follower:
         """Take one event; raise what the stream cannot go on after."""
         match event:
             case RowsChanged(place=place):
-                self._rows(event, place)
+                if not self._xa.keep(event):
+                    self._print_rows(event, place)
             case Began(place, xid):
                 self._began(place, xid)
             case Committed(place):
@@ -104,10 +105,6 @@ class Follower:
         self._open = True
         self._say("begin", place)
         self._say_statements()
-
-    def _rows(self, event: RowsChanged, place: Place) -> None:
-        if not self._xa.keep(event):
-            self._print_rows(event, place)
 
     def _print_rows(self, event: RowsChanged, place: Place) -> None:
         position = self.progress.text()

@@ -112,8 +112,7 @@ class Line(NamedTuple):
 
 def as_json(found: Record) -> Line:
     """Write a record as one line of JSON."""
-    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-    return Line(text, found["position"])
+    return Line(json.dumps(found, ensure_ascii=False, separators=(",", ":")), found["position"])
 
 
 def as_text(found: Record) -> Line:

@@ -112,8 +112,7 @@ def missing_column(
     key: ForeignKey, altered: Mapping[tuple[str, str], AlterStatement]
 ) -> tuple[str, tuple[str, str]] | None:
     """Return a column of a key that is dropped, with its table; None when all stay."""
-    ends = ((key.columns, key.child), (key.parent_columns, key.parent))
-    for columns, table in ends:
+    for columns, table in ((key.columns, key.child), (key.parent_columns, key.parent)):
         statement = altered.get(table)
         dropped = frozenset() if statement is None else statement.dropped
         for column in columns:

@@ -174,8 +174,7 @@ def _beside(moves: Sequence[TriggerMove], at: int, existing: set[Placed]) -> str
     for other in moves[at + 1 :]:
         if not alike(other):
             continue
-        copy = other.original._replace(name=other.temporary)
-        if copy in existing:
+        if other.original._replace(name=other.temporary) in existing:
             return f"PRECEDES {quote_identifier(other.temporary)}"
         if other.original in existing:
             return f"PRECEDES {quote_identifier(mine.spelled(other.trigger.name))}"

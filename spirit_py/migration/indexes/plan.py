@@ -178,8 +178,7 @@ def carry_on_with_indexes(
         deferred = replace(
             _none(mapping, progress.target_shape), bare_shape=progress.bare_shape, indexes=clauses
         )
-        why = "as the earlier run chose"
-        plan = IndexPlan(deferred=deferred, left_out=bool(deferred), why=why)
+        plan = IndexPlan(deferred=deferred, left_out=bool(deferred), why="as the earlier run chose")
         if not plan.left_out and not progress.copied:
             plan = plan_indexes(run, session, context, mapping)
         plans.append(plan)

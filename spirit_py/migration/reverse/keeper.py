@@ -208,8 +208,7 @@ class Keeper:
         kept, job = self._record, self._job
         names = kept.record.names
         until = time.monotonic() + kept.seconds_left()
-        seconds = max(0.0, until - time.monotonic())
-        job.tell(ReverseBegun(tables=names, seconds=round(seconds, 1)))
+        job.tell(ReverseBegun(tables=names, seconds=round(max(0.0, until - time.monotonic()), 1)))
         while True:
             self._check()
             left = until - time.monotonic()
@@ -249,8 +248,7 @@ class Keeper:
         self._record.save(self._position())
         if asked is not None:
             if isinstance(asked, Interrupted):
-                back = self._swap is not None and self._swap.swapped
-                asked.hint = _BACK if back else _STILL
+                asked.hint = _BACK if self._swap is not None and self._swap.swapped else _STILL
             raise asked
         raise self._stopped(fault) from fault
 
@@ -293,8 +291,7 @@ class Keeper:
             why = "the process that runs reverse replication was asked to end"
             self._job.tell(RevertFailed(said=why, reason=why))
             self._check()
-        broken = cause is self._stop.reason and _is_final(cause)
-        if broken or isinstance(cause, SchemaChanged):
+        if (cause is self._stop.reason and _is_final(cause)) or isinstance(cause, SchemaChanged):
             cause = self._lost(cause)
         asked.fail(cause)
         if isinstance(cause, (OutcomeUnknown, ReverseReplicationLost)):
@@ -318,8 +315,7 @@ class Keeper:
             undone = ", ".join(f"{table.schema}.{table.undone}" for table in record.tables)
             text = f"{text}; what was swapped out is {undone}, until spirit-py cleanup drops it"
         else:
-            tables = [table.name for table in record.tables]
-            stays = bool(drop_swapped_out(self._job, tables, BACK))
+            stays = bool(drop_swapped_out(self._job, [table.name for table in record.tables], BACK))
         self._job.tell(RevertDone(said=text, tables=record.names))
         return stays
 
@@ -329,8 +325,5 @@ class Keeper:
 
 
 def _is_final(error: SpiritError) -> bool:
-    """Return whether the old table cannot follow any more after a fault of its feed.
-
-    A migration may resume after some of these; here no copy is made that would bring hidden rows.
-    """
+    """Return whether a fault of its feed ends it: no copy is made that would bring hidden rows."""
     return not error.resumable or isinstance(error, (ValueLost, HiddenChange))

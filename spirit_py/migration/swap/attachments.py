@@ -85,8 +85,7 @@ class SwapAttachments(AttachedObjects):
     @property
     def statements(self) -> SwapStatements:
         """What is sent in this try."""
-        rename = renaming((*self.swaps, *self.along))
-        return replace(sequence_of(self._noted), rename=rename)
+        return replace(sequence_of(self._noted), rename=renaming((*self.swaps, *self.along)))
 
     @property
     def described(self) -> list[str]:
@@ -118,8 +117,7 @@ class SwapAttachments(AttachedObjects):
                     CheckpointTable(*name).write(session, self._noted.note)
 
     def _require_keepable(self) -> None:
-        config = self.job.config
-        if self._noted.triggers and getattr(config, "triggers", "keep") == "refuse":
+        if self._noted.triggers and getattr(self.job.config, "triggers", "keep") == "refuse":
             raise MigrationFailure(
                 f"{self._noted.triggers[0].trigger.label} was created meanwhile, and --triggers"
                 " refuse was given",
@@ -180,8 +178,7 @@ class SwapAttachments(AttachedObjects):
                 settle_left(self.job, session, self._names)
 
         try:
-            again = retrying(self.job.stop, attempts=_ATTEMPTS, passing=takes_no_writes)
-            again(settle)
+            retrying(self.job.stop, attempts=_ATTEMPTS, passing=takes_no_writes)(settle)
         except Interrupted as stopped:
             stopped.hint = _SETTLES
             raise

@@ -81,8 +81,7 @@ def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> 
             left.append(name)
             job.remark(f"table {name}", why)
         else:
-            dropped = f"{source[0]}.{name}"
-            job.tell(OldTableDropped(dropped=dropped))
+            job.tell(OldTableDropped(dropped=f"{source[0]}.{name}"))
     return left
 
 

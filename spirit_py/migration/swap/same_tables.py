@@ -108,8 +108,7 @@ class SameTables:
         server = str(session.query("SELECT @@GLOBAL.server_uuid")[0][0])
         for name, proof in self._fields.items():
             noted: Identity = getattr(proofs, proof)
-            moved = bool(noted) and noted.server != server
-            if name == self.source and (afresh or moved):
+            if name == self.source and (afresh or (noted and noted.server != server)):
                 noted = identity(session, *name)
                 self.must_compare = "" if afresh else "the run continues on another server"
             self._note(session, name, noted)

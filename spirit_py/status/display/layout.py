@@ -134,8 +134,7 @@ def _steps(seen: MigrationStatus, page: Room) -> Text:
 
 
 def _blocks(seen: MigrationStatus, page: Room) -> list[Block]:
-    drawn = seen.rows is not None or seen.fraction is not None
-    blocks = [_work(seen, page)] if drawn else []
+    blocks = [_work(seen, page)] if seen.rows is not None or seen.fraction is not None else []
     for row in rows_of(seen, seen.phase.value):
         facts = [Text(one_line(one.text), one.tone) for one in row.facts if not one.drawn]
         curve = history(seen.history, _HISTORY_WIDTH, page.glyphs.levels)
@@ -212,8 +211,7 @@ def _laid_out(
             last.append(page.glyphs.between, "dim").append_text(fact)
         else:
             lines.append(fact.copy())
-    label = block.label if indent > LABEL else ""
-    heads = [label, *[""] * len(lines)]
+    heads = [block.label if indent > LABEL else "", *[""] * len(lines)]
     return [
         Text.assemble((f"{head:<{indent}}", "dim"), line)
         for head, line in zip(heads, lines, strict=False)
@@ -235,6 +233,5 @@ def _pieces(facts: Iterable[Text], room: int, glyphs: Glyphs, most: int) -> Iter
             else:
                 lines.append(piece)
         if len(lines) > most:
-            rest = shortened(" ".join(lines[most - 1 :]), room, glyphs.more)
-            lines = [*lines[: most - 1], rest]
+            lines = [*lines[: most - 1], shortened(" ".join(lines[most - 1 :]), room, glyphs.more)]
         yield from (Text(line, style) for line in lines)

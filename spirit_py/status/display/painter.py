@@ -55,9 +55,8 @@ class Painter:
         if len(new) < len(old):
             out += [_moved(place, len(new)), "\r", CLEAR_BELOW]
             place = len(new)
-        last = max(0, len(new) - 1)
         if out:
-            out += [_moved(place, last), "\r"]
+            out += [_moved(place, max(0, len(new) - 1)), "\r"]
         self._rows = new
         return "".join(out)
 
@@ -113,8 +112,7 @@ class Painter:
         while end < len(new) and not new[end][0]:
             end += 1
         column = "\r" if not first else f"\x1b[{first + 1}G"
-        rest = CLEAR_LINE if len(new) < len(old) else ""
-        return column + self._run(new[first:end]) + rest
+        return column + self._run(new[first:end]) + (CLEAR_LINE if len(new) < len(old) else "")
 
     def _run(self, cells: Sequence[_Cell]) -> str:
         out = []

@@ -71,6 +71,7 @@ def page(history: History, *, ended: datetime) -> str:
     seconds = max((ended - began).total_seconds(), history.timeline.ended, 0.001)
     facts = history.facts
     end = facts.get(RunEnded.name, {})
+    reverted = end.get("outcome") == REVERTED
     lanes = list(history.timeline.lanes.items())
     events = history.timeline.events
     several = history.batch is not None or bool(history.ended_tables)
@@ -83,8 +84,8 @@ def page(history: History, *, ended: datetime) -> str:
         "ended": f"{ended:%Y-%m-%d %H:%M:%S} UTC",
         "duration": human_seconds(seconds),
         "outcome": end.get("outcome") or "unknown",
-        "verdict": _verdict(end.get("outcome")),
-        "reverted": end.get("outcome") == REVERTED,
+        "verdict": "undone" if reverted else "good" if end.get("outcome") in _GOOD else "bad",
+        "reverted": reverted,
         "end": end,
         "statement": None if several else facts.get(StatementRead.name, {}).get("statement"),
         "diff": [] if several else _diff(facts.get(PlanMade.name, {}).get("plan")),
@@ -101,7 +102,7 @@ def page(history: History, *, ended: datetime) -> str:
         "tries": [one for one in events if one.name == CutoverTryFailed.name],
         "swap": None if several else facts.get(SwapDone.name),
         "swapped_at": next((one.at for one in reversed(events) if one.name == SwapDone.name), None),
-        "waits": _waits(history),
+        "waits": sorted(history.waits.items(), key=lambda one: -one[1]),
         "warnings": _warnings(events, several=len(lanes) > 1),
         "events": events[-SHOWN_EVENTS:],
         "events_left_out": history.timeline.events_left_out,
@@ -124,10 +125,6 @@ def _where(tables: Sequence[str]) -> str:
     if len(tables) > _NAMED_TABLES:
         return f"{len(tables)} tables: "
     return f"{', '.join(tables)}: " if tables else ""
-
-
-def _verdict(outcome: object) -> str:
-    return "undone" if outcome == REVERTED else "good" if outcome in _GOOD else "bad"
 
 
 @functools.cache
@@ -246,10 +243,6 @@ def _phases(stages: Iterable[Stage]) -> dict[str, float]:
 def _ticks(seconds: float) -> list[tuple[float, str]]:
     found = ((100 * at / seconds, clock(at)) for at in time_ticks(seconds))
     return [(round(left, 2), text) for left, text in found if left < 97]
-
-
-def _waits(history: History) -> list[tuple[str, float]]:
-    return sorted(history.waits.items(), key=lambda one: -one[1])
 
 
 _log = logging.getLogger(__name__)

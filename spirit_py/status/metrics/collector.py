@@ -278,6 +278,5 @@ def _add(family: Metric, spec: MetricSpec, labels: Mapping[str, str], value: flo
         family.add_metric((), dict(labels))
         return
     names = () if spec.of_process else ("table",)
-    values = [labels[name] for name in (*names, *spec.labels)]
     if isinstance(family, CounterMetricFamily | GaugeMetricFamily):
-        family.add_metric(values, value)
+        family.add_metric([labels[name] for name in (*names, *spec.labels)], value)
