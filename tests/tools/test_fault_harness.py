@@ -8,7 +8,6 @@ from unittest import mock
 import pytest
 
 import faults
-from spirit_py.points import POINTS
 from tests.faults.draw import FAULTS, draw
 from tests.faults.hooks import HOOKS
 from tests.faults.journal import Journal, mismatches
@@ -16,6 +15,7 @@ from tests.faults.run import Verdict
 from tests.faults.scene import Attempt
 from tests.faults.shapes import SHAPES, State
 from tests.kits.draw import seed_of
+from tests.kits.kills import STRUCK
 
 BEFORE, AFTER = State(1, "before"), State(2, "after")
 
@@ -43,7 +43,7 @@ def test_faults_strike_where_the_program_can_be_held():
     """Every fault has a name of its own, points that exist, and a hook that exists."""
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     for fault in FAULTS:
-        assert set(fault.points) <= set(POINTS), fault.name
+        assert set(fault.points) <= STRUCK, fault.name
         assert not fault.hook or fault.hook in HOOKS
 
 
