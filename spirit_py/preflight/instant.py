@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spirit_py.binlog.codec.scalars import character_bytes
 from spirit_py.classes import dataclass, replace
 from spirit_py.mysql.facts import version_numbers
 from spirit_py.mysql.tables.guard_column import MOST_COLUMNS, most_row_versions
@@ -44,11 +45,6 @@ _REBUILDS: Final = frozenset(
         *(ClauseKind.ALTER_INDEX,),
     }
 )
-_WIDEST: Final = {
-    **dict.fromkeys(("utf8mb4", "utf16", "utf16le", "utf32", "gb18030"), 4),
-    **dict.fromkeys(("utf8mb3", "utf8", "eucjpms", "ujis"), 3),
-    **dict.fromkeys(("ucs2", "big5", "gbk", "gb2312", "sjis", "cp932", "euckr"), 2),
-}
 _DATES: Final = frozenset({"date", "datetime"})
 _ONE_BYTE: Final = 255
 
@@ -143,22 +139,17 @@ def _of_clauses(altered: Altered) -> Iterator[str]:
     for clause in statement.parsed:
         if clause.kind in _REBUILDS or clause.body.startswith(("fulltext", "spatial")):
             yield f"{clause.text!r} is never INSTANT"
-        if clause.kind is ClauseKind.ADD_CHECK and not _unenforced(clause.body):
-            yield "the rows are checked for a new constraint"
         if clause.kind in {ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT}:
             off = f"`{clause.name}` CHECK" in altered.source.create_sql and any(
                 f"`{clause.name}` CHECK" in line and "NOT ENFORCED" in line
                 for line in altered.source.create_sql.splitlines()
             )
-            if off and not _unenforced(clause.body):
+            if off and "not enforced" not in clause.body:
                 yield "the rows are checked for a constraint"
         inline = clause.kind is ClauseKind.ADD_COLUMN and " check(" in f" {clause.body}"
-        if inline and not _unenforced(clause.body):
+        new = inline or clause.kind is ClauseKind.ADD_CHECK
+        if new and "not enforced" not in clause.body:
             yield "the rows are checked for a new constraint"
-
-
-def _unenforced(body: str) -> bool:
-    return "not enforced" in body
 
 
 def _of_column(old: Column, new: Column) -> Iterator[str]:
@@ -183,22 +174,14 @@ def _more_members(old: Column, new: Column) -> bool:
         and old.data_type in {"enum", "set"}
         and (old.charset, old.collation) == (new.charset, new.collation)
         and new.members[: len(old.members)] == old.members
-        and _member_bytes(old) == _member_bytes(new)
+        and old.number_bytes == new.number_bytes
     )
-
-
-def _member_bytes(column: Column) -> int:
-    count = len(column.members)
-    if column.data_type == "enum":
-        return 1 if count <= _ONE_BYTE else 2
-    needed = (count + 7) // 8
-    return 8 if needed > 4 else needed
 
 
 def _length_bytes(column: Column) -> int:
     if column.data_type not in {"varchar", "varbinary"}:
         return 0
-    longest = (column.length or 0) * _WIDEST.get(column.charset or "", 1)
+    longest = (column.length or 0) * character_bytes(column.charset or "")
     return 1 if longest <= _ONE_BYTE else 2
 
 

@@ -63,7 +63,6 @@ class Column:
     members: tuple[str, ...] = ()
     generated: Generated = ""
     generation_expression: str = ""
-    invisible: bool = False
     auto_increment: bool = False
     default: str | None = None
     extra: str = ""
@@ -82,6 +81,14 @@ class Column:
         Includes the members: ``column_type`` shows letters beyond U+FFFF as a question mark.
         """
         return self.column_type, self.members, self.charset, self.srid
+
+    @property
+    def number_bytes(self) -> int:
+        """The bytes that hold an ENUM's ordinal or a SET's mask."""
+        if self.data_type == "enum":
+            return 1 if len(self.members) < 256 else 2
+        size = (len(self.members) + 7) // 8
+        return size if size <= 4 else 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +144,6 @@ class TableSchema:
     data_bytes: int = 0
     index_bytes: int = 0
     auto_increment: int | None = None
-    partitioned: bool = False
     create_sql: str = ""
 
     @property

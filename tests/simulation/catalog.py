@@ -189,7 +189,7 @@ def _of_table(session: Session, _: re.Match[str], given: Sequence[Any]) -> Rows:
     found = session.server.tables.get((schema, name))
     if found is None:
         return []
-    return [("InnoDB", _COLLATION, len(found.rows), 16_384, 0, None, "", schema, name)]
+    return [("InnoDB", _COLLATION, len(found.rows), 16_384, 0, None, schema, name)]
 
 
 @statement(r"SELECT c\.COLUMN_NAME, c\.ORDINAL_POSITION, .* FROM information_schema\.COLUMNS c .*")

@@ -87,7 +87,7 @@ def expected_type(column: Column) -> tuple[ColumnType, ...]:
         return (codes.ColumnType(codes.STRING, _bytes(column)),)
     if kind in {"enum", "set"}:
         code = codes.ENUM if kind == "enum" else codes.SET
-        return (codes.ColumnType(code, number_bytes(column)),)
+        return (codes.ColumnType(code, column.number_bytes),)
     known = _other_types(column).get(kind)
     if known is None:
         raise SchemaChanged(
@@ -98,7 +98,6 @@ def expected_type(column: Column) -> tuple[ColumnType, ...]:
 
 
 def _other_types(column: Column) -> dict[str, tuple[ColumnType, ...]]:
-    """Return the announced types of the kinds that stand alone."""
     bits = column.length or 1
     decimal = (column.precision or 0) << 8 | (column.scale or 0)
     return {
@@ -120,15 +119,6 @@ def old_temporal(announced: ColumnType) -> bool:
 
 def _bytes(column: Column) -> int:
     return (column.length or 0) * character_bytes(column.charset or "")
-
-
-def number_bytes(column: Column) -> int:
-    """Return the bytes that hold an ENUM's ordinal or a SET's mask."""
-    members = len(column.members)
-    if column.data_type == "enum":
-        return 1 if members < 256 else 2
-    size = (members + 7) // 8
-    return size if size <= 4 else 8
 
 
 def field_of(column: Column, index: int) -> Field:
@@ -166,7 +156,7 @@ _WIDTHS = {"b": 1, "h": 2, "i": 4, "q": 8}
 
 
 def _numbered(column: Column, index: int) -> dict[str, Any]:
-    width = number_bytes(column)
+    width = column.number_bytes
     code = {1: "B", 2: "H", 4: "I", 8: "Q"}.get(width, f"{width}s")
     number = "{v}" if code[-1] != "s" else "int_of({v}, 'little')"
     enum = column.data_type == "enum"
@@ -273,7 +263,6 @@ def _json(column: Column, index: int) -> dict[str, Any]:
 
 
 def _text(column: Column, index: int) -> dict[str, Any]:
-    """Describe CHAR, VARCHAR and the TEXT types."""
     charset = column.charset or "utf8mb4"
     return {
         "prefix": _prefix(column),
@@ -284,11 +273,8 @@ def _text(column: Column, index: int) -> dict[str, Any]:
 
 
 def _binary(column: Column, index: int) -> dict[str, Any]:
-    """Describe BINARY, VARBINARY, the BLOB types, spatial types and VECTOR.
-
-    A BINARY image has lost its trailing zero bytes, which belong to the value.
-    """
     key, shown = "{v}", "{v}.hex()"
+    # A BINARY image has lost its trailing zero bytes, which belong to the value.
     if column.data_type == "binary":
         size = column.length or 0
         key, shown = f"{{v}}.ljust({size}, b'\\0')", f"{{v}}.hex().ljust({2 * size}, '0')"

@@ -37,7 +37,7 @@ ORDER BY INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"""
 
 _TABLE = """
 SELECT ENGINE, TABLE_COLLATION, TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH, AUTO_INCREMENT,
-       CREATE_OPTIONS, TABLE_SCHEMA, TABLE_NAME
+       TABLE_SCHEMA, TABLE_NAME
 FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND TABLE_TYPE = 'BASE TABLE'"""
 
@@ -60,7 +60,7 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
     found = session.query(_TABLE, (schema, table))
     if not found:
         return None
-    engine, collation, rows, data, index, auto, options, schema, table = found[0]
+    engine, collation, rows, data, index, auto, schema, table = found[0]
     columns = [column_of(row) for row in session.query(_COLUMNS, (schema, table))]
     numbered = any(column.auto_increment for column in columns)
     return TableSchema(
@@ -74,7 +74,6 @@ def read_table(session: SqlSession, schema: str, table: str) -> TableSchema | No
         data_bytes=_number(data) or 0,
         index_bytes=_number(index) or 0,
         auto_increment=(_number(auto) or 1) if numbered else None,
-        partitioned="partitioned" in _text(options).lower(),
         create_sql=show_create(session, schema, table),
     )
 
@@ -178,7 +177,6 @@ def column_of(row: tuple[Any, ...]) -> Column:
         extra=extra,
         generated=_generated(extra),
         generation_expression=_expression(_text(row[14])),
-        invisible="INVISIBLE" in extra.upper(),
         auto_increment="auto_increment" in extra.lower(),
         srid=_number(row[15]),
         comment=_text(row[16]),
@@ -191,10 +189,7 @@ def _default(text: str | None, extra: str) -> str | None:
 
 def _generated(extra: str) -> Generated:
     kinds: tuple[Generated, ...] = ("VIRTUAL", "STORED")
-    for kind in kinds:
-        if f"{kind} GENERATED" in extra.upper():
-            return kind
-    return ""
+    return next((kind for kind in kinds if f"{kind} GENERATED" in extra.upper()), "")
 
 
 def _length(data_type: str, column_type: str, characters: int | None) -> int | None:
