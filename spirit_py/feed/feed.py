@@ -104,7 +104,7 @@ class ChangeFeed:
             lock=self._lock,
             unweighed=self._weigher.arrived,
             gate=self._shared.gate,
-            wake=self._flush_when_pressed,
+            wake=self._backpressure.relieve,
             rests=rests,
         )
         self._subscriptions[mapping.source.schema, mapping.source.name] = subscription
@@ -217,22 +217,16 @@ class ChangeFeed:
         if self._dispatcher is not None:
             self._dispatcher.close()
 
-    def _flush_when_pressed(self) -> None:
-        """Wake the flusher when held changes may now be applied and the buffers are full."""
-        if self._backpressure.pressing():
-            self._shared.wanted.set()
+    def _flush_once(self) -> int:
+        self._check()
+        applied = _started(self._flusher).flush_once()
+        self._check()
+        return applied
 
     def flush(self) -> None:
         """Apply until the backlog is trivial; see the contract."""
-
-        def apply() -> int:
-            self._check()
-            applied = _started(self._flusher).flush_once()
-            self._check()
-            return applied
-
         most = self._options.under_lock_changes
-        flush_backlog(apply, self.pending, trivial=min(TRIVIAL_BACKLOG, most))
+        flush_backlog(self._flush_once, self.pending, trivial=min(TRIVIAL_BACKLOG, most))
 
     def catch_up(self, tell: Callable[[str], None]) -> None:
         """Receive and apply until the backlog is trivial; see the contract."""
@@ -243,9 +237,7 @@ class ChangeFeed:
 
         def once() -> None:
             self.block_wait()
-            self._check()
-            _started(self._flusher).flush_once()
-            self._check()
+            self._flush_once()
 
         patiently_with(self, stop, tell=tell, once=once)
 

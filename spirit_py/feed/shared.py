@@ -78,12 +78,6 @@ class EventStore(Generic[T]):
         #: Whether the store is closed.
         self.closed = False
 
-    @property
-    def cursors(self) -> tuple[int, int, int]:
-        """Events put, got and acknowledged since the beginning."""
-        with self._changed:
-            return self._put, self._get, self._ack
-
     def put(self, event: T) -> bool:
         """Add an event; waits while the ring is full. False when the store is closed."""
         weight = self.weigh(event)
@@ -187,16 +181,16 @@ class Backpressure:
         since = self._since
         return self._seconds + (self.shared.clock() - since if since is not None else 0.0)
 
-    def pressing(self) -> bool:
-        """Whether the buffers are so full that applying cannot wait for its turn."""
-        return self.waiting or self.shared.subscriptions.bytes >= self.limit // 2
+    def relieve(self) -> None:
+        """Have changes applied soon where the buffers are so full that it cannot wait."""
+        if self.waiting or self.shared.subscriptions.bytes >= self.limit // 2:
+            self.shared.wanted.set()
 
     def wait(self) -> None:
         """Wait until the buffers are below the limit."""
         with self.shared.lock:
             self.peak = max(self.peak, self.shared.subscriptions.bytes + self.store.bytes)
-            if self.pressing():
-                self.shared.wanted.set()
+            self.relieve()
             if self.shared.subscriptions.bytes < self.limit:
                 return
             self._since = began = self.shared.clock()

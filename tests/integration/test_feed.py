@@ -321,7 +321,8 @@ def test_our_own_rename_ends_the_feed(scene: Scene) -> None:
     scene.db.execute("INSERT INTO t VALUES (100, 'new', 1, 5)")
     # The reader sees a table that it does not know, and ends; that is nobody's fault now.
     until(lambda: not feed._threads[0].running)
-    until(lambda: len(set(feed._store.cursors)) == 1)
+    store = feed._store
+    until(lambda: store._put == store._get == store._ack)
     assert scene.stop.reason is None
     assert feed.pending() == 0
 

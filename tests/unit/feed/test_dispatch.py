@@ -92,7 +92,7 @@ class HandOver:
     def pause(self, seconds: float) -> None:
         """Note a pause, instead of making one."""
         self.pauses.append(seconds)
-        _, got, acknowledged = self.store.cursors
+        got, acknowledged = self.store._get, self.store._ack
         assert got == acknowledged, "what was not handed on is not rolled back"
         self.acknowledged_at_pause.append(acknowledged)
         self.during_pause()
@@ -123,7 +123,7 @@ class HandOver:
 
         def last() -> None:
             ack()
-            if len(set(self.store.cursors)) == 1:
+            if len({self.store._put, self.store._get, self.store._ack}) == 1:
                 self.store.close()
 
         self.store.ack = last  # type: ignore[method-assign]

@@ -379,7 +379,7 @@ def test_an_unforeseen_error_is_a_fault_too(scene: Scene) -> None:
     assert scene.stop.wait(DEADLINE)
     with pytest.raises(FeedFailure, match="broke"):
         feed.flush()
-    put, got, acknowledged = feed._store.cursors
+    put, got, acknowledged = feed._store._put, feed._store._get, feed._store._ack
     assert (put, got) == (2, acknowledged), "the batch was not taken over"
 
 
