@@ -115,7 +115,7 @@ class SqlApplier:
         """Delete by key of the source; return the keys treated."""
         if not keys:
             return 0
-        if ordered.needed(mapping):
+        if not mapping.key_order_kept:
             delete: Callable[[SqlSession], None] = lambda s: ordered.delete(  # noqa: E731
                 s, mapping, keys, self._bounds(s)
             )
@@ -217,14 +217,14 @@ class SqlApplier:
             staged = stage.make_row_stage(session, mapping)
         session.execute(
             f"INSERT INTO {staged} ({stage.old_names(mapping)}) SELECT {stage.old_names(mapping)}"
-            f" FROM {stage.source_table(mapping)} FORCE INDEX ({index})"
+            f" FROM {mapping.source.quoted} FORCE INDEX ({index})"
             f" WHERE ({names}) IN ({', '.join(keys)})"
         )
         judge_warnings(session, mapping)
         if mapping.kept:
             keys = [key for key in keys if not stage.in_source(session, mapping, key)]
         with self._judged(session, mapping):
-            if not ordered.needed(mapping):
+            if mapping.key_order_kept:
                 self._delete(session, mapping, keys)
             elif keys:
                 ordered.delete(session, mapping, keys, self._bounds(session))

@@ -17,9 +17,7 @@ from spirit_py.applier.stage import (
     fill,
     make_stage,
     number_column,
-    source_table,
     stage_table,
-    target_table,
 )
 from spirit_py.applier.workers import TRUNCATED, judge_fault, judge_warnings
 from spirit_py.errors import ServerFault, ValueLost
@@ -46,7 +44,7 @@ def write(
 ) -> None:
     """Write changes in their order, all or none, through a staging table if ``staged`` (R10)."""
     numbered = list(enumerate(changes, 1))
-    converted = needed(mapping)
+    converted = not mapping.key_order_kept
     number = stage.number_column(mapping)
     if staged:
         rows = [(n, change.row) for n, change in numbered if change.row]
@@ -58,7 +56,7 @@ def write(
             )
             stage.fill(session, mapping, into, texts, bounds, allowed=allowed)
     if converted:
-        names, table = identifier_list(mapping.key.columns), stage.source_table(mapping)
+        names, table = identifier_list(mapping.key.columns), mapping.source.quoted
         texts = [stage.behind(str(n), change.key) for n, change in numbered if not change.row]
         with as_stored(session):
             made = stage.make_stage(session, mapping, "keys", names=names, table=table)
@@ -91,16 +89,11 @@ def _replace(
         raise judge_fault(fault, mapping, rows) from fault
 
 
-def needed(mapping: TableMapping) -> bool:
-    """Return whether a literal of an old key may miss its row in the new table."""
-    return not mapping.key_order_kept
-
-
 def delete(session: SqlSession, mapping: TableMapping, keys: Sequence[str], bounds: Bounds) -> None:
     """Delete the rows of these keys of the source from the new table."""
     names = identifier_list(mapping.key.columns)
     with as_stored(session):
-        stage = make_stage(session, mapping, "keys", names=names, table=source_table(mapping))
+        stage = make_stage(session, mapping, "keys", names=names, table=mapping.source.quoted)
         fill(session, mapping, f"{stage} ({names})", keys, bounds)
     convert(session, mapping)
     delete_found(session, mapping)
@@ -114,7 +107,7 @@ def convert(
     """Convert staged keys to the new key's types, without keys that do not fit these (R10)."""
     names = identifier_list(mapping.new_key_columns)
     with as_stored(session):
-        converted = make_stage(session, mapping, into, names=names, table=target_table(mapping))
+        converted = make_stage(session, mapping, into, names=names, table=mapping.target.quoted)
     values = ", ".join(
         pair.value_from(quote_identifier(pair.old.name)) for pair in mapping.key_pairs
     )
@@ -164,7 +157,7 @@ def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") 
 
     Without aliases, which a multi-table DELETE looks for in the session's default schema.
     """
-    target, converted = target_table(mapping), stage_table(mapping, "new_keys")
+    target, converted = mapping.target.quoted, stage_table(mapping, "new_keys")
     which = converted
     if but:
         spellings, number = stage_table(mapping, "spellings"), number_column(mapping)
@@ -178,7 +171,7 @@ def delete_converted(mapping: TableMapping, *, but: str = "", within: str = "") 
 
 def found(mapping: TableMapping, into: str = "new_keys") -> str:
     """Return the condition that a row of the new table has a converted key."""
-    target, converted = target_table(mapping), stage_table(mapping, into)
+    target, converted = mapping.target.quoted, stage_table(mapping, into)
     return " AND ".join(
         f"{target}.{quote_identifier(name)} = {converted}.{quote_identifier(name)}"
         for name in mapping.new_key_columns

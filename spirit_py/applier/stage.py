@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from spirit_py.table.values import RenderedRow
 
 
-def source_table(mapping: TableMapping) -> str:
-    """Return the quoted source table."""
-    return mapping.source.quoted
-
-
-def target_table(mapping: TableMapping) -> str:
-    """Return the quoted new table."""
-    return mapping.target.quoted
-
-
 def old_names(mapping: TableMapping) -> str:
     """Return the quoted old columns in pair order."""
     return identifier_list(pair.old.name for pair in mapping.pairs)
@@ -81,7 +71,7 @@ def make_stage(
 def make_row_stage(session: SqlSession, mapping: TableMapping) -> str:
     """Create an empty staging table of the old columns, inside :func:`as_stored`."""
     return make_stage(
-        session, mapping, "rows", names=old_names(mapping), table=source_table(mapping)
+        session, mapping, "rows", names=old_names(mapping), table=mapping.source.quoted
     )
 
 
@@ -117,7 +107,7 @@ def write_stage(session: SqlSession, mapping: TableMapping, *, within: str = "")
     selected = ", ".join(mapping.select_expressions)
     where = f" WHERE {number_column(mapping)} {within}" if within else ""
     statement = (
-        f"{upsert_verb(mapping)} INTO {target_table(mapping)}"
+        f"{upsert_verb(mapping)} INTO {mapping.target.quoted}"
         f" ({identifier_list(mapping.insert_names)}) SELECT {selected} FROM {stage_table(mapping)}"
         f"{where} ORDER BY {number_column(mapping)}{upsert_tail(mapping)}"
     )
@@ -134,7 +124,7 @@ def in_source(
     ``as_staged``: the staged row, in all columns of the new table, by their own collations: never
     fewer rows than are the same.
     """
-    source, staged = source_table(mapping), stage_table(mapping)
+    source, staged = mapping.source.quoted, stage_table(mapping)
     names = ", ".join(f"{source}.{quote_identifier(name)}" for name in mapping.key.columns)
     joined = ""
     if as_staged:

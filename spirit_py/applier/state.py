@@ -20,9 +20,7 @@ from spirit_py.applier.stage import (
     make_stage,
     number_column,
     old_names,
-    source_table,
     stage_table,
-    target_table,
     whole,
 )
 from spirit_py.applier.workers import judge_warnings
@@ -87,7 +85,7 @@ def _stage(
 ) -> None:
     """Stage all rows by number, and for each key, as the server compares it, the latest number."""
     number, key = number_column(mapping), identifier_list(mapping.key.columns)
-    source = source_table(mapping)
+    source = mapping.source.quoted
     latest = f" ON DUPLICATE KEY UPDATE {number} = VALUES({number})"
     last = 0
     with as_stored(session):
@@ -120,7 +118,7 @@ def _make_spellings(session: SqlSession, mapping: TableMapping) -> None:
         mapping,
         "spellings",
         names=identifier_list(mapping.key.columns),
-        table=source_table(mapping),
+        table=mapping.source.quoted,
         primary=same,
         more=f"{same} BINARY({_DIGEST_BYTES}) NOT NULL DEFAULT '',"
         f" {_fresh(mapping)} BOOLEAN NOT NULL DEFAULT FALSE",
@@ -152,7 +150,7 @@ def _insert(mapping: TableMapping, verb: str) -> str:
     carried = [f"{rows}.{quote_identifier(pair.old.name)}" for pair in mapping.pairs]
     values = [pair.value_from(name) for pair, name in zip(mapping.pairs, carried, strict=True)]
     return (
-        f"{verb} INTO {target_table(mapping)} ({identifier_list(mapping.insert_names)})"
+        f"{verb} INTO {mapping.target.quoted} ({identifier_list(mapping.insert_names)})"
         f" SELECT {', '.join([*values, *(fill.sql for fill in mapping.fills)])}"
         f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
     )
@@ -183,12 +181,12 @@ def _left_over(mapping: TableMapping) -> str:
     converted, number = stage_table(mapping, "row_keys"), number_column(mapping)
     own = stage_table(mapping, _with_keys(mapping))
     old = ", ".join(f"{own}.{quote_identifier(name)}" for name in mapping.key.columns)
-    new = f"{target_table(mapping)}.{quote_identifier(mapping.new_key_columns[0])}"
+    new = f"{mapping.target.quoted}.{quote_identifier(mapping.new_key_columns[0])}"
     return (
         f"SELECT {', '.join(key_select_expressions(mapping.key_columns))} FROM (SELECT {old}"
         f" FROM {keys} STRAIGHT_JOIN {rows} ON {rows}.{number} = {keys}.{number}"
         f" STRAIGHT_JOIN {converted} ON {converted}.{number} = {keys}.{number}"
-        f" LEFT JOIN {target_table(mapping)} ON {ordered.found(mapping, 'row_keys')}"
+        f" LEFT JOIN {mapping.target.quoted} ON {ordered.found(mapping, 'row_keys')}"
         f" WHERE {new} IS NULL) AS left_over"
     )
 

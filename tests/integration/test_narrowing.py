@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from spirit_py.applier import ordered
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.binlog.codec.rows import RowCodec
 from spirit_py.errors import ServerFault, ValueLost
@@ -205,7 +204,7 @@ def test_a_narrowed_key_finds_its_rows_by_the_old_literal(
     mapping = map_table(db, f"MODIFY k {new} NOT NULL")
     assert rows_are_independent(mapping)
     assert not mapping.merging
-    assert not ordered.needed(mapping)
+    assert mapping.key_order_kept
     recorder = Recorder(db)
     numbers = {value: n for n, value in enumerate([*_parts(fitting), *_parts(unfit)])}
     for value, number in numbers.items():
