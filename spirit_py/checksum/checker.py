@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spirit_py.checksum.result import PassCoverage
     from spirit_py.checksum.snapshot import LockFigures
     from spirit_py.checksum.worker import Comparison
-    from spirit_py.chunk.chunk import KeyBound
+    from spirit_py.table.keys import KeyBound
     from spirit_py.threads import StopSwitch
 
 T = TypeVar("T")

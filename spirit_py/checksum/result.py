@@ -20,7 +20,7 @@ from spirit_py.locks.blockers import LockPolicy
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spirit_py.chunk.chunk import KeyBound
+    from spirit_py.table.keys import KeyBound
 
 _TEXT_LITERAL = re.compile(r"_(?:utf8mb4|ascii) X'((?:[0-9a-f]{2})*)'")
 

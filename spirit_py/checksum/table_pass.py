@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spirit_py.checksum.worker import Comparison
-    from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
+    from spirit_py.chunk.chunk import Chunk, KeyRange
     from spirit_py.chunk.chunker import CompositeChunker, Further
     from spirit_py.chunk.sizing import ChunkSizer
     from spirit_py.config import ConnectionOptions
     from spirit_py.mysql.session import Session
+    from spirit_py.table.keys import KeyBound
     from spirit_py.table.mapping import TableMapping
     from spirit_py.threads import StopSwitch
 

@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     from spirit_py.table.schema import Column, Index
 
-__all__ = [
-    "Chunk",
-    "ComparableKey",
-    "Directions",
-    "KeyBound",
-    "KeyLiterals",
-    "KeyRange",
-    "precedes",
-    "walk_directions",
-]
-
 Directions: TypeAlias = tuple[bool, ...]
 
 

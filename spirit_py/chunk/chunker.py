@@ -11,18 +11,11 @@ from copy import copy
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spirit_py.chunk.chunk import (
-    Chunk,
-    KeyBound,
-    KeyRange,
-    chunk_predicate,
-    order_by,
-    walk_directions,
-)
+from spirit_py.chunk.chunk import Chunk, KeyRange, chunk_predicate, order_by, walk_directions
 from spirit_py.chunk.sizing import divided
 from spirit_py.classes import KW_ONLY, dataclass, field
 from spirit_py.sql import quote_identifier
-from spirit_py.table.keys import INTEGERS
+from spirit_py.table.keys import INTEGERS, KeyBound
 from spirit_py.table.values import bound_from_row, key_select_expressions
 
 if TYPE_CHECKING:

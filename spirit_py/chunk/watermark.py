@@ -21,7 +21,8 @@ from spirit_py.classes import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from spirit_py.chunk.chunk import ComparableKey, Directions, KeyBound
+    from spirit_py.chunk.chunk import Directions
+    from spirit_py.table.keys import ComparableKey, KeyBound
 
 RangeT = TypeVar("RangeT", bound=KeyRange)
 

@@ -17,10 +17,11 @@ from spirit_py.checksum.checker import Checker
 from spirit_py.checksum.query import SOURCE, TARGET
 from spirit_py.checksum.result import ChecksumProgress, Counts
 from spirit_py.checksum.worker import Comparison, SnapshotReader
-from spirit_py.chunk.chunk import KeyBound, chunk_predicate
+from spirit_py.chunk.chunk import chunk_predicate
 from spirit_py.chunk.chunker import OptimisticChunker
 from spirit_py.errors import ChecksumFailure, DuplicateForUnique, Interrupted, WorkersLost
 from spirit_py.locks.table import LockWatch, open_lock_session
+from spirit_py.table.keys import KeyBound
 from tests.kits.checksum import Application, Pair, fill, followed, found
 from tests.kits.draw import seed_of
 from tests.kits.engine import ThreadEngine

@@ -6,13 +6,14 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
+from spirit_py.chunk.chunk import Chunk, KeyRange
 from spirit_py.chunk.watermark import OpenEnd, Rest
+from spirit_py.table.keys import KeyBound
 from spirit_py.table.mapping import ColumnPair, TableMapping
 from spirit_py.table.schema import Index, IndexPart, TableSchema
 
 if TYPE_CHECKING:
-    from spirit_py.chunk.chunk import ComparableKey
+    from spirit_py.table.keys import ComparableKey
     from spirit_py.table.schema import Column
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spirit_py.checksum.result import Counts, PassCoverage
-from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.chunk.chunk import Chunk
 from spirit_py.errors import ChecksumFailure
+from spirit_py.table.keys import KeyBound
 
 
 def bound(number: int | None) -> KeyBound | None:

@@ -9,7 +9,8 @@ import pytest
 from spirit_py.checksum import query, staging_sql
 from spirit_py.checksum.query import ComparisonPlan
 from spirit_py.checksum.render import alike, field, unless_lost, whole
-from spirit_py.chunk.chunk import Chunk, KeyBound
+from spirit_py.chunk.chunk import Chunk
+from spirit_py.table.keys import KeyBound
 from tests.kits.definitions import ID, column, mapping
 
 WHOLE = Chunk(number=0, lower=None, upper=None, target_rows=10)

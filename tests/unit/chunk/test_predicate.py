@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from spirit_py.chunk.chunk import Chunk, KeyBound, chunk_predicate, order_by, walk_directions
+from typing import TYPE_CHECKING
+
+from spirit_py.chunk.chunk import Chunk, chunk_predicate, order_by, walk_directions
 from tests.kits.chunks import bound, chunk, primary
 from tests.kits.definitions import column
+
+if TYPE_CHECKING:
+    from spirit_py.table.keys import KeyBound
 
 ID = (column("id"),)
 ABC = (column("a"), column("b"), column("c"))

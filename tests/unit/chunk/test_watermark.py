@@ -7,8 +7,9 @@ from functools import partial
 
 import pytest
 
-from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
+from spirit_py.chunk.chunk import Chunk, KeyRange
 from spirit_py.chunk.watermark import CopiedSoFar, OpenEnd, Rest, WatermarkTracker
+from spirit_py.table.keys import KeyBound
 from tests.kits.chunks import between, bound, chunk, rest
 from tests.kits.draw import seed_of
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spirit_py.chunk.chunk import KeyBound, decode_chunk, encode_chunk
+from spirit_py.chunk.chunk import decode_chunk, encode_chunk
 from spirit_py.copier.meter import ChunkCopied
 from spirit_py.copier.task import ChunkOrder
+from spirit_py.table.keys import KeyBound
 from tests.kits.chunks import bound, chunk
 
 CUT = replace(chunk(3, 5, None), cuts=(bound(7), bound(9)))

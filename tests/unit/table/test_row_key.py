@@ -10,7 +10,7 @@ import pytest
 from spirit_py.applier.applier import SqlApplier
 from spirit_py.applier.batch import Bounds, delete_keys
 from spirit_py.checksum.query import SOURCE, TARGET, ComparisonPlan
-from spirit_py.chunk.chunk import Chunk, KeyBound, KeyRange
+from spirit_py.chunk.chunk import Chunk, KeyRange
 from spirit_py.chunk.chunker import boundary_sql
 from spirit_py.config import ConnectionOptions
 from spirit_py.copier.copier import last_key_sql
@@ -18,6 +18,7 @@ from spirit_py.errors import Refusal
 from spirit_py.statement import alter_of
 from spirit_py.statement.index_definitions import deferrable_indexes
 from spirit_py.table.build import build_mapping
+from spirit_py.table.keys import KeyBound
 from spirit_py.table.mapping import conflicting
 from spirit_py.table.values import RenderedRow
 from spirit_py.threads import StopSwitch
