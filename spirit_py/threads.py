@@ -109,16 +109,16 @@ class StopSwitch:
     def __init__(self) -> None:
         self._event = threading.Event()
         self._lock = threading.Lock()
-        self._reason: SpiritError | None = None
+        self.reason: SpiritError | None = None
         #: Weak: a run of days links a switch for each comparison.
         self._linked: WeakSet[StopSwitch] = WeakSet()
 
     def request(self, reason: SpiritError) -> bool:
         """Ask everything to stop because of ``reason``; True when this was the first reason."""
         with self._lock:
-            first = self._reason is None
+            first = self.reason is None
             if first:
-                self._reason = reason
+                self.reason = reason
             linked = tuple(self._linked) if first else ()
         self._event.set()
         for other in linked:
@@ -130,8 +130,8 @@ class StopSwitch:
         other = StopSwitch()
         with self._lock:
             self._linked.add(other)
-        if self._reason is not None:
-            other.request(self._reason)
+        if self.reason is not None:
+            other.request(self.reason)
         return other
 
     @property
@@ -139,30 +139,25 @@ class StopSwitch:
         """Whether a stop was asked for."""
         return self._event.is_set()
 
-    @property
-    def reason(self) -> SpiritError | None:
-        """The first reason, or None."""
-        return self._reason
-
     def wait(self, seconds: float) -> bool:
         """Sleep until a stop is asked for, at most ``seconds``; True when it was."""
         return self._event.wait(seconds)
 
     def pause(self, seconds: float) -> None:
         """Sleep for so long; raise the reason at once when a stop is asked for."""
-        self._event.wait(seconds)
+        self.wait(seconds)
         self.check()
 
     def check(self) -> None:
         """Raise the first reason, if there is one."""
-        if self._event.is_set() and self._reason is not None:
-            raise self._reason
+        if self._event.is_set() and self.reason is not None:
+            raise self.reason
 
     def cause_of(self, error: BaseException) -> BaseException:
         """Return the stop's reason where ``error`` may only have followed from it.
 
         Refusals, unknown outcomes and differences are found, not caused by a stop.
         """
-        if self._reason is None or isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal)):
+        if self.reason is None or isinstance(error, (DifferencesFound, OutcomeUnknown, Refusal)):
             return error
-        return self._reason
+        return self.reason

@@ -96,10 +96,6 @@ def retrying(
         failed += 1
         return failed >= attempts
 
-    def pause(seconds: float) -> None:
-        stop.wait(seconds)
-        stop.check()
-
     def before_pause(state: RetryCallState) -> None:
         fault = state.outcome.exception() if state.outcome else None
         if on_retry is not None and fault is not None:
@@ -109,7 +105,7 @@ def retrying(
         retry=retry_if_exception(worth_another_try),
         stop=enough,
         wait=wait_random_exponential(multiplier=first_pause, max=longest_pause),
-        sleep=pause,
+        sleep=stop.pause,
         before_sleep=before_pause,
         reraise=True,
     )

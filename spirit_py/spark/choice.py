@@ -168,7 +168,8 @@ class Engines:
         self._factory = factory
         self._stop = stop
         self._warn = warn
-        self._spark: GangEngine | None = None
+        #: Not started, starting, ready or failed; None before :meth:`begin`.
+        self.spark: GangEngine | None = None
         self._without_java = self._warned_of_ports = False
         self._reporting = threading.Lock()
         self._unreported: GangEngine | None = None
@@ -177,17 +178,12 @@ class Engines:
         self._compares_alone = threading.Event()
         self._resting: Background | None = None
 
-    @property
-    def spark(self) -> GangEngine | None:
-        """Spark: not started, starting, ready or failed; None before :meth:`begin`."""
-        return self._spark
-
     def begin(self, size: int) -> None:
         """Start Spark for tables of this size, in bytes; does not wait; may be called again.
 
         Raises `Refusal` for impossible settings, and for a master without a usable Java.
         """
-        if self._spark is not None or self._without_java:
+        if self.spark is not None or self._without_java:
             return
         self._await_rest()
         spark = engine_of(self._config, self._factory)
@@ -195,7 +191,7 @@ class Engines:
             self._without_java = True
             self._warn(spark)
             return
-        self._spark = self._unreported = spark
+        self.spark = self._unreported = spark
         if (known := unprotected(self._config)) and not self._warned_of_ports:
             self._warned_of_ports = True
             self._warn(known)
@@ -212,7 +208,7 @@ class Engines:
     def for_comparison(self, size: int, show: Callable[[str], None]) -> GangEngine:
         """Return the engine that compares a table of this size, in bytes; wait where that pays."""
         self.begin(size)
-        spark = self._spark
+        spark = self.spark
         if spark is not None and size > (SMALL_BYTES if self._config.spark_master else QUICK_BYTES):
             self._wait_for(spark, show)
         chosen = spark if spark is not None and spark.ready else self.driver
@@ -224,7 +220,7 @@ class Engines:
 
     def rest(self) -> None:
         """Stop Spark in the background while nothing is computed; :meth:`begin` starts it anew."""
-        spark, self._spark = self._spark, None
+        spark, self.spark = self.spark, None
         if spark is None:
             return
         if self._bringing is not None:
@@ -260,8 +256,7 @@ class Engines:
         if not _settled(spark):
             show("Spark to start")
             while not _settled(spark):
-                self._stop.wait(_LOOK_SECONDS)
-                self._stop.check()
+                self._stop.pause(_LOOK_SECONDS)
             show("")
         self._report(spark)
 

@@ -147,7 +147,7 @@ class Gang(Generic[_R]):
                     f"not all of {self.size} tasks started within {timeout:.0f} s",
                     hint="give Spark more free slots, or set --threads to those that it has",
                 )
-            self._pause(LOOK_SECONDS)
+            self.stop.pause(LOOK_SECONDS)
 
     def gathered(self) -> bool:
         """Return whether every member has reported; asks the server once, and does not wait."""
@@ -174,7 +174,7 @@ class Gang(Generic[_R]):
         if answers:
             self._look = LOOK_SECONDS
         else:
-            self._pause(self._look)
+            self.stop.pause(self._look)
             self._look = min(_LONGEST_LOOK_SECONDS, self._look * 1.5)
         return answers
 
@@ -290,10 +290,6 @@ class Gang(Generic[_R]):
         for number, _ in fresh:
             del seat.outstanding[number]
         return [OrderAnswer(letter["rank"], number, text) for number, text in fresh]
-
-    def _pause(self, seconds: float) -> None:
-        if self.stop.wait(seconds):
-            self.stop.check()
 
     def _raise_missing(self) -> None:
         self._disband()

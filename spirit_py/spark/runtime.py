@@ -261,14 +261,11 @@ class SparkRuntime:
         return tuple(line for line in lines if "ERROR" in line or "Exception" in line)[:3]
 
 
-def _within(seconds: float, action: Callable[[], object]) -> bool:
-    def body(_stopping: threading.Event) -> None:
-        action()
-
+def _within(seconds: float, action: Callable[[], None]) -> bool:
     def failed(error: BaseException) -> None:
         _log.debug("Spark did not stop cleanly", exc_info=error)
 
-    stopper = Background("spark-stop", body, failed=failed)
+    stopper = Background("spark-stop", lambda _stopping: action(), failed=failed)
     stopper.start()
     return stopper.wait(seconds)
 

@@ -111,11 +111,6 @@ class Knee:
         self._start(0.0, tasks)
 
     @property
-    def tasks(self) -> int:
-        """How many tasks shall work now."""
-        return self._tasks
-
-    @property
     def trying(self) -> bool:
         """Whether their number is on trial."""
         return self._before is not None
@@ -126,9 +121,9 @@ class Knee:
         with self._lock:
             if self._before is not None:
                 return f"a trial, after {counted(self._before[0], 'task')}"
-            more = (one for one in reversed(self.trials) if one.tasks > one.before == self._tasks)
+            more = (one for one in reversed(self.trials) if one.tasks > one.before == self.tasks)
             last = next(more, None)
-        if 0 < self._most <= self._tasks:
+        if 0 < self._most <= self.tasks:
             return "all that there may be"
         if last is None or last.stays:
             return "more while they pay"
@@ -146,19 +141,19 @@ class Knee:
             self._most = most
             if work is not self._work:
                 self.trials.clear()
-            if work is not self._work or self._tasks > most:
+            if work is not self._work or self.tasks > most:
                 self._work = work
-                self._start(now, min(self._tasks, most))
-            wave = max(_FEWEST_CHUNKS, self._tasks)
+                self._start(now, min(self.tasks, most))
+            wave = max(_FEWEST_CHUNKS, self.tasks)
             if self._before is not None and now - self._tried_at > (
                 _LONGEST_TRIAL + 3 * _WAVES * chunk.seconds
             ):
                 # Held up, or there are no such tasks.
-                way = _UP if self._tasks > self._before[0] else _DOWN
+                way = _UP if self.tasks > self._before[0] else _DOWN
                 self._move(self._before[0])
                 self._fast = False
                 self._fails(now, way)
-            elif chunk.among == self._tasks and chunk.rows:
+            elif chunk.among == self.tasks and chunk.rows:
                 self._window.add(now, chunk.rows, chunk.seconds)
                 if self._before is not None:
                     self._judge(now, wave, *self._before)
@@ -176,12 +171,12 @@ class Knee:
     def give_back(self, now: float) -> None:
         """Work with fewer tasks, because others are slowed down; a later trial may want more."""
         with self._lock:
-            before = self._tasks if self._before is None else min(self._tasks, self._before[0])
+            before = self.tasks if self._before is None else min(self.tasks, self._before[0])
             self._fast = False
             if now >= self._due[_UP]:
                 self._fails(now, _UP)
             self._due[_UP] = now + self._wait[_UP]
-            self._move(max(1, min(before, int(self._tasks * _SHRINK))))
+            self._move(max(1, min(before, int(self.tasks * _SHRINK))))
             self._settled = 0.0
 
     @property
@@ -200,14 +195,15 @@ class Knee:
         self._settled = 0.0
 
     def _move(self, tasks: int) -> None:
-        self._tasks = tasks
+        #: How many tasks shall work now.
+        self.tasks = tasks
         self._window = _Window()
         #: Tasks, rows a second and their error before the trial that goes on.
         self._before: tuple[int, float, float] | None = None
         self._tried_at = 0.0
 
     def _consider(self, now: float) -> None:
-        tasks, rate, error = self._tasks, self._window.rate(self._tasks), self._window.error()
+        tasks, rate, error = self.tasks, self._window.rate(self.tasks), self._window.error()
         if self._settled and abs(rate / self._settled - 1) > max(_CHANGED, 3 * error):
             self._begin_trials(now, fast=not self._sparing)
         self._settled = self._settled or rate
@@ -218,12 +214,12 @@ class Knee:
             self._try(now, tasks - max(1, tasks // 3), rate, error)
 
     def _try(self, now: float, tasks: int, rate: float, error: float) -> None:
-        before = (self._tasks, rate, error)
+        before = (self.tasks, rate, error)
         self._move(tasks)
         self._before, self._tried_at = before, now
 
     def _judge(self, now: float, wave: int, before: int, rate: float, error: float) -> None:
-        tasks, found = self._tasks, self._window.rate(self._tasks)
+        tasks, found = self.tasks, self._window.rate(self.tasks)
         way = _UP if tasks > before else _DOWN
         small, large = sorted((before, tasks))
         low, high = (rate, found) if way == _UP else (found, rate)

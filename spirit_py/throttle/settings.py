@@ -48,30 +48,25 @@ class LiveSettings:
 
     def __init__(self, settings: PaceSettings, *, clock: Clock = time.monotonic) -> None:
         self._lock = threading.Lock()
-        self._current = settings
+        self.current = settings
         self._clock = clock
         #: Seconds of ended pauses, and the start of the present one.
         self._paused_for = 0.0
         self._paused_at = clock()
 
-    @property
-    def current(self) -> PaceSettings:
-        """The settings as they are now."""
-        return self._current
-
     def change(self, **changes: Any) -> PaceSettings:
         """Change some settings, and return all; a value that cannot be changes nothing."""
         with self._lock:
-            before, now = self._current, self._clock()
-            self._current = replace(before, **changes)
-            if before.paused and not self._current.paused:
+            before, now = self.current, self._clock()
+            self.current = replace(before, **changes)
+            if before.paused and not self.current.paused:
                 self._paused_for += now - self._paused_at
-            elif self._current.paused and not before.paused:
+            elif self.current.paused and not before.paused:
                 self._paused_at = now
-            return self._current
+            return self.current
 
     def unpaused(self) -> float:
         """Return monotonic seconds that stand still while an operator has paused the run."""
         with self._lock:
-            now = self._paused_at if self._current.paused else self._clock()
+            now = self._paused_at if self.current.paused else self._clock()
             return now - self._paused_for
