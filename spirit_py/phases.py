@@ -56,25 +56,12 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
 }
 
 
-_OF_A_COPY = (
-    Phase.CREATE,
-    Phase.COPY,
-    Phase.DRAIN,
-    Phase.ANALYZE,
-    Phase.CHECKSUM,
-    Phase.SENTINEL,
-    Phase.CUTOVER,
-    Phase.KEEP,
-    Phase.GRACE,
-    Phase.CLEANUP,
-)
-
-
 def planned_phases(
     *, defers: bool, keeps_current: bool, has_grace: bool, rehearses: bool
 ) -> tuple[Phase, ...]:
     """Return the phases of a run that copies; whether indexes are built is decided later."""
-    left_out = set[Phase]()
+    # The rest is declared in the order of a run.
+    left_out = {Phase.PREFLIGHT, Phase.SHORTCUT, Phase.INDEX, Phase.DONE}
     if not defers:
         left_out.add(Phase.SENTINEL)
     if not keeps_current:
@@ -83,7 +70,7 @@ def planned_phases(
         left_out.add(Phase.GRACE)
     if rehearses:
         left_out |= {Phase.CUTOVER, Phase.CLEANUP}
-    return tuple(phase for phase in _OF_A_COPY if phase not in left_out)
+    return tuple(phase for phase in Phase if phase not in left_out)
 
 
 def with_index_build(planned: Iterable[Phase], *, built: bool = True) -> tuple[Phase, ...]:

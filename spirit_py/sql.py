@@ -58,8 +58,5 @@ def binary_literal(value: bytes) -> str:
 
 
 def string_literal(value: str) -> str:
-    """Render text as a utf8mb4 literal that no sql_mode reads otherwise.
-
-    Hexadecimal, so NO_BACKSLASH_ESCAPES and ANSI_QUOTES do not matter.
-    """
+    """Render text as a utf8mb4 literal in hexadecimal, which no sql_mode reads otherwise."""
     return f"_utf8mb4 X'{value.encode('utf-8').hex()}'"

@@ -155,19 +155,16 @@ class DoubtfulKeys:
         if not (self._open or self._open_lost):
             return
         if cascaded or self._open_cascaded:
-            self._enter()
-        self.transaction_abandoned()
-
-    def _enter(self) -> None:
-        with self._mutex:
-            self._number += 1
-            if self._open_lost:
-                self._lost = self._number
-            for key in self._open:
-                if key in self._keys or len(self._keys) < self._most:
-                    self._keys[key] = self._number
-                else:
+            with self._mutex:
+                self._number += 1
+                if self._open_lost:
                     self._lost = self._number
+                for key in self._open:
+                    if key in self._keys or len(self._keys) < self._most:
+                        self._keys[key] = self._number
+                    else:
+                        self._lost = self._number
+        self.transaction_abandoned()
 
     def transaction_abandoned(self) -> None:
         """Forget the transaction being received: it comes again from its beginning, or never."""

@@ -293,11 +293,7 @@ def read_position(text: str) -> ServerFrontier:
 
 
 def reach(place: Place, files: Sequence[tuple[str, int]], kept: int, now: int) -> Retention:
-    """Compute how far the binlog reaches from the end of the event that was read last.
-
-    A file is kept for ``kept`` seconds (0 for ever) after its last event; ``files`` are oldest
-    first.
-    """
+    """Compute how far the binlog (``files``, oldest first) reaches from a place; 0: for ever."""
     age = float(max(0, now - place.executed_at)) if place.executed_at else 0.0
     names = [name for name, _ in files]
     if place.file not in names:

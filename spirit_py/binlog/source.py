@@ -185,10 +185,7 @@ class BinlogSource(FollowedServer):
         )
 
     def _authenticate(self) -> None:
-        """Log in with mysqlclient, so that the server caches the password's digest again.
-
-        PyMySQL without TLS needs the cache. A server that was restarted may hide changes now.
-        """
+        """Have the server cache the password's digest, for PyMySQL without TLS; look at it, too."""
         try:
             with connect(self._connection, role="feed-login") as session:
                 self._look(session)

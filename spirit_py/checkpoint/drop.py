@@ -44,11 +44,9 @@ def _drop_one(session: SqlSession, table: tuple[str, str]) -> str:
 
 
 def take_from_others(session: SqlSession, table: tuple[str, str]) -> str:
-    """Take the lock of a table's migration for the life of the session; return who has it.
-
-    The server may take a moment to end the session of a run that has ended just now.
-    """
+    """Take the lock of a table's migration for the life of the session; return who has it."""
     lock = lock_name("migration", *table)
+    # The server may take a moment to end the session of a run that has ended just now.
     if take_named_lock(session, lock, timeout=1):
         return ""
     holder = named_lock_holder(session, lock)

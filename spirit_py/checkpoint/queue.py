@@ -76,7 +76,7 @@ class RequestQueue(RecordTable):
         """Return the answer to a request, or None; MigrationFailure for one of another version."""
         found = self._rows(session, f"id = {number}")
         try:
-            answer = _read(found[0][1]) if found else None
+            answer = message_from_text(found[0][1], Request, Answer) if found else None
         except UnreadableCheckpoint as error:
             raise MigrationFailure(
                 f"the answer of the process cannot be read: {error}",
@@ -96,7 +96,7 @@ class RequestQueue(RecordTable):
         answered = False
         for number, text in self._rows(session, "TRUE"):
             try:
-                found = _read(text)
+                found = message_from_text(text, Request, Answer)
             except UnreadableCheckpoint as error:
                 asked.append(Malformed(number=number, why=str(error)))
                 continue
@@ -131,7 +131,3 @@ class RequestQueue(RecordTable):
         )
         found = excused(lambda: session.query(sql), (), ABSENT_TABLE)
         return [(int(number), str(text)) for number, text in found]
-
-
-def _read(text: str) -> Request | Answer:
-    return message_from_text(text, Request, Answer)

@@ -136,10 +136,7 @@ _DISK_FULL: Final = frozenset({3, 1021, 1026, 1030, 1114, 1598})
 
 
 def disposition(error: BaseException, *, committing: bool = False) -> Disposition:
-    """Return what to do after an error.
-
-    ``committing``: a lost connection leaves the outcome open, as with COMMIT or DDL.
-    """
+    """Return what to do after an error; of COMMIT and DDL (``committing``) a loss is UNKNOWN."""
     if not isinstance(error, ServerFault):
         return Disposition.FATAL
     if error.code == _UNKNOWN_COMMIT or (committing and error.code in LOST):
@@ -296,10 +293,7 @@ _OF_TARGET: Final = re.compile(r"--(?=(?:host|port|socket|user|password|database
 def connection_refusal(
     error: ServerFault, options: ConnectionOptions, *, target: bool = False
 ) -> Refusal:
-    """Explain why the first connection failed: a line of cause and a line of remedy.
-
-    ``target``: the remedy names the options of the server that is compared with.
-    """
+    """Explain why the first connection failed; ``target``: by the ``--target`` options."""
     refusal = _connection_refusal(error, options)
     if target:
         refusal.hint = _OF_TARGET.sub("--target-", refusal.hint)

@@ -38,6 +38,7 @@ class Hashes:
 
     def __post_init__(self, own: Sequence[str]) -> None:
         self._hash, self._number, *self._keys = own
+        self._source = self.mapping.source.quoted
         self._table = quote_table(self.mapping.source.schema, _HASHES)
 
     def fill(self, rows: int) -> Iterator[int]:
@@ -89,10 +90,6 @@ class Hashes:
         """Drop the temporary tables."""
         shape = quote_table(self.mapping.source.schema, _SHAPE)
         self.session.execute(f"DROP TEMPORARY TABLE IF EXISTS {self._table}, {shape}")
-
-    @property
-    def _source(self) -> str:
-        return self.mapping.source.quoted
 
     @property
     def _old(self) -> tuple[str, ...]:

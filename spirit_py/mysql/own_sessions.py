@@ -110,13 +110,18 @@ def sessions_of_run(session: SqlSession, token: str) -> set[int]:
 
 
 def of_run(session: SqlSession, token: str, numbers: Iterable[int]) -> set[int]:
-    """Return those of the sessions that belong to a run."""
-    return _holding(session, token, numbers)
+    """Return those of the sessions that belong to the run of a token, or to an origin."""
+    asked = list(dict.fromkeys(numbers))
+    if not asked:
+        return set()
+    names = (string_literal(_of_number(token, number)) for number in asked)
+    holders = session.query("SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names))[0]
+    return {number for number, holder in zip(asked, holders, strict=True) if holder == number}
 
 
 def ours(session: SqlSession, numbers: Iterable[int]) -> set[int]:
     """Return those of the sessions that were opened by the same options as the asking one."""
-    return _holding(session, session.origin, numbers)
+    return of_run(session, session.origin, numbers)
 
 
 def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
@@ -130,15 +135,6 @@ def of_any_run(session: SqlSession, numbers: Iterable[int]) -> set[int]:
         return set()
     sql = _HOLDERS.format(", ".join(map(str, sorted(asked))))
     return {int(row[0]) for row in excused(lambda: session.query(sql), (), access_denied)}
-
-
-def _holding(session: SqlSession, secret: str, numbers: Iterable[int]) -> set[int]:
-    asked = list(dict.fromkeys(numbers))
-    if not asked:
-        return set()
-    names = (string_literal(_of_number(secret, number)) for number in asked)
-    holders = session.query("SELECT " + ", ".join(f"IS_USED_LOCK({name})" for name in names))[0]
-    return {number for number, holder in zip(asked, holders, strict=True) if holder == number}
 
 
 def _holders_of(secret: str) -> str:

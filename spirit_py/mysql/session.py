@@ -207,10 +207,7 @@ class Session:
 
 
 class _Statement:
-    """One use of a session's connection, by a cursor; errors of the driver become faults.
-
-    A class, because a generator takes longer, and every statement enters one.
-    """
+    """One use of a session's connection; a class, because entering a generator takes longer."""
 
     __slots__ = ("_fault", "_made", "_open", "_turn")
 

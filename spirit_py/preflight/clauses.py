@@ -81,9 +81,7 @@ _NEVER_IN_PLACE: Final = frozenset(
 
 def copy_is_certain(contexts: Sequence[PreflightContext]) -> bool:
     """Return whether rows are copied, as far as that shows without asking the server."""
-    if why_copied(contexts):
-        return True
-    return bool(certainly_copied(contexts[0].statement))
+    return bool(why_copied(contexts) or certainly_copied(contexts[0].statement))
 
 
 def certainly_copied(statement: AlterStatement) -> str:

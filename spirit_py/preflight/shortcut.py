@@ -297,10 +297,8 @@ class Shortcut:
         raise self._other_table(f"was not answered ({error.text})", same=same) from error
 
     def _look(self) -> tuple[str, bool]:
-        """Return the definition (empty without a table), and whether the table is the same.
-
-        In this order: a table that takes its place has another number.
-        """
+        """Return the definition (empty without a table), and whether the table is the same."""
+        # In this order: a table that takes its place has another number.
         found = read_table(self.session, self.source.schema, self.source.name)
         now = identity(self.session, self.source.schema, self.source.name)
         same = (now.server, now.numbers) == (self._numbers.server, self._numbers.numbers)

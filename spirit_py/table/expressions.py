@@ -88,10 +88,7 @@ def repeats_hours(time_zone: str) -> bool:
 
 
 def instant_text(sql: str) -> str:
-    """Render a TIMESTAMP column as text in UTC with its offset.
-
-    Only ``UNIX_TIMESTAMP`` of a column reads the stored instant.
-    """
+    """Render a TIMESTAMP column as text in UTC; only ``UNIX_TIMESTAMP`` reads what is stored."""
     text = f"'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({sql}) SECOND"
     return f"IF(UNIX_TIMESTAMP({sql}) = 0, '0000-00-00 00:00:00', CONCAT({text}, '+00:00'))"
 

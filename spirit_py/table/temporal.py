@@ -56,10 +56,9 @@ def date_text(value: int) -> str:
 def _show_fraction(precision: int) -> Show:
     if not precision:
         return lambda _: ""
-    if precision % 2:
-        shape = f".%0{precision}d"
-        return lambda units: shape % (units // 10)
     shape = f".%0{precision}d"
+    if precision % 2:
+        return lambda units: shape % (units // 10)
     return lambda units: shape % units
 
 

@@ -206,7 +206,6 @@ class _Walk:
         self._pending += field.width
 
     def _end_run(self) -> None:
-        """Read the run of columns of fixed width."""
         while self._run and self._run[-1].endswith("x"):
             self._run.pop()
         if self._run:
@@ -224,7 +223,6 @@ class _Walk:
         return name
 
     def _variable(self, field: Field, *, wanted: bool, margin: str = "") -> None:
-        """Step over a column with a length in front."""
         margin = margin or self._margin
         if field.prefix == 1:
             size = f"d[{self._at()}]"
@@ -242,7 +240,6 @@ class _Walk:
         self._pending = 0
 
     def _optional(self, field: Field, *, wanted: bool, text: str, missing: str) -> None:
-        """Step over a column that may be NULL."""
         self._end_run()
         self._settle(self._margin)
         inner = self._margin + "    "

@@ -227,7 +227,6 @@ def _container(kind: int, data: bytes, start: int, render: _Render) -> Node:
 
 
 def _opaque(kind: int, payload: bytes, render: _Render) -> Node:
-    """Render a value that JSON text cannot represent."""
     if kind == _DECIMAL:
         precision, scale = payload[0], payload[1]
         codec = decimal_codec(precision, scale)

@@ -160,11 +160,7 @@ _change = partial(tuple.__new__, RowChange)
 
 
 class _ByBitmap(dict[bytes, F]):
-    """Functions of one kind by null bitmap: the common bitmaps get a function of their own.
-
-    A table usually has few bitmaps, but may have 2 ** columns of them, so a function is compiled
-    (which takes a millisecond) only for a bitmap that occurs often.
-    """
+    """Functions by null bitmap; compiling one takes a millisecond, so only for those seen often."""
 
     WORTH = 24
     MOST = 64
@@ -252,14 +248,10 @@ class RowCodec:
             return list(map(_change, zip(repeat(kind), repeat(None), images, strict=False)))
         if kind == "delete":
             return list(map(_change, zip(repeat(kind), images, repeat(None), strict=False)))
-        pairs = zip(repeat(kind), images[::2], images[1::2], strict=False)
-        return list(map(_change, pairs))
+        return list(map(_change, zip(repeat(kind), images[::2], images[1::2], strict=False)))
 
     def images(self, event_type: int, body: bytes) -> tuple[Kind, list[RowImage]]:
-        """Cut a rows event into its images: of an update before, after, before, after ...
-
-        The same as :meth:`rows` without an object for each change, for the hot path.
-        """
+        """Cut a rows event into images, for the hot path; of an update before, after, before ..."""
         kind = _KINDS.get(event_type)
         if kind is None:
             raise self._unreadable(f"came as an event of type {event_type}")
@@ -320,5 +312,4 @@ class RowCodec:
         return self.schema.full_name
 
     def _unreadable(self, what: str) -> UnreadableChange:
-        """Build the error for an event that hides its rows."""
         return UnreadableChange(f"a change of {self._name} {what}", hint=_BROKEN_HINT)

@@ -96,13 +96,14 @@ def _parse(body: bytes) -> TableMap:
         length, start = packed_integer(body, at + 1)
         optional[body[at]] = body[start : start + length]
         at = start + length
+    names = optional.get(_COLUMN_NAMES, b"")
     return TableMap(
         schema=schema,
         table=table,
         columns=columns,
         nullable=tuple(bool(bits >> i & 1) for i in range(count)),
         signedness=optional.get(_SIGNEDNESS),
-        names=_names(optional.get(_COLUMN_NAMES, b"")),
+        names=tuple(name.decode("utf-8") for name in _read(names, _counted)),
         optional=optional,
     )
 
@@ -123,7 +124,6 @@ def _short_text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _columns(codes: bytes, metadata: bytes) -> tuple[ColumnType, ...]:
-    """Pair type codes with their metadata."""
     columns, at = [], 0
     for number in codes:
         code = number
@@ -144,10 +144,6 @@ def _columns(codes: bytes, metadata: bytes) -> tuple[ColumnType, ...]:
                 code, value = code | 0x30, value | (code & 0x30 ^ 0x30) << 4
         columns.append(ColumnType(code, value))
     return tuple(columns)
-
-
-def _names(data: bytes) -> tuple[str, ...]:
-    return tuple(name.decode("utf-8") for name in _read(data, _counted))
 
 
 def _counted(data: bytes, at: int) -> tuple[bytes, int]:
@@ -339,10 +335,7 @@ def _read(data: bytes, one: Callable[[bytes, int], tuple[Any, int]]) -> Iterator
 
 
 def _signs(table_map: TableMap) -> list[bool]:
-    """Return for each numeric column, YEAR aside, whether it is unsigned.
-
-    Newer servers give YEAR a bit, always set; older ones give it none.
-    """
+    """Return the signs without those of YEAR: newer servers give it a bit, always set."""
     raw = table_map.signedness or b""
     bits = [bool(byte >> (7 - at) & 1) for byte in raw for at in range(8)]
     kinds = [c.code for c in table_map.columns if c.code in _SIGNED or c.code == YEAR]

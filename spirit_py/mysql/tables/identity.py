@@ -76,7 +76,7 @@ NOTHING: Final = Identity()
 
 def identity(session: SqlSession, schema: str, table: str) -> Identity:
     """Return the identity of a table by its name; empty where two names may look alike."""
-    found = _numbers(session, [(schema, table)])[schema, table]
+    found = identities(session, [(schema, table)])[schema, table]
     born = born_at(session, schema, table) if found else 0
     return Identity(server=found.server, numbers=found.numbers, born=born)
 
@@ -89,7 +89,10 @@ def born_at(session: SqlSession, schema: str, table: str) -> int:
 
 def identities(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
     """Return the identities of tables, in one query, without the time when they were made."""
-    return _numbers(session, names)
+    wanted = list(names)
+    likes = ["/".join(stored_like(part) for part in name) + "%" for name in wanted]
+    rows = session.query(_NUMBERS + " OR ".join([_NAMED] * len(likes)), likes)
+    return {name: _of(name, rows) for name in wanted}
 
 
 def is_one_of(session: SqlSession, schema: str, table: str, proof: Identity) -> bool:
@@ -99,7 +102,7 @@ def is_one_of(session: SqlSession, schema: str, table: str, proof: Identity) -> 
 
 def others_than(session: SqlSession, proofs: Mapping[Name, Identity]) -> list[Name]:
     """Return the tables that are gone, or have another identity; in one query."""
-    found = _numbers(session, proofs)
+    found = identities(session, proofs)
     return [name for name, proof in proofs.items() if not (proof and proof.is_same(found[name]))]
 
 
@@ -107,7 +110,7 @@ def emptied_partitions(
     session: SqlSession, schema: str, table: str, proof: Identity
 ) -> tuple[int, int]:
     """Return how many partitions were emptied (renumbered) since the proof, and how many exist."""
-    found = _numbers(session, [(schema, table)])[schema, table]
+    found = identities(session, [(schema, table)])[schema, table]
     if not proof.is_same(found):
         return 0, 0
     return len(proof.numbers - found.numbers), len(found.numbers)
@@ -162,13 +165,6 @@ def drop_unreferenced(session: SqlSession, schema: str, table: str) -> None:
     finally:
         with contextlib.suppress(ServerFault):
             session.execute("SET SESSION foreign_key_checks = 0")
-
-
-def _numbers(session: SqlSession, names: Iterable[Name]) -> dict[Name, Identity]:
-    wanted = list(names)
-    likes = ["/".join(stored_like(part) for part in name) + "%" for name in wanted]
-    rows = session.query(_NUMBERS + " OR ".join([_NAMED] * len(likes)), likes)
-    return {name: _of(name, rows) for name in wanted}
 
 
 def _of(name: Name, rows: Iterable[tuple[object, ...]]) -> Identity:

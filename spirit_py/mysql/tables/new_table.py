@@ -44,7 +44,7 @@ WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s"""
 _FOREIGN_KEYS = """
 SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
 WHERE CONSTRAINT_TYPE = 'FOREIGN KEY' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s"""
-_OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
+OWN_CHECKS = f"{_CHECKS} AND TABLE_NAME = %s ORDER BY 1"
 _BESIDE = """
 SELECT TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s AND LEFT(TABLE_NAME, CHAR_LENGTH(%s)) = %s"""
@@ -208,7 +208,7 @@ def _complete_copy(
     session: SqlSession, source: TableSchema, new: str, checks: Mapping[str, str]
 ) -> None:
     """Add what LIKE leaves out: names of CHECK constraints, and the counter."""
-    made = {str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, new))}
+    made = {str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, new))}
     clauses = []
     if made != set(checks.values()):
         clauses += [f"DROP CHECK {quote_identifier(name)}" for name in sorted(made)]
@@ -226,7 +226,7 @@ def _complete_copy(
 def names_of_checks(session: SqlSession, source: TableSchema, new: str = "") -> dict[str, str]:
     """Return the name of each CHECK constraint of the source in the new table, or in ``new``."""
     new = new or AuxiliaryNames.of(source.name).new
-    names = [str(row[0]) for row in session.query(_OWN_CHECKS, (source.schema, source.name))]
+    names = [str(row[0]) for row in session.query(OWN_CHECKS, (source.schema, source.name))]
     taken = [str(row[0]) for row in session.query(_CHECKS, (source.schema,))]
     return check_names(source.name, new, names, taken)
 

@@ -105,10 +105,7 @@ def foreign_keys(context: PreflightContext) -> Findings:
 
 
 def foreign_key_actions(context: PreflightContext) -> Findings:
-    """Refuse what does no harm where nothing is copied; warn of many children, and of cascades.
-
-    Of a deadlock in a cascade a server may log changes that it has rolled back.
-    """
+    """Refuse what does no harm where nothing is copied; warn of many children, and of cascades."""
     table = (context.schema, context.table)
     keys = keys_around(context.session, *table)
     kept = context.config.keep_old_current > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import astuple
-from typing import Final
 
 from spirit_py.checkpoint.proofs import read_proofs
 from spirit_py.checkpoint.queue import RequestQueue
@@ -11,7 +10,7 @@ from spirit_py.checkpoint.record import Proofs
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.mysql.tables.definition import existing_tables
 from spirit_py.mysql.tables.identity import is_one_of
-from spirit_py.mysql.tables.new_table import names_of_checks
+from spirit_py.mysql.tables.new_table import OWN_CHECKS, names_of_checks
 from spirit_py.preflight.check import Findings, PreflightContext, refuse, warn
 from spirit_py.table.names import MAX_IDENTIFIER
 
@@ -83,15 +82,10 @@ def check_constraints(context: PreflightContext) -> Findings:
             )
 
 
-_NAMES: Final = """
-SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS
-WHERE CONSTRAINT_TYPE = 'CHECK' AND CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 1"""
-
-
 def new_check_names(context: PreflightContext) -> Findings:
     """Refuse a name that fails at the swap: the new table's own name is shorter."""
     new = context.names.new
-    for (found,) in context.session.query(_NAMES, (context.schema, new)):
+    for (found,) in context.session.query(OWN_CHECKS, (context.schema, new)):
         if not str(found).startswith(f"{new}_chk_"):
             continue
         name = context.table + str(found)[len(new) :]
