@@ -15,8 +15,6 @@ from spirit_py.classes import dataclass, field
 from spirit_py.table.names import Name, Swap, require_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spirit_py.attached.foreign_keys.model import ForeignKey
     from spirit_py.attached.triggers.model import TriggerMove
 
@@ -120,13 +118,6 @@ class Places:
 
     def __init__(self, swaps: tuple[Swap, ...]) -> None:
         self._by_name = {swap.name: swap for swap in swaps}
-
-    def __iter__(self) -> Iterator[Swap]:
-        return iter(self._by_name.values())
-
-    def swaps(self, table: Name) -> bool:
-        """Return whether a table is swapped."""
-        return table in self._by_name
 
     def new(self, table: Name) -> Name:
         """Return the name of the table that takes this one's place, before the RENAME."""

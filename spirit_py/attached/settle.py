@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spirit_py.attached.triggers.statements import Sql
     from spirit_py.config import RunConfig
     from spirit_py.contracts import SqlSession
-    from spirit_py.events.event import Tell
+    from spirit_py.events.event import Event
     from spirit_py.locks.blockers import LockPolicy
     from spirit_py.mysql.session import Session
     from spirit_py.table.names import Name
@@ -68,9 +68,8 @@ class Settler(Protocol):
     def held_up(self, what: str, seconds: float) -> None:
         """Count seconds in which others held up a lock."""
 
-    @property
-    def tell(self) -> Tell:
-        """Reports what happens."""
+    def tell(self, event: Event) -> None:
+        """Report what happens."""
 
 
 def settle_alone(

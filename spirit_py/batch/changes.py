@@ -128,10 +128,7 @@ class TableChange(OfTable):
 
 
 def changes_of(session: SqlSession, config: BatchConfig, sql_mode: str) -> list[TableChange]:
-    """Return the changes in their order: that of the file, or of the tables' names.
-
-    Refusal where a pattern matches no table, the file has a mistake, or a table changes twice.
-    """
+    """Return the changes in order; Refusal for a vain pattern, a mistake, or a second change."""
     if config.patterns:
         return _of_patterns(session, config, sql_mode)
     return _of_file(session, config, sql_mode)

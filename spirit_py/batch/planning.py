@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from spirit_py.mysql.session import Session
     from spirit_py.preflight.check import PreflightContext
     from spirit_py.table.names import Name
-    from spirit_py.threads import StopSwitch
 
 
 def plan_batch(config: BatchConfig) -> BatchPlan:
@@ -207,13 +206,11 @@ def what_becomes_of_it(
     return f"resumed: {decision.reason}"
 
 
-def plan_of_batch(
-    config: BatchConfig, *, stop: StopSwitch | None = None, sample: bool = True
-) -> Plan:
+def plan_of_batch(config: BatchConfig, *, sample: bool = True) -> Plan:
     """Return the plan of a batch; write nothing. May raise Refusal or ServerFault."""
     batch = plan_batch(config)
     made = [
-        (planned, make_plan(planned.change.config(config.each), stop=stop, sample=sample))
+        (planned, make_plan(planned.change.config(config.each), sample=sample))
         for planned in batch.tables
         if not (planned.done or planned.passed)
     ]

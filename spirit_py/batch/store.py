@@ -92,10 +92,7 @@ class TableRecord(OfTable):
 
 
 def form_of(shape: str, foreign_keys: str = "") -> str:
-    """Return a digest of a definition without the counter.
-
-    ``foreign_keys`` is the definition whose foreign keys count, where ``shape`` has lost its own.
-    """
+    """Return a digest of a definition without the counter; foreign keys may be those of another."""
     keys = FOREIGN_KEY.findall(foreign_keys or shape)
     return hashlib.sha256(repr((FOREIGN_KEY.sub("", shape), keys)).encode()).hexdigest()[:32]
 
@@ -145,10 +142,7 @@ def find_batch(session: SqlSession, name: str, schemas: Collection[str]) -> Batc
 
 
 def refuse_others(session: SqlSession, name: str, wanted: Collection[Name]) -> None:
-    """Raise Refusal for tables that belong to another batch which is not done.
-
-    A record in a schema in which this batch changes nothing may be forged: it causes a warning.
-    """
+    """Refuse tables of another, unfinished batch; only warn where its record may be forged."""
     schemas = {schema for schema, _ in wanted}
     others = [BatchTable(*one) for one in marked_tables(session) if one[1] != name]
     for table in others:

@@ -48,14 +48,13 @@ def _page(
 ) -> str:
     command = context.command
     about, example = _help_of(command)
-    usage = " ".join(command.collect_usage_pieces(context))
     lines = [
         f'.TH "{name.upper()}" "1" "" "spirit-py {version}" "Manual of spirit-py"',
         ".SH NAME",
         rf"{_text(name)} \- {_text(about.split('. ')[0].rstrip('.'))}",
         ".SH SYNOPSIS",
         rf".B {_text(str(context.info_name))}",
-        _text(usage),
+        _text(" ".join(command.collect_usage_pieces(context))),
         ".SH DESCRIPTION",
         _text(about),
     ]

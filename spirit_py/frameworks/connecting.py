@@ -27,10 +27,9 @@ _FILES: Final = ("ca", "capath", "cert", "key")
 #: Drivers whose ``ssl`` checks the name in the certificate unless they are told not to.
 _CHECKING: Final = frozenset({"pymysql", "aiomysql", "asyncmy"})
 _TLS: Final = re.compile(r"(?:ssl|tls)(?:_(?P<name>\w+))?")
-_UNDERSTOOD: Final = {*_FILES, "mode", "disabled", "check_hostname", "verify_identity"} | {
-    "verify_cert",
-    "verify_mode",
-}
+_UNDERSTOOD: Final = frozenset(
+    {*_FILES, "mode", "disabled", "check_hostname", "verify_identity", "verify_cert", "verify_mode"}
+)
 _OFF: Final = frozenset({"", "0", "false", "no", "off", "none"})
 _WITHOUT_MEANING: Final = frozenset(
     {
@@ -39,16 +38,9 @@ _WITHOUT_MEANING: Final = frozenset(
         *("connect_timeout", "connection_timeout", "read_timeout", "write_timeout", "compress"),
         *("cursorclass", "cursor_class", "converter_class", "conv_out", "buffered", "raw"),
         *("get_warnings", "raise_on_warnings", "consume_results", "use_pure", "sql_mode", "echo"),
-        *(
-            "program_name",
-            "conn_attrs",
-            "max_allowed_packet",
-            "defer_connect",
-            "loop",
-            "named_pipe",
-        ),
+        *("program_name", "conn_attrs", "max_allowed_packet", "defer_connect", "loop"),
         *("local_infile", "allow_local_infile", "multi_statements", "pool_name", "pool_size"),
-        *("pool_reset_session", "can_handle_expired_passwords", "init_command"),
+        *("pool_reset_session", "can_handle_expired_passwords", "init_command", "named_pipe"),
     }
 )
 #: Plugins that the server chooses for the account in any case.

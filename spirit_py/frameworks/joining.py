@@ -59,10 +59,7 @@ def join_tables(
     around: SessionFacts,
     together: Callable[[Sequence[OnlineChange]], int],
 ) -> list[str]:
-    """Return one ALTER for each table; Refusal where its changes do not become one.
-
-    ``together`` counts the changes of a table that do, from the first one on.
-    """
+    """Return one ALTER for each table; Refusal unless ``together`` counts all of its changes."""
     first, statements = changes[0], []
     for table in dict.fromkeys(one.table for one in changes):
         own = [one for one in changes if one.table == table]

@@ -85,10 +85,7 @@ class Revision:
 
     @contextlib.contextmanager
     def as_a_whole(self) -> Iterator[None]:
-        """Gather the changes of the context; they happen with what :meth:`version` notes.
-
-        Raises Refusal where a statement of the migration has come before.
-        """
+        """Gather the changes made in it for :meth:`version`; Refusal after an earlier statement."""
         self.flush()
         self._look()
         if self._done:
@@ -134,10 +131,7 @@ class Revision:
                 finish_versions(self.session(), self._version_table(), self._table, self.settle)
 
     def plainly(self, table: tuple[str, str], statement: str, execute: Callable[[], Any]) -> Any:
-        """Carry out a statement as the framework does, unless an earlier run has: then None.
-
-        Raises Refusal where others changed the table since an earlier run made the statement.
-        """
+        """Execute, or return None if an earlier run has; Refusal where others changed it since."""
         if self._whole is not None:
             raise self._apart(statement)
         self.flush()

@@ -72,16 +72,12 @@ class NotedVersions:
 
 
 def form_of(create: str, foreign_keys_of: str = "") -> str:
-    """Return a digest of a definition without its counter and the names of constraints.
-
-    The foreign keys of ``foreign_keys_of`` count, where ``create`` has lost its own.
-    """
+    """Return a digest without counter and names of constraints; foreign keys may be of another."""
     plain, other = (
         _NAME_OF_CONSTRAINT.sub("CONSTRAINT ", _COUNTER.sub("", one))
         for one in (create, foreign_keys_of or create)
     )
-    keys = sorted(_FOREIGN_KEY.findall(other))
-    return digest((_FOREIGN_KEY.sub("", plain), keys))
+    return digest((_FOREIGN_KEY.sub("", plain), sorted(_FOREIGN_KEY.findall(other))))
 
 
 def digest(value: object) -> str:
@@ -117,8 +113,7 @@ class StepTable:
     def read(self, schema: str) -> list[RevisionStep]:
         """Return the steps that a run has left, none of a foreign table; Refusal if unreadable."""
         self._schema = schema
-        session = cast("SqlSession", self._session())
-        self.exists = has_mark(session, (schema, self.name), _MARK)
+        self.exists = has_mark(cast("SqlSession", self._session()), (schema, self.name), _MARK)
         return self._rows("id >= 0", RevisionStep) if self.exists else []
 
     def versions(self) -> NotedVersions | None:

@@ -89,8 +89,7 @@ def create_new_tables(
     """Create the new tables and run the checks that need them; Refusal with all their findings."""
     mappings = tuple(_create(run, session, context) for context in contexts)
     first = contexts[0]
-    building = read_proofs(session, first.schema, first.table).building
-    check_keys(contexts, mappings, building)
+    check_keys(contexts, mappings, read_proofs(session, first.schema, first.table).building)
     return mappings
 
 

@@ -18,7 +18,7 @@ from spirit_py.classes import astuple, dataclass, field
 from spirit_py.codes import ErrorCode
 from spirit_py.config import RunConfig
 from spirit_py.errors import MigrationFailure, Refusal
-from spirit_py.migration.listing import require_name
+from spirit_py.migration.listing import HIDDEN, require_name
 from spirit_py.migration.swap.attachments import settle_left
 from spirit_py.migration.swap.old_tables import drop_old_table, leave_to_operator
 from spirit_py.mysql.connect import connect_first
@@ -86,8 +86,7 @@ def clean_up(
     with connect_first(options, role="cleanup", read_timeout=600) as session:
         require_one_server(session, options)
         grants = read_grants(session)
-        hidden = "tables that are left there could be hidden from it"
-        grants.require(_NEEDED, database, hidden, astuple(AuxiliaryNames.of(table)))
+        grants.require(_NEEDED, database, HIDDEN, astuple(AuxiliaryNames.of(table)))
         tables, _ = _migration(session, (database, table))
         if not tables:
             _refuse_others(session, database, table)

@@ -108,10 +108,9 @@ class CopiedPair(Pair):
     def shares(self) -> TableShares:
         """Return what is left to do after the copy, by the time of that; any thread may ask."""
         names = () if self.built else self.deferred.names
-        staged = ComparisonPlan(mapping=self.mapping).staged
         return TableShares(
             index=build_share(self.mapping.target, names, row_bytes=self.mapping.source.row_bytes),
-            checksum=COMPARED_STAGED if staged else COMPARED,
+            checksum=COMPARED_STAGED if ComparisonPlan(mapping=self.mapping).staged else COMPARED,
         )
 
     def speed(self) -> tuple[int, bool]:

@@ -39,14 +39,9 @@ def migrate(
 ) -> MigrationReport:
     """Run one migration to its end, and write its report to the file of ``config.records``.
 
-    Args:
-        engine_factory: Makes the Spark engine, which the migration stops at its end.
-        stop: A switch of the caller's own, to stop the migration from outside.
-        gate: Asked before the tables are changed.
-        along: What is swapped in the same RENAME; needs ``no_shortcut``.
-
-    Raises:
-        SpiritError: with the exit code of the process (R16).
+    ``engine_factory`` makes the Spark engine, ``stop`` stops the migration from outside, ``gate``
+    is asked before the tables are changed, and ``along``, which needs ``no_shortcut``, is swapped
+    in the same RENAME. Raises SpiritError with the exit code of the process (R16).
     """
     switch = stop or StopSwitch()
     reporter = Reporters([reporter])

@@ -46,16 +46,11 @@ if TYPE_CHECKING:
 
 _NAMES: Final = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"
 _SCHEMA: Final = "SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
-_HIDDEN: Final = "tables that are left there could be hidden from it"
-#: Seconds to wait for a table whose definition is being changed.
-_LOCK_WAIT: Final = 1
+HIDDEN: Final = "tables that are left there could be hidden from it"
 _BINLOG: Final = ("REPLICATION CLIENT", "REPLICATION SLAVE")
 _OUTCOMES: Final[dict[type[Decision], str]] = {
-    Resume: "resume",
-    Afresh: "start afresh",
-    GiveUp: "give up",
-    Refuse: "refuse",
-}
+    Resume: "resume", Afresh: "start afresh", GiveUp: "give up", Refuse: "refuse",
+}  # fmt: skip
 _AFTER_SWAP: Final = {
     None: "done; only the cleanup is left",
     ReverseState.KEPT: "done; reverse replication is kept",
@@ -83,13 +78,12 @@ def migrations(
     An empty ``database`` or ``table`` stands for all. Refusal where the server cannot be reached,
     or a privilege is missing; with its GRANT.
     """
-    with connect_first(
-        options, role="status", read_timeout=60, lock_wait_timeout=_LOCK_WAIT
-    ) as session:
+    # A table whose definition is being changed is waited for a second.
+    with connect_first(options, role="status", read_timeout=60, lock_wait_timeout=1) as session:
         listing = _Listing(session, options, max_age)
         names = AuxiliaryNames.of(table)
         if table:
-            listing.grants.require(("SELECT",), database, _HIDDEN, astuple(names))
+            listing.grants.require(("SELECT",), database, HIDDEN, astuple(names))
         marks = checkpoint_tables(session, database)
         if table and (database, names.checkpoint) in marks:
             return [one for one in [listing.at(database, names.checkpoint)] if one is not None]
@@ -97,7 +91,7 @@ def migrations(
             shown = listing.of(marks)
         if not shown and not table:
             instead = "" if database else "name a schema with --database"
-            listing.grants.require(("SELECT",), database, _HIDDEN, instead=instead)
+            listing.grants.require(("SELECT",), database, HIDDEN, instead=instead)
         found = [one for one in shown if not table or f"{database}.{table}" in one.tables]
         return found or (_beginning(session, (database, table)) if table else [])
 
@@ -237,8 +231,8 @@ class _Listing:
             back = ReverseState.REVERTED
         resumes = isinstance(decision, Resume)
         worker = _worker(session, tables)
+        stopped = resumes and worker is None
         live, live_age = live_of(session, CheckpointTable(*home), worker)
-        run = live.run if live is not None else ""
         seen = MigrationShown(
             checkpoint=str(CheckpointTable(*home)),
             unreadable=found.unreadable,
@@ -257,8 +251,6 @@ class _Listing:
         if record is None or found.unreadable:
             return seen
         swapped = bool(found.kept) or was_swapped(found.tables, record)
-        if resumes and not swapped and seen.worked_on_by is None:
-            seen = replace(seen, resumable_for=self._resumable_for(found, seen))
         after_swap = _AFTER_SWAP[back] if swapped or back else ""
         reverts = worker is not None and live is not None and live.phase == REVERT
         if reverts and back is not ReverseState.REVERTED:
@@ -274,17 +266,16 @@ class _Listing:
             deferred=not swapped and _is_deferred(session, tables),
             paused=_paused(session, CheckpointTable(*home)) if worker is None else "",
             modes=record.modes.options,
-            indexes=() if swapped else tuple(_indexes(session, record, run)),
-            command=self._command(record) if resumes and worker is None else "",
+            indexes=() if swapped else tuple(_indexes(session, record, live.run if live else "")),
+            command=self._command(record) if stopped else "",
+            resumable_for=self._resumable_for(found, seen) if stopped and not swapped else None,
             **{name: getattr(record, name) for name in _OF_RECORD},
         )
 
     def _command(self, record: CheckpointRecord) -> str:
         statement = shlex.join(["--statement", " ".join(record.statement.split())])
-        chosen = (record.modes.options, record.choices.options)
-        return " ".join(
-            filter(None, (f"spirit-py migrate {self._options.words}", statement, *chosen))
-        )
+        words = ("spirit-py migrate", self._options.words, statement)
+        return " ".join(filter(None, (*words, record.modes.options, record.choices.options)))
 
     def _resumable_for(self, found: Found, seen: MigrationShown) -> float:
         """Return for how many seconds the same command can still resume."""
@@ -309,11 +300,10 @@ def _is_deferred(session: SqlSession, tables: Iterable[Name]) -> bool:
 
 
 def _is_half_way(session: SqlSession, tables: Iterable[Name]) -> bool:
-    try:
+    # An account that may only read the checkpoint table sees the rest of the list.
+    with contextlib.suppress(SpiritError):
         return is_half_way(session, tables)
-    except SpiritError:
-        # An account that may only read the checkpoint table sees the rest of the list.
-        return False
+    return False
 
 
 def _unread(name: Name, error: SpiritError) -> MigrationShown | None:
@@ -331,10 +321,9 @@ def _claimed(session: SqlSession, home: Name, record: CheckpointRecord) -> str:
     """Return foreign tables that a record names and that do not lead back to it (R26)."""
 
     def leads_here(name: Name) -> bool:
-        try:
+        with contextlib.suppress(UnreadableCheckpoint):
             return find_record(session, name).home == home
-        except UnreadableCheckpoint:
-            return False
+        return False
 
     named = (table.name for table in record.tables if table.name[0] != home[0])
     return ", ".join(".".join(name) for name in named if not leads_here(name))

@@ -57,17 +57,13 @@ class MigrationShown:
     """One migration that left a checkpoint; texts are empty where there is nothing to say.
 
     Attributes:
-        checkpoint: schema and name of the table that holds the record.
         unreadable: why there is no more to show.
-        age: seconds since the checkpoint was written.
         modes: the options that chose modes, which the same command must have.
         binlog: why the binlog no longer reaches the position.
         swapped: the swap is done, its cleanup is not; None when the tables do not show it.
         after_swap: what is left to do after the swap, or after one that was interrupted.
         worked_on_by: the server session of the process that works on it now.
-        again: what the same command would do, and why.
         begins: from where its process is connected, while it has no checkpoint table.
-        orphaned: why the checkpoint leads to no migration.
         paused: who has paused it: the next run begins paused.
         live: the figures that the process wrote last, ``live_age`` seconds ago.
         resumable_for: seconds; None where a process works on it, and after the swap.
@@ -226,13 +222,12 @@ class MigrationShown:
 def live_lines(live: LiveFigures) -> list[str]:
     """Return the figures of a running process for people, a line each; the unknown is left out."""
     spent, run = human_seconds(live.phase_elapsed), human_seconds(live.elapsed)
-    settings = ", ".join(f"{name}={text}" for name, text in live.settings.items())
     shown = {
         "phase": f"{live.phase} of {live.table} for {spent}, run for {run}",
         **{
             row.label: ", ".join(one.text for one in row.facts) for row in rows_of(live, live.phase)
         },
         "paused": live.paused,
-        "settings": settings,
+        "settings": ", ".join(f"{name}={text}" for name, text in live.settings.items()),
     }
     return [f"  {name:<10} {text}" for name, text in shown.items() if text]

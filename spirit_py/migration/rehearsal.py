@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spirit_py.config import ConnectionOptions
-    from spirit_py.contracts import Clock, SqlSession
+    from spirit_py.contracts import SqlSession
     from spirit_py.threads import StopSwitch
     from spirit_py.throttle.replica import ReplicaWatch
 
@@ -186,13 +186,11 @@ class Rehearsal:
         *,
         account: ConnectionOptions | None = None,
         interval: float = INTERVAL,
-        clock: Clock = time.monotonic,
     ) -> None:
         self._connection = connection
         self._stop = stop
         self._interval = interval
-        self._clock = clock
-        self._began = clock()
+        self._began = time.monotonic()
         self._binlog = BinlogMeter()
         self._lock = threading.Lock()
         self._locks: list[tuple[float, str]] = []
@@ -204,7 +202,6 @@ class Rehearsal:
             also_known=True,
             interval=min(interval, LOOK_SECONDS),
             on_look=self._note_replica,
-            clock=clock,
         )
         self._figures: dict[str, ReplicaFigures] = {}
         self._trouble: dict[str, str] = {}
@@ -219,7 +216,7 @@ class Rehearsal:
 
     def start(self) -> None:
         """Begin to measure; returns after the first sample, which the others are compared with."""
-        self._began = self._clock()
+        self._began = time.monotonic()
         self._thread.start()
         self._first.wait(_JOIN_SECONDS)
 
@@ -258,7 +255,7 @@ class Rehearsal:
         self._thread.join()
         worst = max(self._locks, default=(0.0, ""))
         return RehearsalFigures(
-            seconds=round(self._clock() - self._began, 3),
+            seconds=round(time.monotonic() - self._began, 3),
             binlog_bytes=self._binlog.written if self._looked else None,
             own_binlog_bytes=own_binlog_bytes,
             tables=tuple(self._tables.values()),

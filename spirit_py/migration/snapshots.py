@@ -214,8 +214,7 @@ class Snapshots:
         return rate * table.row_bytes if rows <= _STALE_TIMES * table.estimated_rows else None
 
     def _table_rows(self, name: Name) -> int | None:
-        figures = self._figures
-        for table, copier in figures.copiers:
+        for table, copier in self._figures.copiers:
             if _name(table) == name:
                 return copier.statistics().rows_total
         if name in self._state.copied_before:

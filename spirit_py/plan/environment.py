@@ -81,12 +81,8 @@ def _replicas(
         yield "each applies the build of the deferred indexes as one statement"
 
 
-def pace_of(config: MigrationConfig) -> tuple[str, ...]:
-    """Return what the work goes by and what it waits for, in the order of the options."""
-    return tuple(_pace(config))
-
-
-def _pace(config: MigrationConfig) -> Iterator[str]:
+def pace_of(config: MigrationConfig) -> Iterator[str]:
+    """Yield what the work goes by and what it waits for, in the order of the options."""
     how = "regardless of others (--aggressive)"
     if not config.aggressive:
         how = "fewer where commits of others become twice as slow"

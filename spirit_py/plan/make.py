@@ -150,7 +150,7 @@ class _Maker:
             tables=tables,
             earlier=self._running or earlier,
             replicas=replicas_of(self.session, self.config, copied=copied, deferred=deferred),
-            pace=pace_of(self.config) if copied else (),
+            pace=tuple(pace_of(self.config)) if copied else (),
             warnings=tuple(dict.fromkeys(self.noted.warnings)),
             refusals=self.noted.refused(),
         )

@@ -165,10 +165,7 @@ class MigrationReport(OutcomeReport):
         return f"{line}; old table: {old}"
 
     def summary(self, *, warnings: int = 0) -> list[str]:
-        """Return the summary that ends a successful run, a line each; the report has the rest.
-
-        ``warnings``: how many were shown, where that is known.
-        """
+        """Return the summary of a successful run, a line each; ``warnings`` counts those shown."""
         warned = warnings or len(self.warnings)
         shown = f"; {counted(warned, 'warning')}, shown above" if warned else ""
         lines = [f"{self.headline()}{shown}"]

@@ -137,10 +137,7 @@ _JOIN_SECONDS: Final = 10.0
 
 
 def watch(options: WatchConfig, *, descriptor: int, tell: Tell) -> int:
-    """Print events until the requested end (0), or until the output's reader has gone (141).
-
-    SpiritError otherwise, also :class:`~spirit_py.errors.Interrupted`; its hint has the position.
-    """
+    """Print events to the end asked for (0) or a closed output (141); SpiritError with position."""
     stop = StopSwitch()
     with stop_on_signals(stop):
         return _Watch(options, stop, Lines(descriptor, lambda: stop.requested), tell).run()

@@ -248,11 +248,6 @@ class Progress:
         self._undecided.pop(xid, None)
         self.advance(place)
 
-    @property
-    def undecided(self) -> int:
-        """How many XA transactions hold the position back."""
-        return len(self._undecided)
-
     def text(self) -> str:
         """Return the opaque position."""
         if not self._text:

@@ -311,10 +311,7 @@ class FallingRate:
 def dropping_when_slow(
     run: Run, pair: CopiedPair, checkpoints: Checkpoints | None
 ) -> Iterator[None]:
-    """Watch the copy of a table in the context; drop its indexes if it becomes slow.
-
-    At once where a resumed run defers them, and the earlier one did not.
-    """
+    """Drop indexes if the copy inside becomes slow; at once where only this run defers them."""
     if pair.plan.at_once and not pair.plan.left_out:
         leave_out(run, pair, checkpoints)
     if not pair.plan.may_fall or pair.deferred:

@@ -180,8 +180,7 @@ class Keeper:
                 raise self._lost(error) from error
             except SpiritError as error:
                 # Duplicates are the same to the operator when the change feed has met them first.
-                duplicates = isinstance(error, DuplicateForUnique)
-                if not duplicates or self._job.stop.reason is not None:
+                if not isinstance(error, DuplicateForUnique) or self._job.stop.reason is not None:
                     self._check()
                 self._record.save(self._position())
                 raise

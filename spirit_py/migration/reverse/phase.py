@@ -70,11 +70,7 @@ def begin_reverse(
 
 
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
-    """Let the old tables follow until the end; True when a revert was made: nothing is left.
-
-    ReverseReplicationLost where they can follow no more: the change is done. After Interrupted
-    another process may go on with it.
-    """
+    """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
     keeper = Keeper(run, record)
     run.keeper = keeper
     reverted = keeper.run()

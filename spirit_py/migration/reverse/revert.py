@@ -227,7 +227,6 @@ class Revert(Job):
         """Return what is going on, for the display. No I/O."""
         spent = time.monotonic() - self._began
         feed = self._keeper.feed if self._keeper is not None else None
-        figures = {} if feed is None else feed_figures(feed.statistics())
         return MigrationStatus(
             table=self._name,
             phase=Phase.KEEP,
@@ -235,7 +234,7 @@ class Revert(Job):
             phase_elapsed=spent,
             waiting_for=self._waits.what,
             waited=self._waits.seconds(time.monotonic()),
-            **figures,
+            **({} if feed is None else feed_figures(feed.statistics())),
         )
 
     def completed(self, report: OutcomeReport) -> OutcomeReport:

@@ -156,14 +156,13 @@ class SwapBack:
         """Put the old tables back in one RENAME (R15), when nobody has paused that."""
         job, tables = self._job, self._kept.record.tables
         check = partial(require_definitions, tables=tables)
-        changes = {table.name: table.changes for table in tables}
         swap = PairSwap(
             job=job,
             pairs=self._pairs,
             direction=BACK,
             final_check=check,
             gate=_PauseGate(job),
-            carried=partial(_carried_back, changes=changes),
+            carried=partial(_carried_back, changes={table.name: table.changes for table in tables}),
         )
         self._cutover = swap.cutover
         while not self.swapped:
@@ -251,10 +250,7 @@ class KeptRecord:
         )
 
     def forget(self, *, keep: bool) -> None:
-        """Drop the checkpoint tables, or leave the tables that they prove to ``cleanup``.
-
-        Then the record goes last: until then a revert resumes.
-        """
+        """Drop the checkpoint tables, or leave what they prove to cleanup; the record goes last."""
 
         def note(session: Session) -> None:
             kept = OldTableRecord(swapped_at=0.0, finished=True, undone=True)

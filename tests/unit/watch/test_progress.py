@@ -61,4 +61,4 @@ def test_an_undecided_transaction_holds_a_file_position(by_file: Progress) -> No
     assert by_file.text() == f"file;{UUID};b.000001;700"
     by_file.decided("y", offset(10))
     assert by_file.text() == f"file;{UUID};b.000001;1000"
-    assert by_file.undecided == 0
+    assert by_file._undecided == {}
