@@ -226,10 +226,7 @@ class ChangeSource(Protocol):
         """
 
     def apply_executed(self, stop: StopSwitch, tell: Callable[[str], None]) -> None:
-        """Receive and apply what is executed at the call, however much comes meanwhile.
-
-        Waits as :meth:`catch_up` does; ``stop`` ends only this.
-        """
+        """Receive and apply what is executed now; waits as :meth:`catch_up`; ``stop`` ends this."""
 
     def position_here(self, session: SqlSession) -> str:
         """Return the place after everything that is executed now, read through ``session``.

@@ -153,7 +153,7 @@ class ChangeBacklog:
     """What comes in against what is applied. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._wanted, self._applied = Speed(), Speed()
+        self.wanted, self.applied = Speed(), Speed()
         self._last: float | None = None
         #: Changes a second, at the most.
         self._capacity: float | None = None
@@ -163,25 +163,17 @@ class ChangeBacklog:
         if self._last is not None and now - self._last < 0.25:
             return
         self._last = now
-        self._wanted.note(now, seen.wanted)
-        self._applied.note(now, seen.applied)
-        rate = self._applied.recent(now)
+        self.wanted.note(now, seen.wanted)
+        self.applied.note(now, seen.applied)
+        rate = self.applied.recent(now)
         if rate:
             self._capacity = max(rate, self._capacity or 0.0)
-
-    def received_rate(self, now: float) -> float | None:
-        """Return the changes a second that come in and have to be applied."""
-        return self._wanted.recent(now)
-
-    def applied_rate(self, now: float) -> float | None:
-        """Return the changes a second that are applied."""
-        return self._applied.recent(now)
 
     def seconds(self, now: float, pending: int, *, ahead: float = 0.0) -> float | None:
         """Return how long the pending changes take, from ``ahead`` seconds on; None if unknown."""
         if not self._capacity:
             return 0.0 if pending <= _TRIVIAL_CHANGES else None
-        coming, going = self._wanted.steady(now) or 0.0, self._applied.steady(now) or 0.0
+        coming, going = self.wanted.steady(now) or 0.0, self.applied.steady(now) or 0.0
         then = pending + max(0.0, coming - going) * ahead
         if then <= max(_TRIVIAL_CHANGES / 10, self._capacity * _TRIVIAL_SECONDS):
             return 0.0

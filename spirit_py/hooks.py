@@ -177,8 +177,7 @@ def _lives(process: subprocess.Popen[bytes]) -> bool:
     """Whether a process of the command's session has not ended."""
     if _PROCESSES.is_dir():
         return bool(_session(process.pid))
-    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return ended is None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _session(leader: int) -> list[int]:

@@ -84,12 +84,10 @@ class Background:
         _log.error("thread %s failed", self._thread.name, exc_info=error)
 
     def __enter__(self) -> Self:
-        """Start the thread."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the thread."""
         self.join()
 
 

@@ -157,7 +157,6 @@ class Window:
         return local.hour * 60 + local.minute
 
     def __str__(self) -> str:
-        """Show the window as it is written on the command line."""
         begin, end = (f"{minute // 60:02d}:{minute % 60:02d}" for minute in (self.begin, self.end))
         zone = str(self.zone or "").removeprefix("UTC")
         return f"{begin}-{end}{'Z' if self.zone is UTC else zone}"

@@ -241,10 +241,7 @@ class Stream(Protocol):
         *,
         pass_hidden: bool = False,
     ) -> Frontier:
-        """Open the stream at a position, before this run writes; raises PositionNotFound.
-
-        ``settled`` is the place after the earlier run's last write to a new table, or empty.
-        """
+        """Open the stream at a position, before this run writes; raises PositionNotFound."""
 
     def unknown_decision(self, xid: str, place: Place) -> FeedFailure | None:
         """Return the error for an XA COMMIT of a transaction never seen prepared (R8), or None."""

@@ -216,8 +216,7 @@ def _ddl_names(tokens: list[Token]) -> list[Name]:
 
 def _created(tokens: list[Token]) -> list[Name]:
     found = (i for i, token in enumerate(tokens) if token.upper in {"TABLE", "TABLES"})
-    at = next(found, len(tokens))
-    return _names_from(tokens, _skip(tokens, at + 1, "IF", "NOT", "EXISTS"))
+    return _names_from(tokens, _skip(tokens, next(found, len(tokens)) + 1, "IF", "NOT", "EXISTS"))
 
 
 def _brought_in(tokens: list[Token]) -> list[Name]:

@@ -156,8 +156,7 @@ def _varlen(data: bytes, at: int) -> tuple[int, int]:
     more = 0
     while first >> more & 1 and more < 8:
         more += 1
-    value = int.from_bytes(data[at : at + 1 + more], "little") >> min(more + 1, 8)
-    return value, at + 1 + more
+    return int.from_bytes(data[at : at + 1 + more], "little") >> min(more + 1, 8), at + 1 + more
 
 
 def parse_xa_prepare(body: bytes) -> tuple[bool, str]:

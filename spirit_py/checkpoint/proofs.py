@@ -51,8 +51,7 @@ def read_proofs(session: SqlSession, schema: str, table: str) -> Proofs:
     """Return the noted proofs; empty ones without a checkpoint table, or one that can be read."""
     try:
         found = CheckpointTable(schema, table).read(session, Proofs) or Proofs()
-        known = not found.building or is_building_name(table, found.building)
-        return found if known else Proofs()
+        return found if not found.building or is_building_name(table, found.building) else Proofs()
     except UnreadableCheckpoint:
         return Proofs()
     except ServerFault as fault:
@@ -220,8 +219,7 @@ def _where(session: SqlSession, table: ReverseTable, proof: Identity) -> Where:
     if now != table.old_shape:
         return Where.UNCLEAR
     # By hand the definition may have been changed back, and the old table dropped (R24).
-    back = is_one_of(session, table.schema, table.table, proof)
-    return Where.BACK if back else Where.UNCLEAR
+    return Where.BACK if is_one_of(session, *table.name, proof) else Where.UNCLEAR
 
 
 def any_old_table(session: SqlSession, record: ReverseRecord) -> bool:

@@ -31,8 +31,6 @@ class KeyRange:
     upper: KeyBound | None = None
 
     def __str__(self) -> str:
-        """Show the range as ``(lower, upper]``."""
-
         def side(bound: KeyBound | None, open_end: str) -> str:
             return open_end if bound is None else ", ".join(bound.literals)
 
@@ -63,7 +61,6 @@ class Chunk(KeyRange):
         )
 
     def __str__(self) -> str:
-        """Show number and range, for logs and Spark's job descriptions."""
         return f"#{self.number} {super().__str__()}"
 
 

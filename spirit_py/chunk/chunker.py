@@ -141,9 +141,7 @@ def boundary_sql(mapping: TableMapping, within: KeyRange, rows: int) -> str:
 
 def forced_source(mapping: TableMapping) -> str:
     """Render the source table, read by the chunk key."""
-    source = mapping.source
-    index = quote_identifier(mapping.key.name)
-    return f"{source.quoted} FORCE INDEX ({index})"
+    return f"{mapping.source.quoted} FORCE INDEX ({quote_identifier(mapping.key.name)})"
 
 
 def index_hint(mapping: TableMapping) -> str:

@@ -137,15 +137,13 @@ class LaneChunker:
 
     def _lane_for(self, worker: int, rows: int) -> _Lane | None:
         own = (lane for lane in self._lanes if lane.worker == worker)
-        free = (lane for lane in self._lanes if self._is_free(lane))
+        gone = self._cut - _MISSED_CHUNKS * len(self._lanes)
+        free = (lane for lane in self._lanes if lane.worker is None or lane.asked < gone)
         lane = next(own, None) or next(free, None)
         if lane is None:
             return self._part_of_another(worker, rows)
         lane.worker, lane.asked = worker, self._cut
         return lane
-
-    def _is_free(self, lane: _Lane) -> bool:
-        return lane.worker is None or self._cut - lane.asked > _MISSED_CHUNKS * len(self._lanes)
 
     def _part_of_another(self, worker: int, rows: int) -> _Lane | None:
         while self._lanes:

@@ -277,11 +277,7 @@ class Dispatcher:
         )
 
     def _is_own(self, event: StatementSeen, touch: Touch | None) -> bool:
-        """Whether it is of the swap that is under way; the RENAME itself ends the feed.
-
-        A session's number alone proves nothing after a restart (R24). Other statements of that
-        session may be in unreadable texts.
-        """
+        """Whether it is of the swap that is under way; the RENAME itself ends the feed."""
         if self._own is None or event.session_id != self._own[0]:
             return False
         _, sql, uninterrupted = self._own
@@ -291,6 +287,7 @@ class Dispatcher:
                 self.ended = True
                 self._lock.notify_all()
             return True
+        # Texts of that session may be unreadable; after a restart its number proves nothing (R24).
         return uninterrupted and touch is not None and not touch.certain
 
     def _restarted(self) -> None:

@@ -249,8 +249,7 @@ class Flusher:
 
     def flush_in(self, session: SqlSession, subscriptions: Sequence[TableSubscription]) -> None:
         """Apply all changes of tables in one session, workers paused; raises ChangesNotFlushed."""
-        weighed = self.weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN)
-        if not (weighed or self.shared.over):
+        if not (self.weigher.finish(subscriptions, seconds=_WEIGHED_WITHIN) or self.shared.over):
             raise ChangesNotFlushed(
                 f"the server did not say within {_WEIGHED_WITHIN:.0f} s which keys are equal",
                 hint="see whether the server opens new connections; run the same command again",

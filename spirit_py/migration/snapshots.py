@@ -167,8 +167,8 @@ class Snapshots:
         kept = seen.received - seen.deduplicated - seen.dropped_above_high_watermark
         self._backlog.note(now, ChangeCounts(wanted=kept, applied=seen.applied))
         return feed_figures(seen) | {
-            "received_rate": self._backlog.received_rate(now),
-            "applied_rate": self._backlog.applied_rate(now),
+            "received_rate": self._backlog.wanted.recent(now),
+            "applied_rate": self._backlog.applied.recent(now),
         }
 
     def _with_backlog(self, now: float, seconds: float | None) -> float | None:

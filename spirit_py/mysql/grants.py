@@ -261,17 +261,11 @@ def explain_access(error: BaseException) -> None:
     """Put code and remedy into an error of refused access, unless it has a more precise code."""
     if not isinstance(error, MigrationFailure) or error.error_code not in _SAYS_LESS:
         return
-    for fault in _faults_behind(error):
-        if remedy := access_remedy(fault):
-            error.error_code, error.hint = remedy
-            return
-
-
-def _faults_behind(error: BaseException) -> Iterator[ServerFault]:
     seen: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in seen:
-        if isinstance(one, ServerFault):
-            yield one
+        if isinstance(one, ServerFault) and (remedy := access_remedy(one)):
+            error.error_code, error.hint = remedy
+            return
         seen.append(one)
         one = one.__cause__

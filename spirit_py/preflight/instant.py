@@ -135,8 +135,7 @@ def _reasons(altered: Altered) -> Iterator[str]:
 
 
 def _of_clauses(altered: Altered) -> Iterator[str]:
-    statement = altered.statement
-    for clause in statement.parsed:
+    for clause in altered.statement.parsed:
         if clause.kind in _REBUILDS or clause.body.startswith(("fulltext", "spatial")):
             yield f"{clause.text!r} is never INSTANT"
         if clause.kind in {ClauseKind.ALTER_CHECK, ClauseKind.ALTER_CONSTRAINT}:
@@ -222,8 +221,7 @@ def _of_new_and_gone(altered: Altered) -> Iterator[str]:
             yield f"the default of the new column {column.name} is an expression"
         if column.generated == "VIRTUAL" and not _at_end(altered, added):
             yield f"the VIRTUAL column {column.name} is added between others"
-    stored = [one for one in (*added, *dropped) if one.generated != "VIRTUAL"]
-    if stored:
+    if any(one.generated != "VIRTUAL" for one in (*added, *dropped)):
         yield from _of_versions(altered, added, dropped)
 
 

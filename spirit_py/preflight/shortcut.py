@@ -270,13 +270,9 @@ class Shortcut:
             raise self._other_table("was executed", same=same)
 
     def _changed(self, error: ServerFault, fence: str) -> bool:
-        """Return whether an ALTER that was not answered with success has taken effect.
-
-        DDL is atomic: the lost session's lock ``fence`` is released when its statement has ended,
-        and the definition is the old one or the new; anything else is OutcomeUnknown.
-        """
+        """Return whether an ALTER, which is atomic, has taken effect without an answer."""
         try:
-            # A session that is there has ended its statement, and still has its lock.
+            # Its session holds ``fence`` until the statement has ended, and after that if it lives.
             for _ in range(60 if connection_lost(error) else 1):
                 if not connection_lost(error) or named_lock_holder(self.session, fence) is None:
                     return self._has_changed(error)

@@ -131,8 +131,7 @@ class ClassArchive:
     def forget_unused(self) -> None:
         """Delete the archives beside this one that are not in use any more."""
         used = {path: path.stat().st_mtime for path in self.path.parent.glob("spark-*.jsa")}
-        latest = sorted(used, key=lambda path: used[path], reverse=True)
-        for at, path in enumerate(latest):
+        for at, path in enumerate(sorted(used, key=lambda path: used[path], reverse=True)):
             if at >= _MOST or used[path] < time.time() - _UNUSED_SECONDS:
                 with contextlib.suppress(OSError):
                     path.unlink()

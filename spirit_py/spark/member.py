@@ -201,8 +201,7 @@ class Seal:
         return json.loads(text)
 
     def _code(self, text: str, place: tuple[str | int, ...]) -> str:
-        proven = json.dumps([*place, text]).encode()
-        return hmac.new(self.key, proven, hashlib.sha256).hexdigest()
+        return hmac.new(self.key, json.dumps([*place, text]).encode(), hashlib.sha256).hexdigest()
 
 
 _PING_SECONDS: Final = 0.25

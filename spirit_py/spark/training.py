@@ -58,8 +58,7 @@ def _dump(target: Path) -> None:
     runtime = SparkRuntime(SparkConfig(threads=_TASKS), require_java(), dump=target)
     try:
         runtime.start()
-        dataset = runtime.context.parallelize(range(_TASKS), _TASKS)
-        dataset.barrier().mapPartitions(task).collect()
+        runtime.context.parallelize(range(_TASKS), _TASKS).barrier().mapPartitions(task).collect()
         runtime.stop_and_dump()
     finally:
         runtime.stop()

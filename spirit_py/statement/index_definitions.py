@@ -82,8 +82,7 @@ def _is_stored(table: TableSchema, index: Index) -> bool:
 
 
 def _secondary(create_sql: str) -> Iterator[tuple[str, str]]:
-    tokens = tokenize(create_sql, DEFAULT_MODE, executed=True)
-    for piece, end in _pieces(tokens):
+    for piece, end in _pieces(tokenize(create_sql, DEFAULT_MODE, executed=True)):
         cursor = Cursor(create_sql, piece)
         cursor.take_any("FULLTEXT", "SPATIAL")
         if cursor.take("KEY"):

@@ -120,5 +120,4 @@ class AlterStatement:
         return given[-1] if given else ""
 
     def __str__(self) -> str:
-        """Show the statement as a person would write it."""
         return self.sql

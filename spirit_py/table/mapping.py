@@ -264,9 +264,7 @@ class TableMapping:
     @cached_property
     def insert_names(self) -> tuple[str, ...]:
         """Columns of the new table that a ``REPLACE ... SELECT`` names: pairs, then fills."""
-        return tuple(pair.new.name for pair in self.pairs) + tuple(
-            fill.column.name for fill in self.fills
-        )
+        return (*(one.new.name for one in self.pairs), *(one.column.name for one in self.fills))
 
     @cached_property
     def select_expressions(self) -> tuple[str, ...]:

@@ -110,7 +110,6 @@ class OfTable:
         return AuxiliaryNames.of(self.table)
 
     def __str__(self) -> str:
-        """Show the table's name."""
         return f"{self.schema}.{self.table}"
 
 

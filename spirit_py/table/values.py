@@ -294,8 +294,7 @@ class KeyWeights:
             yield keys[first:], self._query(rows)
 
     def _row(self, number: int, texts: Sequence[bytes]) -> str:
-        literals = map(_literal, texts, self._charsets)
-        return f"ROW({number}, {', '.join(literals)})"
+        return f"ROW({number}, {', '.join(map(_literal, texts, self._charsets))})"
 
     def _query(self, rows: Sequence[str]) -> str:
         return f"{self._head}{''.join(rows)}) AS weighed"

@@ -256,7 +256,6 @@ class Knee:
             self._due[_UP] = now
 
     def _fails(self, now: float, way: int) -> None:
-        longest = SPARING_WAIT if self._sparing else LONGEST_WAIT
-        self._wait[way] = min(longest, 2 * self._wait[way])
+        self._wait[way] = min(SPARING_WAIT if self._sparing else LONGEST_WAIT, 2 * self._wait[way])
         self._due[way] = now + self._wait[way]
         self._due[-way] = min(self._due[-way], now + self._wait[-way])

@@ -130,11 +130,8 @@ def history_length(session: SqlSession) -> int:
     if found := session.query(_HISTORY):
         return int(found[0][0])
     ((_, _, text),) = session.query(_STATUS)
-    return _number(
-        _LENGTH,
-        str(text),
-        "neither INNODB_METRICS nor SHOW ENGINE INNODB STATUS has the length of the history",
-    )
+    absent = "neither INNODB_METRICS nor SHOW ENGINE INNODB STATUS has the length of the history"
+    return _number(_LENGTH, str(text), absent)
 
 
 def redo_use(session: SqlSession) -> tuple[int, int]:

@@ -179,7 +179,6 @@ class _Walk:
         return True
 
     def finish(self) -> None:
-        """End the walk with ``o`` at its place."""
         self._end_run()
         self._settle(self._margin)
 

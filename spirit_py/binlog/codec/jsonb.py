@@ -184,7 +184,6 @@ def _document(raw: bytes, render: _Render) -> Node:
 
 
 def _value(kind: int, data: bytes, at: int, render: _Render) -> Node:
-    """Decode one value whose payload starts at ``at``."""
     if kind <= _LARGE_ARRAY:
         return _container(kind, data, at, render)
     if kind == _LITERAL:
@@ -243,8 +242,7 @@ def _opaque(kind: int, payload: bytes, render: _Render) -> Node:
 def _decimal(precision: int, scale: int, number: str) -> Node:
     """Render a DECIMAL; a literal keeps the stored precision where CAST would widen it."""
     natural = scale and precision == sum(character.isdigit() for character in number)
-    sql = number if natural else f"CAST({number} AS DECIMAL({precision},{scale}))"
-    return Node(number, sql)
+    return Node(number, number if natural else f"CAST({number} AS DECIMAL({precision},{scale}))")
 
 
 def _temporal(kind: int, packed: int) -> Node:

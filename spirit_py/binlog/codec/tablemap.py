@@ -147,7 +147,6 @@ def _columns(codes: bytes, metadata: bytes) -> tuple[ColumnType, ...]:
 
 
 def _counted(data: bytes, at: int) -> tuple[bytes, int]:
-    """Read bytes with their length before them."""
     size, at = packed_integer(data, at)
     return data[at : at + size], at + size
 

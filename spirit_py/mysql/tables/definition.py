@@ -138,8 +138,7 @@ def with_members(session: SqlSession, schema: str, table: str, column: Column) -
         )
     finally:
         session.execute(f"DROP TEMPORARY TABLE {probe}")
-    members = tuple(bytes.fromhex(_text(row[0])).decode() for row in rows)
-    return replace(column, members=members)
+    return replace(column, members=tuple(bytes.fromhex(_text(row[0])).decode() for row in rows))
 
 
 def _text(value: Any) -> str:

@@ -66,8 +66,7 @@ class Identity:
 
     def is_replica_of(self, other: Identity) -> bool:
         """Return whether one statement made, or last altered, both tables, on two servers."""
-        apart = self.server != other.server and bool(self and other)
-        return apart and self.born == other.born > 0
+        return self.server != other.server and bool(self and other) and self.born == other.born > 0
 
 
 NOTHING: Final = Identity()
