@@ -164,9 +164,7 @@ class CompareRun:
 
     def _compared(self) -> tuple[int, int, str] | None:
         checker = self._checker
-        if checker is None or not checker.result.snapshots:
-            return None
-        return _done(checker.progress)
+        return _done(checker.progress) if checker and checker.result.snapshots else None
 
     def _prepare(self) -> tuple[Matching, Follower]:
         options = self.options

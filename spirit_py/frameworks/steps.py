@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from spirit_py import points
 from spirit_py.checkpoint.codec import UnreadableCheckpoint, from_text, to_text
-from spirit_py.classes import dataclass
+from spirit_py.classes import InitVar, dataclass
 from spirit_py.codes import ErrorCode
 from spirit_py.errors import Refusal
 from spirit_py.mysql.tables.identity import Identity, has_mark, identity
@@ -205,22 +205,20 @@ def version_rows(session: SqlSession, table: Name) -> tuple[str, ...]:
     return tuple(sorted(as_text(row) for (row,) in rows))
 
 
+@dataclass(eq=False)
 class VersionSwap:
     """The version table in the swap of a migration (:class:`~spirit_py.contracts.SwappedAlong`)."""
 
-    def __init__(
-        self,
-        table: Name,
-        changes: Sequence[VersionChange],
-        rows: tuple[str, ...],
-        tables: Sequence[Name],
-        home: str,
-    ) -> None:
+    table: InitVar[Name]
+    changes: Sequence[VersionChange]
+    rows: tuple[str, ...]
+    tables: tuple[Name, ...]
+    home: str
+
+    def __post_init__(self, table: Name) -> None:
         schema, name = table
         names = AuxiliaryNames.of(name)
         self.swap = Swap(schema=schema, table=name, new=names.new, old=names.old)
-        self._changes, self._before, self._tables = tuple(changes), rows, tuple(tables)
-        self._home = home
         self._after: tuple[str, ...] = ()
         self._noted: NotedVersions | None = None
 
@@ -233,7 +231,7 @@ class VersionSwap:
         comment = self._require_plain(session)
         self._require_rows(session)
         steps = StepTable(lambda: session, self.swap.table)
-        steps.read(self._home)
+        steps.read(self.home)
         self._drop_earlier(session, steps)
         # With the mark until its number is noted: whose it is can be proven at any moment.
         create = str(session.query(f"SHOW CREATE TABLE {quote_table(*self.swap.name)}")[0][1])
@@ -244,7 +242,7 @@ class VersionSwap:
         noted = NotedVersions(
             before=identity(session, *self.swap.name),
             after=identity(session, *self._new),
-            tables=self._tables,
+            tables=self.tables,
         )
         if not (noted.before and noted.after):
             raise Refusal(
@@ -256,7 +254,7 @@ class VersionSwap:
         points.reach("revision.versions_noted")
         session.execute(f"ALTER TABLE {new} COMMENT={comment_literal(comment)}")
         session.execute(f"INSERT INTO {new} SELECT * FROM {quote_table(*self.swap.name)}")
-        for change in self._changes:
+        for change in self.changes:
             sql = change.sql.format(table=new.replace("%", "%%"))
             if session.execute(sql, change.parameters) != 1:
                 raise self._changed()
@@ -293,7 +291,7 @@ class VersionSwap:
         return as_text(found[0][1])
 
     def _require_rows(self, session: SqlSession) -> None:
-        if version_rows(session, self.swap.name) != self._before:
+        if version_rows(session, self.swap.name) != self.rows:
             raise self._changed()
 
     def _changed(self) -> Refusal:

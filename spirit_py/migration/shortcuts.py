@@ -63,11 +63,8 @@ def change_in_place(
             found = _probed(run, native, session, context)
         if not asks_first or (found.algorithm is not None and not run.config.dry_run):
             found = _tried(run, native, session, context, listen)
-    if found.algorithm is None:
-        run.tell(AlgorithmChosen(algorithm="copy", reason=found.reason))
-        return False
-    run.tell(AlgorithmChosen(algorithm=found.algorithm, reason=found.reason))
-    return True
+    run.tell(AlgorithmChosen(algorithm=found.algorithm or "copy", reason=found.reason))
+    return found.algorithm is not None
 
 
 def _probed(

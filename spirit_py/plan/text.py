@@ -242,9 +242,7 @@ def _around(plan: Plan) -> Iterator[PlanLine]:
 def earlier_line(plan: Plan) -> str:
     """Return what becomes of what an earlier run left."""
     earlier = plan.earlier
-    rows = ""
-    if earlier.rows_copied:
-        rows = f" ({human_count(earlier.rows_copied)} rows are copied)"
+    rows = f" ({human_count(earlier.rows_copied)} rows are copied)" if earlier.rows_copied else ""
     return {
         "running": f"it runs now, {earlier.reason}",
         "none": "no earlier run has left anything",

@@ -152,11 +152,9 @@ class Follower:
         self._open = False
         self.progress.decided(xid, place)
         kind = "xa_commit" if event.commit else "xa_rollback"
-        if rows is not None:
-            self._say(kind, place, xid=xid)
-            self.flush()
-        elif not known:
-            self._say(kind, place, xid=xid, note=_OLDER)
+        if rows is not None or not known:
+            note = {} if rows is not None else {"note": _OLDER}
+            self._say(kind, place, xid=xid, **note)
             self.flush()
 
     def _statement(self, event: StatementSeen) -> None:

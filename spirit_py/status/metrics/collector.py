@@ -255,11 +255,7 @@ def _table_rows(name: str, table: _Table) -> Iterator[Row]:
             yield THROTTLED, labels | {"reason": key.removeprefix(_THROTTLED)}, seconds
 
 
-_USUAL: Final = (
-    Phase.PREFLIGHT, Phase.SHORTCUT, Phase.CREATE, Phase.COPY, Phase.INDEX, Phase.DRAIN,
-    Phase.ANALYZE, Phase.CHECKSUM, Phase.SENTINEL, Phase.CUTOVER, Phase.KEEP, Phase.GRACE,
-    Phase.CLEANUP,
-)  # fmt: skip
+_USUAL: Final = tuple(one for one in Phase if one is not Phase.DONE)
 
 
 def _family(spec: MetricSpec) -> Metric:
