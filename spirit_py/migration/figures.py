@@ -208,14 +208,10 @@ class Journal:
         self.clock = clock
         self._changing = threading.Lock()
         began = clock()
-        self._state = State(report=report, began=began, phases=PhaseLog(entered_at=began), **first)
-
-    @property
-    def state(self) -> State:
-        """What is so now."""
-        return self._state
+        #: What is so now.
+        self.state = State(report=report, began=began, phases=PhaseLog(entered_at=began), **first)
 
     def note(self, happened: Event | Fact) -> None:
         """Take something in; IllegalTransition as of :func:`spirit_py.migration.state.apply`."""
         with self._changing:
-            self._state = apply(self._state, happened, self.clock())
+            self.state = apply(self.state, happened, self.clock())

@@ -100,7 +100,7 @@ class Timeline:
 
     def __init__(self, *, spans: int = SPANS, events: int = EVENTS) -> None:
         self._limit = spans
-        self._spans: list[Span] = []
+        self.spans: list[Span] = []
         self._length = 0.0
         self.lanes: dict[str, list[Stage]] = {}
         self.lanes_left_out: int = 0
@@ -117,33 +117,28 @@ class Timeline:
     ) -> None:
         """Add what was seen at a time; a figure that is None is not known."""
         self.ended = max(self.ended, at)
-        seen = Span(self._spans[-1].ended if self._spans else at, at)
+        seen = Span(self.spans[-1].ended if self.spans else at, at)
         seen.figures = {
             name: Range(value, value, value) for name, value in figures.items() if value is not None
         }
         seen.counters = {name: value for name, value in counters.items() if value is not None}
-        last = self._spans[-1] if self._spans else None
+        last = self.spans[-1] if self.spans else None
         if last is not None and at - last.began <= self._length:
             last.extend(seen)
             return
-        self._spans.append(seen)
-        if len(self._spans) > self._limit:
+        self.spans.append(seen)
+        if len(self.spans) > self._limit:
             self._halve()
 
     def _halve(self) -> None:
-        pairs = zip(self._spans[::2], self._spans[1::2], strict=False)
-        rest = self._spans[len(self._spans) // 2 * 2 :]
+        pairs = zip(self.spans[::2], self.spans[1::2], strict=False)
+        rest = self.spans[len(self.spans) // 2 * 2 :]
         kept = []
         for earlier, later in pairs:
             earlier.extend(later)
             kept.append(earlier)
-        self._spans = kept + rest
+        self.spans = kept + rest
         self._length = (kept[-1].ended - kept[0].began) / len(kept)
-
-    @property
-    def spans(self) -> tuple[Span, ...]:
-        """The spans, in their order."""
-        return tuple(self._spans)
 
     def stage(self, lane: str, name: str, at: float) -> None:
         """Note that a lane is in a phase at a time."""
