@@ -54,13 +54,8 @@ _OF_FILE: Final = frozenset({wire.ROTATE, wire.FORMAT_DESCRIPTION})
 _FATAL_BINLOG_READ: Final = 1236
 _FATAL: Final = frozenset({1044, 1045, 1130, 1142, 1227, 1820, 1862, 3118, 3955})
 _GONE: Final = (
-    "purged",
-    "could not find first log file",
-    "could not find next log",
-    "impossible position",
-    "position > file size",
-    "more gtids than",
-    "has more gtids",
+    *("purged", "could not find first log file", "could not find next log", "impossible position"),
+    *("position > file size", "more gtids than", "has more gtids"),
 )
 _PASSING: Final = ("same server_uuid", "same server_id", "checksum", "being purged")
 #: Messages of the server about bytes that are not an event, such as the middle of one.

@@ -139,14 +139,9 @@ _TEXTS: Final = {2: 1, 5: 0, 6: 0}
 #: Character sets that Python reads as the server does, wherever it reads them at all: each byte
 #: and pair of bytes was compared with 9.7. cp932, big5, ujis, cp866 and others differ in some.
 _READ_ALIKE: Final = CODECS | {
-    "binary": "utf-8",
-    "macroman": "mac-roman",
-    "macce": "mac-latin2",
-    "hp8": "hp-roman8",
-    "gbk": "gbk",
-    "gb2312": "gb2312",
-    "euckr": "cp949",
-}
+    "binary": "utf-8", "macroman": "mac-roman", "macce": "mac-latin2", "hp8": "hp-roman8",
+    "gbk": "gbk", "gb2312": "gb2312", "euckr": "cp949",
+}  # fmt: skip
 #: What cp1252 leaves open is a control character in the server's latin1.
 _LATIN1: Final = {
     n: bytes([n]).decode("cp1252") for n in range(0x80, 0xA0) if n not in b"\x81\x8d\x8f\x90\x9d"

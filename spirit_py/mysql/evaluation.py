@@ -48,10 +48,7 @@ _LENIENT_SQL_MODE: Final = kept_for_others(
 And every definition of the source in a table of ours, such as an ENUM with a member twice."""
 
 _VARIABLES: Final = (
-    "block_encryption_mode",
-    "default_week_format",
-    "div_precision_increment",
-    "lc_time_names",
+    *("block_encryption_mode", "default_week_format", "div_precision_increment", "lc_time_names"),
 )
 _MODES: Final = (_SUBTRACTION, "TIME_TRUNCATE_FRACTIONAL")
 ZERO_MODES: Final = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE")

@@ -16,14 +16,9 @@ if TYPE_CHECKING:
 
 _ALWAYS = frozenset(
     {
-        ClauseKind.DROP_INDEX,
-        ClauseKind.RENAME_INDEX,
-        ClauseKind.ALTER_INDEX,
-        ClauseKind.RENAME_COLUMN,
-        ClauseKind.ALTER_COLUMN,
-        ClauseKind.DROP_CHECK,
-        ClauseKind.DROP_CONSTRAINT,
-        ClauseKind.DROP_FOREIGN_KEY,
+        *(ClauseKind.DROP_INDEX, ClauseKind.RENAME_INDEX, ClauseKind.ALTER_INDEX),
+        *(ClauseKind.RENAME_COLUMN, ClauseKind.ALTER_COLUMN, ClauseKind.DROP_CHECK),
+        *(ClauseKind.DROP_CONSTRAINT, ClauseKind.DROP_FOREIGN_KEY),
     }
 )
 _OPTIONS = frozenset(

@@ -32,13 +32,8 @@ if TYPE_CHECKING:
 #: Variables that steer Spark, or hold its secrets (R20).
 _UNWANTED: Final = frozenset(
     {
-        "PYSPARK_SUBMIT_ARGS",
-        "PYSPARK_GATEWAY_PORT",
-        "PYSPARK_GATEWAY_SECRET",
-        "SPARK_REMOTE",
-        "SPARK_LOCAL_REMOTE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_TESTING",
+        *("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE"),
+        *("SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_TESTING"),
     }
 )
 _SPARK_PLACES: Final = frozenset({"SPARK_HOME", "SPARK_CONF_DIR"})

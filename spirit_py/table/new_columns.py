@@ -23,15 +23,10 @@ _IMPLICIT = (
     dict.fromkeys((*INTEGERS, "decimal", "float", "double", "year"), "0")
     | dict.fromkeys((*TEXT_TYPES, *BYTE_TYPES, "set"), "''")
     | {
-        "bit": "b'0'",
-        "enum": "1",
-        "json": "'null'",
-        "date": "'0000-00-00'",
-        "datetime": "'0000-00-00 00:00:00'",
-        "timestamp": "'0000-00-00 00:00:00'",
-        "time": "'00:00:00'",
+        "bit": "b'0'", "enum": "1", "json": "'null'", "date": "'0000-00-00'", "time": "'00:00:00'",
+        "datetime": "'0000-00-00 00:00:00'", "timestamp": "'0000-00-00 00:00:00'",
     }
-)
+)  # fmt: skip
 _PLAIN: Final = re.compile(r"CURRENT_TIMESTAMP(?:\((\d)\))?", re.IGNORECASE)
 #: Functions of the clock (``SET timestamp``) and of the session, as SHOW CREATE TABLE writes them.
 _OF_STATEMENT: Final = re.compile(

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 #: None of our statements: rows are written with REPLACE.
 _WRITES: Final = (
-    "Com_insert",
-    "Com_insert_select",
-    "Com_update",
-    "Com_update_multi",
-    "Com_delete_multi",
+    *("Com_insert", "Com_insert_select", "Com_update", "Com_update_multi", "Com_delete_multi"),
     "Com_load",
 )
 

@@ -73,26 +73,12 @@ def _source(width: int, scale: int, whole: str, fraction: str) -> str:
 
 #: Character sets that Python and MySQL read alike, byte for byte (compared with a server).
 CODECS = {
-    "utf8mb4": "utf-8",
-    "utf8mb3": "utf-8",
-    "utf8": "utf-8",
-    "ascii": "ascii",
-    "latin1": "cp1252",
-    "utf16": "utf-16-be",
-    "utf16le": "utf-16-le",
-    "ucs2": "utf-16-be",
-    "utf32": "utf-32-be",
-    "latin2": "iso8859-2",
-    "latin5": "iso8859-9",
-    "latin7": "iso8859-13",
-    "cp1250": "cp1250",
-    "cp1251": "cp1251",
-    "cp1257": "cp1257",
-    "cp850": "cp850",
-    "cp852": "cp852",
-    "koi8r": "koi8-r",
+    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ascii": "ascii", "latin1": "cp1252",
+    "utf16": "utf-16-be", "utf16le": "utf-16-le", "ucs2": "utf-16-be", "utf32": "utf-32-be",
+    "latin2": "iso8859-2", "latin5": "iso8859-9", "latin7": "iso8859-13", "koi8r": "koi8-r",
+    "cp1250": "cp1250", "cp1251": "cp1251", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852",
     "tis620": "tis-620",
-}
+}  # fmt: skip
 _MAXIMUM_CHARACTER_BYTES = {
     "utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "gb18030": 4,
     "utf8mb3": 3, "utf8": 3, "ujis": 3, "eucjpms": 3,

@@ -40,10 +40,7 @@ def modes(context: PreflightContext) -> Findings:
 
 #: One of these lets a session set gtid_next (manual 19.1.6.5); the first is the smallest.
 _ANY_OF: Final = (
-    "REPLICATION_APPLIER",
-    "SESSION_VARIABLES_ADMIN",
-    "SYSTEM_VARIABLES_ADMIN",
-    "SUPER",
+    *("REPLICATION_APPLIER", "SESSION_VARIABLES_ADMIN", "SYSTEM_VARIABLES_ADMIN", "SUPER"),
 )
 _UNTAGGED: Final = (
     "leave --tag-own-writes out: then the change feed receives the copy, and skips it"
