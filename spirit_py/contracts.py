@@ -206,8 +206,7 @@ class ChangeSource(Protocol):
         """Apply everything, or everything of one table, through the session that locks it.
 
         Called inside ``with applies_paused()``, which does not hold it back. Nothing is lost by a
-        failure. Raises ChangesNotFlushed when the backlog is above the limit for a flush under the
-        lock.
+        failure. Raises ChangesNotFlushed when the backlog is above the limit for such a flush.
         """
 
     def block_wait(self, timeout: float | None = None, session: SqlSession | None = None) -> None:

@@ -3,8 +3,7 @@
 The command reads the event from a deleted file, so one that does not read it blocks nothing. Its
 output is cut off after 64 KiB; the end of the command counts, so a daemon that it leaves behind
 blocks nothing either. It runs in its own session: Ctrl-C does not reach it, and what it has begun
-is ended with it. It inherits no descriptor but the standard ones, and no variable that may hold a
-password.
+is ended with it. It inherits the standard descriptors only, and no variable that may hold secrets.
 """
 
 from __future__ import annotations
@@ -223,10 +222,7 @@ class _Item:
 
 
 class Hook:
-    """Calls a command with each event; one call may take so many ``seconds``.
-
-    ``tell`` reports that the hook is in trouble, once for each kind.
-    """
+    """Calls a command with each event, in so many ``seconds``; ``tell``: trouble, once a kind."""
 
     def __init__(self, command: str, *, seconds: float, tell: Tell) -> None:
         self._command = command

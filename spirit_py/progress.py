@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spirit_py.classes import dataclass, field
@@ -24,8 +24,8 @@ class Figure:
     """What is known of a figure beside its value.
 
     Attributes:
-        metric: its name for Prometheus, without prefix and without ``_total``; empty for none.
-        curve: its name in the history of a run; empty for none.
+        metric: its name for Prometheus, without prefix and without ``_total``.
+        curve: its name in the history of a run.
         joined: how those of several tables make one; ``only`` where they make none.
         row: of the display and the log; empty where other code words it.
         said: a template of fields; where one of them is not known, ``unknown``.
@@ -55,7 +55,7 @@ def counter(help_: str, metric: str, **more: Any) -> Any:
 
 def figures_of(cls: type) -> Iterator[tuple[str, Figure]]:
     """Yield the figures that a class declares, with the names of their fields."""
-    for one in dataclasses.fields(cls):
+    for one in fields(cls):
         if declared := one.metadata.get(_FIGURE):
             yield one.name, declared
 
@@ -71,11 +71,9 @@ class MigrationProgress:
     """
 
     table: str
-    elapsed: float = figure(
-        "Seconds since the run began.", "elapsed_seconds", default=dataclasses.MISSING
-    )
+    elapsed: float = figure("Seconds since the run began.", "elapsed_seconds", default=MISSING)
     phase_elapsed: float = figure(
-        "Seconds since the phase began.", "phase_elapsed_seconds", default=dataclasses.MISSING
+        "Seconds since the phase began.", "phase_elapsed_seconds", default=MISSING
     )
     rows: int | None = None
     rows_total: int | None = figure(

@@ -157,8 +157,7 @@ _TOKEN: Final = re.compile(
 class PiecedRow:
     """One row, with its large literals taken out; ``largest`` is in bytes.
 
-    Plain binary ones only where they are a column's value: inside JSON the literal decides the
-    type.
+    Plain binary ones only where they are a column's value: in JSON the literal decides the type.
     """
 
     def __init__(self, row: str) -> None:

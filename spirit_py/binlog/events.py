@@ -221,8 +221,7 @@ class Stream(Protocol):
     """One kind of source: its positions, its events, and what the server has executed.
 
     ``begin`` or ``resume`` first, then ``run`` in the reader thread, and the rest in other threads.
-    One interface because what is read and what is asked are of one server, whose past both must
-    know.
+    One interface because what is read and asked are of one server, whose past both must know.
     """
 
     #: Transactions have identifiers that a reader of the source can wait for (R3).

@@ -1,7 +1,4 @@
-"""The packets of a binlog dump, cut out of large reads.
-
-One read fills the buffer with dozens of events; each is returned as a view of it, not copied.
-"""
+"""The packets of a binlog dump, as views of a buffer that one read fills with dozens of events."""
 
 from __future__ import annotations
 

@@ -213,8 +213,7 @@ def _created_at(options: ConnectionOptions, file: str, server_uuid: str) -> int:
 class BetweenRuns:
     """Notes which new tables were written to after ``behind``, the earlier run's last write.
 
-    It ends at ``until``, before this run's first write. ``written_by_others`` is read by other
-    threads.
+    It ends at ``until``, before this run's first write. Others read ``written_by_others``.
     """
 
     tables: InitVar[Iterable[Table]]

@@ -65,10 +65,9 @@ def examine(
 ) -> Found:
     """Examine the tables of one migration, after the checkpoint of ``home`` was read.
 
-    Args:
-        reach: returns why the feed cannot go on from a position, of a record of that age, origin.
-        trusting: accept names and definitions as the proof that tables are ours: for ``spirit-py
-            status`` under an account that may not read the table numbers.
+    ``reach`` returns why the feed cannot go on from a position, of a record of that age, origin.
+    ``trusting``: names and definitions prove that tables are ours, for ``spirit-py status`` under
+    an account that may not read the table numbers.
     """
     record = found if isinstance(found, CheckpointRecord) else None
     age, unreachable = 0.0, ""

@@ -203,8 +203,7 @@ def where_is(
 ) -> Where:
     """Look at the tables, while no process swaps them; ``known`` proves the old tables.
 
-    If no revert was begun, an old table that is gone was dropped; equal definitions do not show
-    that.
+    Without a revert, an old table that is gone was dropped; equal definitions do not show that.
     """
     proofs = old_tables(session, record) if known is None else known
     seen = {_where(session, table, proofs[table.name]) for table in record.tables}

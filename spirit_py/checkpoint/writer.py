@@ -61,10 +61,8 @@ def pauses(period: float) -> Iterator[float]:
 class CheckpointWriter:
     """Writes records in a thread of its own, and in that of the caller of :meth:`write_now`.
 
-    Args:
-        take: returns the record of now; called by one thread at a time, must not block.
-        stop: is requested when nothing could be written for ``patience`` seconds.
-        period: seconds between two writes; the first ones follow each other sooner.
+    ``take`` is called by one thread at a time and must not block. ``stop`` is requested when
+    nothing could be written for ``patience`` seconds.
     """
 
     connection: ConnectionOptions

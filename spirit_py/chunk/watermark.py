@@ -82,10 +82,7 @@ class WatermarkTracker:
         return next(iter(self._in_flight.values()), self.dispatched)
 
     def dispatch(self, chunk: Chunk) -> None:
-        """Raise the high watermark of the chunk's lane, which it may begin, to its upper bound.
-
-        Raises ValueError for a chunk that was dispatched before, or is in no rest.
-        """
+        """Raise the watermark of the chunk's lane to its upper bound; ValueError if in no rest."""
         place = self._rest_of(chunk)
         rest = self._uncommitted[place]
         parts: list[Rest | Chunk] = [chunk]

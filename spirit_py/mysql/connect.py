@@ -125,19 +125,13 @@ def connect(
 ) -> Session:
     """Open a session with the program's settings, whatever the server's globals are. Seconds.
 
-    Args:
-        role: what the session is for; shown in ``performance_schema.user_variables_by_thread``.
-        read_timeout: after which an answer counts as lost (error 2013), while the server goes on; 0
-            for never.
-        native: keep the server's ``sql_mode``, time zone and checks, as the operator's own client
-            has them: for the ALTER itself (R10).
-        asks_for_lock: the session is about to take the run's advisory lock; every other one is
-            refused when another run has it.
+    ``role`` is shown in ``performance_schema.user_variables_by_thread``. After ``read_timeout`` an
+    answer counts as lost (error 2013), while the server goes on; 0 for never. ``native``: with the
+    server's ``sql_mode``, time zone and checks, for the ALTER itself (R10). ``asks_for_lock``: it
+    is about to take the run's advisory lock; others are refused when another run has it.
 
-    Raises:
-        MigrationFailure: another run has taken the migration over.
-        AnotherServer: it is not the server that is meant (R14).
-        ServerFault: :func:`connect_first` explains the one of a first session.
+    Raises MigrationFailure when another run has taken the migration over, AnotherServer (R14), or
+    a ServerFault; :func:`connect_first` explains the one of a first session.
     """
     connection = _open(options, role, database=database, read_timeout=read_timeout)
     session = Session(connection, role=role, address=options.address, origin=options.origin)

@@ -117,14 +117,11 @@ class Shortcut:
     Neither algorithm gives the table another InnoDB number (measured on 9.7): so number and
     definition prove the outcome.
 
-    Attributes:
-        native: a session with the server's own settings; runs the ALTER.
-        session: looks who is in front of the ALTER, and at the table when the answer is lost.
-        made: the definition that the statement makes; empty where it is not known.
-        renew: opens lost sessions again; returns whether ``session`` was lost.
-        await_turn: waits until the ALTER may be sent; returns whether that took time.
-        sending: is open while the ALTER is under way.
-        refused: called when the lock was not granted, before the next ``await_turn``.
+    ``native``, with the server's own settings, runs the ALTER; ``session`` looks who is in front,
+    and at the table when the answer is lost. ``made``: the definition that it makes, empty where
+    not known. ``renew`` opens lost sessions again, and returns whether ``session`` was lost;
+    ``await_turn`` waits until the ALTER may be sent, and returns whether that took time.
+    ``sending`` is open meanwhile; ``refused`` is called before the next ``await_turn``.
     """
 
     native: SqlSession

@@ -169,10 +169,7 @@ class DriverEnd:
         raise NotImplementedError
 
     def silent(self, senders: Collection[int], seconds: int) -> bool:
-        """Return whether a member's session has idled for so long, because packets are lost.
-
-        A read timeout is impossible: a statement may take hours.
-        """
+        """Return whether a session idles so long, by lost packets; a read may take hours."""
         return any_idle(self._session, senders, seconds)
 
     def close(self) -> None:

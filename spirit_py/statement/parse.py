@@ -25,10 +25,7 @@ _TABLE = "the table's name"
 def parse_statement(
     sql: str, default_schema: str, *, sql_mode: str = ""
 ) -> tuple[AlterStatement, ...]:
-    """Read one or several statements, separated by semicolons, under the server's ``sql_mode``.
-
-    Raises Refusal for any other statement, and for a clause that cannot be honoured.
-    """
+    """Read statements, separated by semicolons; Refusal for what cannot be honoured."""
     mode = SqlMode.of(sql_mode)
     pieces = [piece for piece in split_at(tokenize(sql, mode), ";") if piece]
     if not pieces:

@@ -234,10 +234,7 @@ def losses_of(mapping: TableMapping, table: str) -> list[str]:
 def way_back(
     migration: TableMapping, changes: ColumnChanges, server_time_zone: str
 ) -> tuple[ReverseChanges, TableMapping]:
-    """Return how an old table would follow; raises Refusal where it could not (before the copy).
-
-    The tables have the names that they will have after the swap.
-    """
+    """Return how an old table would follow, named as after the swap; Refusal where it could not."""
     source, target = migration.source, migration.target
     reverse = ReverseChanges.of(source, target, changes)
     mapping = reverse_mapping(

@@ -4,8 +4,7 @@ The comparable form is a tuple with a value for each column: int for integers, Y
 and SET (ordinal, mask), DECIMAL (times 10 ** scale) and temporal types (packed, :mod:`.temporal`);
 bytes for BINARY (zero-padded), VARBINARY and utf8mb4_0900_bin. Other collations equate different
 texts: their keys are compared by weights (:mod:`spirit_py.table.values`). FLOAT, DOUBLE and texts
-without usable weights stay in binlog order (R3, R4): -0.0 equals 0.0 there, and literals are
-rounded.
+without usable weights stay in binlog order (R3, R4): -0.0 equals 0.0, and literals are rounded.
 """
 
 from __future__ import annotations

@@ -136,10 +136,8 @@ _MOMENT: Final = re.compile(r"(?:now|current_timestamp)(?:\(\d?\))?", re.IGNOREC
 class ColumnPair:
     """One column that is carried over; ``new`` is never a generated one.
 
-    Attributes:
-        converted: takes the staged path, in which the server converts the value.
-        by_text: a conversion that ALTER TABLE makes through the value's text.
-        by_instant: a TIMESTAMP that is selected as an instant, in a zone that repeats an hour.
+    A ``converted`` one takes the staged path; ``by_text``: as ALTER TABLE, through the value's
+    text. ``by_instant``: a TIMESTAMP, selected as an instant, in a zone that repeats an hour.
     """
 
     old: Column
@@ -174,9 +172,7 @@ class TableMapping:
 
     Attributes:
         pairs: carried columns, in the order of the new table.
-        key: the chunk key (:mod:`spirit_py.table.mapping`); columns are among the pairs, or
-            computed.
-        new_key_columns: the names of the key's columns in the new table, in key order.
+        key: the chunk key; its columns are among the pairs, or computed.
         tightened: unique indexes of the new table that the source does not guarantee (R11).
         time_zone: the zone of all writes and deletes of the new table; empty for any.
         computed: stored generated columns that must be the same in both tables; never written.

@@ -17,19 +17,9 @@ SPATIAL: Final = frozenset({
 })  # fmt: skip
 ROW_HEADER_BYTES: Final = 18
 FIXED_BYTES: Final = {
-    "tinyint": 1,
-    "smallint": 2,
-    "mediumint": 3,
-    "int": 4,
-    "bigint": 8,
-    "float": 4,
-    "double": 8,
-    "year": 1,
-    "date": 3,
-    "time": 3,
-    "datetime": 5,
-    "timestamp": 4,
-}
+    "tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "float": 4, "double": 8,
+    "year": 1, "date": 3, "time": 3, "datetime": 5, "timestamp": 4,
+}  # fmt: skip
 _COMPRESSED: Final = re.compile(
     r"ROW_FORMAT=COMPRESSED|KEY_BLOCK_SIZE=|COMPRESSION=", re.IGNORECASE
 )
@@ -42,7 +32,6 @@ class Column:
     Attributes:
         ordinal: 1-based position, which is also its place in a binlog row image.
         data_type: in lower case, such as ``int``; ``column_type`` adds ``unsigned`` or members.
-        pad_space: whether the collation pads with spaces; None without a collation.
         length: characters for text, bytes for binary, bits for BIT, dimensions for VECTOR.
         precision: digits for DECIMAL; fractional digits for TIME, DATETIME and TIMESTAMP.
         default: ``COLUMN_DEFAULT`` as the server gives it; None for no default or NULL.

@@ -42,18 +42,13 @@ _BLOBS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """One column of a row image.
+    """One column of a row image: ``index`` is its place, from 0, and its bit in the null bitmap.
 
-    Attributes:
-        index: place in the image, from 0, and so its bit in the null bitmap.
-        code: :mod:`struct` code of a column of fixed width; empty for a variable one.
-        width: bytes of a column of fixed width.
-        prefix: bytes of the length in front of a variable column.
-        key: expression for the value as :mod:`spirit_py.table.keys` describes it.
-        literal: text before, expression and text after, which make the SQL literal.
-        plain: expression for a value that JSON can carry.
-        helpers: the functions that the expressions call, by name.
-        zero_is_staged: whether the raw value 0 needs the staged path (ENUM).
+    A column of fixed width has a ``code`` of :mod:`struct` and a ``width`` in bytes; a variable one
+    a ``prefix``, the bytes of the length in front. Expressions for the value: ``key``, as
+    :mod:`spirit_py.table.keys` describes it; ``literal``, with the SQL text before and after;
+    ``plain``, what JSON can carry. They call ``helpers``, by name. ``zero_is_staged``: the raw
+    value 0 needs the staged path (ENUM).
     """
 
     index: int
@@ -189,17 +184,16 @@ def _temporal(column: Column, index: int) -> dict[str, Any]:
     else:
         number = f"int_of({{v}}, 'big') - {1 << (8 * width - 1)}"
     show, write = f"show{index}({number})", f"write{index}({number})"
-    helpers = {
-        f"show{index}": temporal.show_function(kind, precision),
-        f"write{index}": temporal.literal_function(kind, precision),
-    }
     return {
         "code": f"{width}s",
         "width": width,
         "key": number,
         "literal": ("'", write, "'"),
         "plain": show,
-        "helpers": helpers,
+        "helpers": {
+            f"show{index}": temporal.show_function(kind, precision),
+            f"write{index}": temporal.literal_function(kind, precision),
+        },
     }
 
 

@@ -39,10 +39,7 @@ _SIGNED = INTEGERS | {"decimal", "float", "double"}
 
 
 def check_table_map(table_map: TableMap, schema: TableSchema) -> None:
-    """Raise SchemaChanged for the first column that is not announced as it is defined.
-
-    UnreadableChange for a column in a format from before MySQL 5.6.4.
-    """
+    """Raise SchemaChanged where columns differ; UnreadableChange for a format from before 5.6.4."""
     name = schema.full_name
     hint = "another session altered the table; start the migration again"
     if len(table_map.columns) != len(schema.columns):

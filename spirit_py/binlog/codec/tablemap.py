@@ -37,10 +37,7 @@ _SIGNEDNESS, _COLUMN_NAMES = 1, 4
 
 
 class ColumnType(NamedTuple):
-    """A column of a table map: type code and metadata, both as the server wrote them.
-
-    For STRING the real type (STRING, ENUM or SET) has been taken out of the metadata.
-    """
+    """Type code and metadata as the server wrote them; STRING's real type is taken out of them."""
 
     code: int
     metadata: int
@@ -48,14 +45,11 @@ class ColumnType(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TableMap:
-    """A parsed table map.
+    """A parsed table map; ``names`` are empty unless ``binlog_row_metadata`` is FULL.
 
-    Attributes:
-        nullable: for each column whether it may be NULL.
-        signedness: a bit for each numeric column, first column highest, set for unsigned; None
-            where the event does not have it. Newer servers count YEAR as numeric, older do not.
-        names: column names; empty unless ``binlog_row_metadata`` is FULL.
-        optional: the fields of the optional metadata, undecoded, by their type.
+    ``signedness``: a bit for each numeric column, first column highest, set for unsigned; None
+    where the event does not have it. Newer servers count YEAR as numeric, older do not.
+    ``optional``: the fields of the optional metadata, undecoded, by their type.
     """
 
     schema: str

@@ -302,8 +302,7 @@ def _without_clear_passwords(options: ConnectionOptions) -> dict[str, str]:
     """Return the arguments by which no server is sent the password as it is, over a network.
 
     Connector/C does it for every server that asks (``mysql_clear_password``, ``dialog``). From 3.4
-    on a setting forbids it; 3.3.20 crashes by it, so before 3.4 it gets a folder without such
-    plugins.
+    on a setting forbids it; 3.3.20 crashes by it, so older ones get a folder without such plugins.
     """
     if options.socket or not _is_connector_c():
         return {}
