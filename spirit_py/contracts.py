@@ -314,3 +314,16 @@ class Reporter(Protocol):
 
     def stop(self) -> None:
         """End the display and leave the terminal clean."""
+
+
+class QuietReporter:
+    """The base of a :class:`Reporter` that has no beginning, no figures, or no end to show."""
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def progress(self, snapshot: Any) -> None:
+        """Do nothing."""
+
+    def stop(self) -> None:
+        """Do nothing."""

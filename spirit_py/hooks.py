@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from spirit_py.classes import dataclass, field
+from spirit_py.contracts import QuietReporter
 from spirit_py.events.run import HookFailed, LogWritten, ProgressMade, RunEnded, Summary
 from spirit_py.events.swap import CutoverReady
 from spirit_py.records import run_token
@@ -221,8 +222,11 @@ class _Item:
     answered: threading.Event = field(default_factory=threading.Event)
 
 
-class Hook:
-    """Calls a command with each event, in so many ``seconds``; ``tell``: trouble, once a kind."""
+class Hook(QuietReporter):
+    """Calls a command with each event, in so many ``seconds``; ``tell``: trouble, once a kind.
+
+    The first event starts its thread.
+    """
 
     def __init__(self, command: str, *, seconds: float, tell: Tell) -> None:
         self._command = command
@@ -237,12 +241,6 @@ class Hook:
         self._given_up = threading.Event()
         self._warned: set[str] = set()
         self._passed_over = 0
-
-    def start(self) -> None:
-        """Do nothing: the first event starts the thread."""
-
-    def progress(self, snapshot: object) -> None:
-        """Do nothing: a command is not called twice a second."""
 
     def event(self, event: Event) -> None:
         """Queue an event; with a thousand in the queue, only the end of the run still is."""

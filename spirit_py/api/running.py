@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from spirit_py.codes import ErrorCode
+from spirit_py.contracts import QuietReporter
 from spirit_py.errors import Refusal, Stopped
 from spirit_py.records import RecordOptions
 from spirit_py.signals import stop_on_signals
@@ -188,8 +189,8 @@ class Running(Generic[R, S]):
             raise self._error
 
 
-class _Told:
-    """A reporter that keeps events until they are read, and the last snapshot."""
+class _Told(QuietReporter):
+    """A reporter that keeps the last snapshot, and events until they are read, also after stop."""
 
     def __init__(self) -> None:
         self.status: object = None
@@ -197,9 +198,6 @@ class _Told:
         self._news = threading.Condition()
         self._ended = False
         self._progress = ProgressEvents(time.monotonic)
-
-    def start(self) -> None:
-        """Do nothing."""
 
     def event(self, event: Event) -> None:
         with self._news:
@@ -210,9 +208,6 @@ class _Told:
         self.status = snapshot
         for event in self._progress.due(snapshot):
             self.event(event)
-
-    def stop(self) -> None:
-        """Do nothing: a report that cannot be written is an event after this."""
 
     def end(self) -> None:
         with self._news:

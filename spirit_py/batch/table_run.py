@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from spirit_py.contracts import QuietReporter
 from spirit_py.errors import AnotherServer, CriticalLoad, OutcomeUnknown
 from spirit_py.events.copy import ChecksumDone, CopyDone
 from spirit_py.events.run import AlgorithmChosen, PlanMade, StatementRead, Warned
@@ -124,16 +125,13 @@ _ABOUT_THE_SERVER: Final = (OutcomeUnknown, CriticalLoad, AnotherServer)
 _ROUTINE: Final = (StatementRead, PlanMade, AlgorithmChosen, CopyDone, SwapDone)
 
 
-class NamedReporter:
-    """Shows each event under its table's name; ``said`` are warnings shown for other tables."""
+class NamedReporter(QuietReporter):
+    """Shows events under their table's name, the batch the rest; ``said`` are others' warnings."""
 
     def __init__(self, reporter: Reporter, name: str, said: set[str]) -> None:
         self._reporter = reporter
         self._name = name
         self._said = said
-
-    def start(self) -> None:
-        """Do nothing: the batch has begun to show."""
 
     def event(self, event: Event) -> None:
         """Show one thing that happened."""
@@ -145,12 +143,6 @@ class NamedReporter:
             quiet = event.sentence in self._said
             self._said.add(event.sentence)
         self._reporter.event(replace(event, table=table, prefix=self._name, quiet=quiet))
-
-    def progress(self, snapshot: Any) -> None:
-        """Do nothing: the batch shows the progress."""
-
-    def stop(self) -> None:
-        """Do nothing: the batch goes on."""
 
 
 class TableRun:

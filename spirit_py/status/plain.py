@@ -17,6 +17,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final, TextIO
 
+from spirit_py.contracts import QuietReporter
 from spirit_py.events.run import LogLost, LogWritten, Summary
 from spirit_py.records import run_token
 from spirit_py.status.wording import ProgressEvents
@@ -166,7 +167,7 @@ def json_line(event: Event) -> str:
 _LAST_SECONDS: Final = 1.0
 
 
-class PlainReporter:
+class PlainReporter(QuietReporter):
     """Writes a line for each event, and progress lines: after some seconds, then ever rarer."""
 
     def __init__(
@@ -181,9 +182,6 @@ class PlainReporter:
         self._writer = STANDARD_ERROR if stream is None else LineWriter(stream)
         self._json = as_json
         self._progress = ProgressEvents(clock, at_once=as_json)
-
-    def start(self) -> None:
-        """Do nothing."""
 
     def stop(self) -> None:
         """Wait for a moment until the last lines are read, where nobody reads them."""

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from spirit_py.classes import dataclass
+from spirit_py.contracts import QuietReporter
 from spirit_py.events.run import (
     AlgorithmChosen,
     PlanMade,
@@ -248,7 +249,7 @@ def _ticks(seconds: float) -> list[tuple[float, str]]:
 _log = logging.getLogger(__name__)
 
 
-class PageReporter:
+class PageReporter(QuietReporter):
     """Keeps the history of a run, and writes the page of it, as a whole, at the end."""
 
     def __init__(self, path: Path, *, clock: Clock) -> None:
@@ -256,12 +257,6 @@ class PageReporter:
         self._clock = clock
         self._lock = threading.Lock()
         self._history = History(clock)
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Do nothing: the page is written with the event of the run's end."""
 
     def event(self, event: Event) -> None:
         """Keep an event; at the end of the run write the page."""
