@@ -54,11 +54,10 @@ class _Whole:
 class Revision:
     """The statements of the migration that runs on one connection of a framework.
 
-    Args:
-        history: returns what the framework has noted: other rows begin another migration.
-        versions: schema and name of the framework's table; no schema for that of the session.
-        finish: the framework's command that notes a migration without carrying it out.
-        settle: finishes the migration of a table whose process ended after the RENAME.
+    ``history`` returns what the framework has noted: other rows begin another migration.
+    ``versions`` are schema and name of its table, no schema for the session's; ``finish`` is its
+    command that only notes a migration. ``settle`` finishes that of a table whose process ended
+    after the RENAME.
     """
 
     session: Callable[[], FrameworkSession]

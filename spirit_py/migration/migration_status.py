@@ -56,18 +56,12 @@ class ReverseShown:
 class MigrationShown:
     """One migration that left a checkpoint; texts are empty where there is nothing to say.
 
-    Attributes:
-        unreadable: why there is no more to show.
-        modes: the options that chose modes, which the same command must have.
-        binlog: why the binlog no longer reaches the position.
-        swapped: the swap is done, its cleanup is not; None when the tables do not show it.
-        after_swap: what is left to do after the swap, or after one that was interrupted.
-        worked_on_by: the server session of the process that works on it now.
-        begins: from where its process is connected, while it has no checkpoint table.
-        paused: who has paused it: the next run begins paused.
-        live: the figures that the process wrote last, ``live_age`` seconds ago.
-        resumable_for: seconds; None where a process works on it, and after the swap.
-        command: what resumes it, with the modes, and with what the last run did about its swap.
+    ``unreadable`` says why there is no more. ``modes`` are options that the same command must have,
+    ``binlog`` says why the position is out of reach. ``swapped``: only its cleanup is left; None
+    where the tables do not show it. ``worked_on_by`` is the server session of a process at work
+    now, ``begins`` from where that is connected while it has no checkpoint table. ``paused`` holds
+    for the next run, too; ``live`` figures were written ``live_age`` seconds ago. ``resumable_for``
+    is None where a process works on it, and after the swap; ``command`` resumes.
     """
 
     checkpoint: str

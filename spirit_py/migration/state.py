@@ -86,22 +86,16 @@ class Wait:
 class State:
     """How far a migration is, and what was decided. Times are of the monotonic clock, in seconds.
 
-    Attributes:
-        report: changed by :func:`apply` only.
-        planned: the phases that the run goes through if it must copy.
-        copied_before: rows and chunks of tables that earlier runs have copied as a whole.
-        clean_at: when the last clean comparison of each table ended, by ``schema.table``.
-        built: part of the indexes of one table; None where the server does not show it.
-        binlog_left: seconds for which the server keeps what a stopped run would read first.
-        held_up: what the lock waits for that others hold up now; empty where none is.
-        held_up_seconds: for which locks were not requested, or in vain, because of others.
-        resumable: a record that can be resumed from is in the checkpoint table.
-        altering: a change in place may be sent, and its outcome is not known yet.
-        altered: it was made; set when ``altering`` ends.
-        undeferred: an operator wants the swap not to wait for a sentinel of ours.
-        postponements: each counted once its sentinel is there.
-        changed: the tables are changed; what proves that is dropped later.
-        leaving: the teardown has begun.
+    ``report`` is changed by :func:`apply` only. ``planned`` phases are those of a copy, which is
+    ``resumable`` once a record for that is in the checkpoint table. ``copied_before`` has rows and
+    chunks of tables that earlier runs copied as a whole, ``clean_at`` the end of each table's last
+    clean comparison. ``built`` is the part of one table's indexes, None where the server does not
+    show it; ``binlog_left`` is for what a stopped run would read first. ``held_up`` is what a lock
+    waits for because of others, empty where none does; the seconds are those without a request, or
+    in vain. ``altering``: a change in place may be sent, and its outcome is not known; then
+    ``altered``: it was made. ``undeferred``: an operator wants the swap to wait for no sentinel of
+    ours; each of ``postponements`` counts once its sentinel is there. ``changed`` tables are so
+    before the proof is dropped; ``leaving``: the teardown has begun.
     """
 
     report: MigrationReport

@@ -44,17 +44,12 @@ _places: Final = count()
 class Option:
     """One option of a command.
 
-    Attributes:
-        name: keyword of a program, and without a last underscore the flag.
-        form: how the value is written; None where the type says it.
-        default: as it is written on the command line; None where the configuration has it.
-        parameter: name of the value in the program; empty for the option's own.
-        variables: of the environment, besides ``SPIRIT_PY_NAME``.
-        environment: whether it may be set there, or in a configuration file, at all.
-        live: its name in ``ctl set``; empty where it cannot be changed while a migration runs.
-        common: ``--help`` shows it where a command has many.
-        needs: other options, without all of which it has no effect.
-        unless: another one, with which it has none.
+    ``name`` is the keyword of a program, and without a last underscore the flag; ``form`` is None
+    where the type says how a value is written, ``default`` where the configuration has it. The
+    program's own name of the value is ``parameter``. Of the environment are ``variables`` besides
+    ``SPIRIT_PY_NAME``; without ``environment`` neither, nor a configuration file. ``live`` is its
+    name in ``ctl set``. ``common``: ``--help`` shows it where a command has many. It has no effect
+    without one of ``needs``, or with ``unless``.
     """
 
     section: str

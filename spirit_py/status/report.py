@@ -86,17 +86,13 @@ class OutcomeReport:
 class MigrationReport(OutcomeReport):
     """Figures of one run; counts, bytes, seconds, milliseconds as the names say.
 
-    Attributes:
-        outcome: that of an error, ``done``, ``rehearsed``, ``reverted`` after a change that was
-            swapped back, or ``reverse replication lost`` after a change.
-        table: the first table; ``tables`` has all of them, with their schemas.
-        algorithm: ``instant``, ``inplace``, ``copy``, or empty when it was not decided.
-        reason: why that algorithm, or why it failed.
-        checksum_age_seconds: from the earliest of the last clean comparisons to the swap.
-        snapshot_guard: ``done``, ``off``, or why it was not possible.
-        rows_copied: over all runs of the migration, as are the chunks.
-        rows_copied_by_spark: those of this run.
-        least_tasks: rests counted; None where other users of the server were not spared.
+    ``outcome`` is that of an error, ``done``, ``rehearsed``, ``reverted`` after a change that was
+    swapped back, or ``reverse replication lost`` after one. ``table`` is the first of ``tables``,
+    without its schema. ``algorithm`` is ``instant``, ``inplace``, ``copy``, or empty when
+    undecided; ``reason`` also says why it failed. ``checksum_age_seconds`` are from the earliest of
+    the last clean comparisons to the swap. ``snapshot_guard``: ``done``, ``off``, or why not. Rows
+    copied, and chunks, are of all runs, those by Spark of this one. ``least_tasks`` counts rests;
+    None where other users of the server were not spared.
     """
 
     algorithm: str = ""

@@ -126,15 +126,10 @@ def spirit_alter(
     schema: str | None = None,
     **options: Unpack[MigrationArguments],
 ) -> None:
-    """Change a table online; ``op.spirit_alter`` with types.
+    """Change a table online by what follows ``ALTER TABLE t``; ``op.spirit_alter`` with types.
 
-    Args:
-        operations: Alembic's ``op``.
-        clauses: what follows ``ALTER TABLE t``.
-        options: of :func:`spirit_py.migrate`.
-
-    Raises:
-        SpiritError: it has failed; ``alembic upgrade`` again resumes.
+    ``options`` are of :func:`spirit_py.migrate`. After a SpiritError ``alembic upgrade`` again
+    resumes.
     """
     operation = SpiritAlterOp(table_name, clauses, schema=schema, options=options)
     Operations(operations.get_context()).invoke(operation)
