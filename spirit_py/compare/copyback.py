@@ -109,11 +109,7 @@ _MOST_UNFIT: Final = 1000
 
 
 class FittingRows:
-    """Repairs the rows that fit, by halving batches that a value makes fail.
-
-    Implements :class:`spirit_py.checksum.recheck.Recopier`. ``unfit`` has the keys that are not
-    tried again, with the reason.
-    """
+    """Repairs rows that fit, by halving batches; ``unfit``: keys not tried again, and why."""
 
     def __init__(self, copier: Recopier) -> None:
         self._copier = copier

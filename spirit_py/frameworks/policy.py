@@ -40,11 +40,7 @@ class Policy:
 
 
 def split_settings(settings: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]:
-    """Split a framework's settings into the policy and the options of a migration.
-
-    Values may be texts of an ini file: numbers, sizes such as ``20G``, names a line each. Raises
-    UsageFault where a threshold is no number.
-    """
+    """Split settings, perhaps texts of an ini file, into policy and options; or UsageFault."""
     tables = settings.get("tables") or ()
     if isinstance(tables, str):
         tables = tables.replace(",", " ").split()

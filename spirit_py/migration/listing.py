@@ -73,11 +73,7 @@ _OF_RECORD: Final = (
 def migrations(
     options: ConnectionOptions, *, database: str, table: str, max_age: float
 ) -> list[MigrationShown]:
-    """Return the migrations that left a checkpoint, each once.
-
-    An empty ``database`` or ``table`` stands for all. Refusal where the server cannot be reached,
-    or a privilege is missing; with its GRANT.
-    """
+    """Return the migrations that left a checkpoint, each once; empty names are all; or Refusal."""
     # A table whose definition is being changed is waited for a second.
     with connect_first(options, role="status", read_timeout=60, lock_wait_timeout=1) as session:
         listing = _Listing(session, options, max_age)

@@ -43,10 +43,9 @@ if TYPE_CHECKING:
 def surroundings(
     run: Run, checkpoint: CheckpointTable | None, work: Collection[Work] = ALL_WORK
 ) -> Iterator[tuple[Throttler, bool]]:
-    """Return the throttlers, and whether nothing may begin before their first look.
+    """Return the throttlers of ``work``, and whether nothing may begin before their first look.
 
-    The operator relies on those that options name; the others do not delay a short copy. Those that
-    hold back nothing of ``work`` are left out.
+    The operator relies on those that options name; the others do not delay a short copy.
     """
     config = run.config
     connection = config.connection

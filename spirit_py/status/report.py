@@ -273,10 +273,7 @@ def run_begun(command: str, server: ConnectionOptions) -> Event:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the whole new one; raises OSError.
-
-    Links are followed; what UTF-8 cannot hold is written as an escape.
-    """
+    """Replace a file as a whole, through links, in UTF-8 with escapes; raises OSError."""
     target = path.resolve()
     content = text.encode("utf-8", "backslashreplace")
     if target.exists() and not target.is_file():

@@ -135,10 +135,7 @@ def _rolled_back(revision: Revision) -> None:
 
 
 def take_version(impl: DefaultImpl, construct: Any, text: str) -> bool:
-    """Take what Alembic notes of a migration that happens as a whole; False for anything else.
-
-    The names of revisions are the only quoted values in ``text``, the construct as SQL.
-    """
+    """Take what Alembic notes of a whole migration, or False; only revisions are quoted in it."""
     table = getattr(construct, "table", None)
     versions = str(impl.context_opts.get("version_table") or "alembic_version")
     if table is None or table.name != versions:

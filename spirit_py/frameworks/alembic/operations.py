@@ -50,11 +50,7 @@ def text_of(construct: Executable | str, dialect: Dialect) -> str:
 
 
 def joined(statements: Iterable[str], schema: str, table: str, *, sql_mode: str) -> str:
-    """Return one ALTER TABLE that does what the statements do one after another.
-
-    ``sql_mode`` is the session's, by which the compiler has quoted. Raises Refusal where one of
-    them changes something else, or cannot be honoured.
-    """
+    """Return one ALTER TABLE of statements, quoted by the session's ``sql_mode``; or Refusal."""
     clauses = []
     for text in statements:
         (one,) = parse_statement(text, schema or "-", sql_mode=sql_mode)

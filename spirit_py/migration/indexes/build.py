@@ -128,11 +128,7 @@ class IndexBuild:
         self.seconds = 0.0
 
     def run(self) -> None:
-        """Build the indexes, if they are not there; on return the definition is whole.
-
-        SchemaChanged where another session changed the new table (R14); MigrationFailure where they
-        could not be built: the same command resumes.
-        """
+        """Build what is not there yet; SchemaChanged by others (R14), or MigrationFailure."""
         began = time.monotonic()
         try:
             # False once at most: then changes are held, and error 1799 is raised.

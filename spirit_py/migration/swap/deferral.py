@@ -126,10 +126,7 @@ class Deferral(SwapGate):
                 self.wait()
 
     def wait(self) -> None:
-        """Wait until no sentinel exists and the hook agrees; compare the tables periodically.
-
-        Raises MigrationFailure when the time, without pauses, is over; the same command resumes.
-        """
+        """Wait for sentinel and hook, comparing at times; MigrationFailure when time is over."""
         until = self._run.settings.unpaused() + self._run.config.defer_timeout
         while why := self._deferred():
             self._tell(self._found)

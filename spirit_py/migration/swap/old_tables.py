@@ -56,11 +56,7 @@ _REST_SECONDS: Final = 1.0
 
 
 def drop_swapped_out(job: Job, tables: Iterable[Name], direction: Direction) -> list[str]:
-    """Drop the tables that a swap put out of place; return those that could not be dropped.
-
-    Each waits until nothing holds the drop back, and failures are reported. Raises SpiritError only
-    for a stop during the wait.
-    """
+    """Drop what was swapped out, once nothing holds that back; return what is left; or a stop."""
     left = []
     for source in tables:
         name = direction.swapped_out(source[1])
