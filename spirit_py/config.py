@@ -225,6 +225,7 @@ class MigrationConfig(RunConfig):
     start_afresh: bool = False
     defer_indexes: IndexMode = "auto"
     modes: SessionModes = SessionModes()
+    modes_from: str = ""
 
     @property
     def replica_account(self) -> ConnectionOptions:

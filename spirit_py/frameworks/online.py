@@ -191,13 +191,17 @@ def prepared(
     """
     session.commit()
     options = dict(arguments)
-    if around.chosen_mode is not None and not options.get("allow_zero_dates"):
-        options.setdefault("sql_mode", around.chosen_mode)
+    modes_from = ""
+    chosen_here = options.get("allow_zero_dates") or "sql_mode" in options
+    if around.chosen_mode is not None and not chosen_here:
+        options["sql_mode"] = around.chosen_mode
+        modes_from = "the settings of the framework's connection, such as its init_command"
     statement = ";\n".join(_with_present_names(session, around, one) for one in statements)
     options |= {"statement": statement, "database": around.schema}
     # A project's settings are defaults for many tables: none is refused for another that it needs.
     config = migration_config_of(also=MigrationArguments.__annotations__, **options)
-    return replace(config, connection=replace(config.connection, server_uuid=around.server_uuid))
+    connection = replace(config.connection, server_uuid=around.server_uuid)
+    return replace(config, connection=connection, modes_from=modes_from)
 
 
 def _with_present_names(session: FrameworkSession, around: SessionFacts, statement: str) -> str:
@@ -258,24 +262,26 @@ def change(
     try:
         report = _run(session, running, log)
     except (KeyboardInterrupt, Interrupted) as interrupt:
-        _note(interrupt, _say_interrupted(running))
-        raise
+        raise _Left(_say_interrupted(running)) from interrupt
     except SpiritError as failure:
-        _note(failure, failure.hint)
+        if failure.hint:
+            # A traceback ends with the next step.
+            failure.add_note(f"hint: {failure.hint}")
         raise
     for line in report.summary():
         log.info("spirit-py: %s", line)
     return report
 
 
-def _note(error: BaseException, hint: str) -> None:
-    """Have a traceback of it end with the next step."""
-    if hint:
-        error.add_note(f"hint: {hint}")
+class _Left(SystemExit, KeyboardInterrupt):
+    """A signal ended the change: the framework's command ends with this code, and no traceback.
+
+    A program that catches KeyboardInterrupt catches it, too.
+    """
 
 
-def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> str:
-    """Write the command's two lines to standard error; return the next step for a traceback."""
+def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> int:
+    """Write the command's two lines to standard error; return its exit code."""
     error: SpiritError = Interrupted(signal.SIGINT, hint=_AGAIN)
     line = error.message
     try:
@@ -292,7 +298,7 @@ def _say_interrupted(run: Running[MigrationReport, MigrationStatus]) -> str:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"error: {one_line(line)}\n{hint}")
         sys.stderr.flush()
-    return error.hint
+    return error.exit_code
 
 
 def _run(

@@ -186,13 +186,18 @@ def test_without_settings_alembic_is_as_ever(db, orders, monkeypatch):
     assert "bigint" in str(db.query("SHOW COLUMNS FROM orders"))
 
 
-def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders):
-    """As an ALTER in that session: a definition that only its mode accepts is accepted."""
+def test_the_table_is_changed_under_the_session_s_own_sql_mode(db, orders, caplog):
+    """As an ALTER in that session: a definition that only its mode accepts is accepted.
+
+    The warning names where the mode comes from; no option was given.
+    """
     db.set_global("sql_mode", "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE")
     args = {"init_command": "SET SESSION sql_mode = 'STRICT_TRANS_TABLES'"}
     with connected(db, connect_args=args) as connection, migration(connection) as op:
         spirit_alter(op, "orders", f"{WIDER}, ADD COLUMN d DATE NOT NULL DEFAULT '0000-00-00'")
     assert db.query("SELECT COUNT(*) FROM orders WHERE d = 0") == [(ROWS,)]
+    assert "because of the settings of the framework's connection" in caplog.text
+    assert "--sql-mode" not in caplog.text
 
 
 def test_a_refusal_ends_the_migration_with_its_remedy(db, orders):

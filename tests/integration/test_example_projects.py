@@ -42,7 +42,7 @@ def stopped_before_the_swap(project, *command):
     assert process.poll() is None, process.communicate()[0]
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode != 0, output
+    assert process.returncode == 130, output
     db.execute(f"DROP TABLE _{project.table}_snt")
     return output
 
@@ -85,7 +85,7 @@ def test_the_alembic_example_goes_up_and_down_and_carries_on(shop_of_alembic, db
     writer = Writer(db, "INSERT INTO orders (customer, amount) VALUES (-1, %s)")
     try:
         interrupted = stopped_before_the_swap(project, "upgrade", "head")
-        assert "KeyboardInterrupt" in interrupted
+        assert "Traceback" not in interrupted
         assert db.query("SELECT version_num FROM alembic_version") == [("0001",)]
         assert project.columns() == before
         output = project.run("upgrade", "head")
@@ -127,7 +127,7 @@ def test_the_django_example_goes_up_and_down_and_carries_on(shop_of_django, db):
     writer = Writer(db, "INSERT INTO shop_order (number, amount) VALUES (-1, %s)")
     try:
         interrupted = stopped_before_the_swap(project, "migrate", "shop", "0003")
-        assert "KeyboardInterrupt" in interrupted
+        assert "Traceback" not in interrupted
         assert db.query(applied) == [("0001_initial",)]
         assert project.columns() == before
     finally:

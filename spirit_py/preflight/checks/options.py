@@ -33,7 +33,8 @@ def modes(context: PreflightContext) -> Findings:
         chosen = "; ".join(f"{name} is {value!r}" for name, value in context.facts.chosen)
         yield warn(
             f"the table is changed as by an ALTER in a session whose {chosen}, because of"
-            f" {context.config.modes.options}, not under the server's own",
+            f" {context.config.modes_from or context.config.modes.options}, not under the server's"
+            " own",
             "a value that would be shortened or replaced still ends the migration",
         )
 
