@@ -35,8 +35,9 @@ class Online(Operation):
             Online(migrations.AddField("order", "note", models.CharField(max_length=200)))
         ]
 
-    State and reverse are those of the operations, as is all on other databases than MySQL. ``options`` are of :func:`spirit_py.migrate`, before those of the setting
-    ``SPIRIT_PY``; they may also be keyword arguments.
+    State and reverse are those of the operations, as is all on other databases than MySQL.
+    ``options`` are of :func:`spirit_py.migrate`, before those of the setting ``SPIRIT_PY``; they
+    may also be keyword arguments.
     """
 
     serialization_expand_args: ClassVar[list[str]] = ["operations"]
