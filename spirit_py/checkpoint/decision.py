@@ -203,8 +203,8 @@ def _of_this_statement(found: Found, record: CheckpointRecord, wanted: Wanted) -
 
 def _refuse_another(reverse: ReverseFound) -> Refuse:
     hints = {
-        ReverseState.KEPT: "swap back with spirit-py revert, or end it with spirit-py cleanup,"
-        " which asks before it drops an old table",
+        ReverseState.KEPT: "swap back with spirit-py revert, or end it with spirit-py cleanup"
+        " --drop-old, which drops the old table",
         ReverseState.LOST: "see what only the old table holds; spirit-py cleanup drops what is"
         " left, and asks before it drops an old table",
         ReverseState.UNREADABLE: "leave it to the version of spirit-py that wrote it",

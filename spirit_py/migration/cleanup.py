@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from spirit_py.checkpoint.codec import UnreadableCheckpoint
 from spirit_py.checkpoint.drop import take_from_others
-from spirit_py.checkpoint.earlier_run import cannot_be_read
-from spirit_py.checkpoint.examination import find_record, members, old_table_of, runs_seen
-from spirit_py.checkpoint.proofs import proofs_here, proven
+from spirit_py.checkpoint.earlier_run import ReverseState, cannot_be_read
+from spirit_py.checkpoint.examination import find_record, members, runs_seen
+from spirit_py.checkpoint.proofs import proofs_here, proven, reverse_left
 from spirit_py.checkpoint.queue import RequestQueue
 from spirit_py.checkpoint.table import CheckpointTable
 from spirit_py.classes import astuple, dataclass, field
@@ -53,6 +53,9 @@ _MAY_HOLD: Final = (
     "After a swap the old table holds the rows from before, and a new one that was swapped back"
     " by hand those from between."
 )
+_ENDS_REVERSE: Final = (
+    "It ends reverse replication: spirit-py revert will not be possible any more."
+)
 _EXISTING: Final = """
 SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s"""
 
@@ -62,15 +65,18 @@ class Leftovers:
     """The auxiliary tables of one abandoned migration, as schema and name.
 
     ``own`` are new tables and sentinels, then checkpoints: they prove that the others are ours, so
-    they are dropped last. A checkpoint in ``kept`` stays as long as its old table. Those in ``old``
-    may hold the only copy of rows; nothing proves that those in ``others`` are ours.
+    they are dropped last. Those in ``old`` may hold the only copy of rows, and the checkpoints in
+    ``proving`` stay as long as they do; nothing proves that those in ``others`` are ours. The
+    tables in ``swapped`` are changed; ``revertible``: ``spirit-py revert`` could swap them back.
     """
 
     tables: tuple[Name, ...]
     own: tuple[Name, ...]
     old: tuple[Name, ...]
     others: tuple[Name, ...] = ()
-    kept: tuple[Name, ...] = ()
+    proving: tuple[Name, ...] = ()
+    swapped: tuple[Name, ...] = ()
+    revertible: bool = False
     proofs: Mapping[Name, Identity] = field(default_factory=dict)
     emptied: Mapping[Name, str] = field(default_factory=dict)
 
@@ -118,7 +124,8 @@ def clean_up(
             )
         left = _leftovers(session, tables, record)
         _list(left, say)
-        if not ask(f"Drop {counted(len(left.own), 'table')}?"):
+        at_once = len(left.own) - len(left.proving)
+        if at_once and not ask(f"Drop {counted(at_once, 'table')}?"):
             raise Refusal(
                 "nothing was dropped",
                 hint="answer yes, or give --yes",
@@ -130,14 +137,16 @@ def clean_up(
             say(f"ended {counted(ended, 'session')} of the abandoned run")
         # After an interrupted swap, foreign keys may refer to a table that is to be dropped.
         settle_left(_Settling(options, database, say), session, tables)
-        drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}")
-        if left.kept and not drop_old:
-            leave_to_operator(session, left.kept)
+        ends = f" {_ENDS_REVERSE}" if left.revertible else ""
+        drop_old = bool(left.old) and ask_old(f"Drop {_names(left.old)} too? {_MAY_HOLD}{ends}")
+        if not drop_old and not left.revertible:
+            leave_to_operator(session, left.swapped)
         _drop(options, session, left, old_too=drop_old, say=say)
-        if left.old and not drop_old and left.kept:
-            _keep(left.old, "spirit-py cleanup --drop-old drops it", say)
-        elif left.old and not drop_old:
-            _keep(left.old, "after this nothing proves that this program made it", say)
+        if left.old and not drop_old:
+            why = "spirit-py cleanup --drop-old drops it"
+            if left.revertible:
+                why = f"spirit-py revert still swaps back; {why}, and ends that"
+            _keep(left.old, why, say)
         if left.others:
             _keep(left.others, "nothing proves that this program made it", say)
 
@@ -161,8 +170,7 @@ class _Settling:
 def _drop(
     options: ConnectionOptions, session: SqlSession, left: Leftovers, *, old_too: bool, say: Say
 ) -> None:
-    proofs = {(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in left.kept}
-    own = (name for name in left.own if name not in proofs)
+    own = (name for name in left.own if name not in left.proving)
     for schema, name in (*left.old, *left.own) if old_too else own:
         if proof := left.proofs.get((schema, name)):
             # Partition by partition.
@@ -213,7 +221,8 @@ def _leftovers(
     own: list[Name] = []
     old: list[Name] = []
     others: list[Name] = []
-    kept: list[Name] = []
+    proving: list[Name] = []
+    swapped: list[Name] = []
     known: dict[Name, Identity] = {}
     emptied: dict[Name, str] = {}
     for schema, table in tables:
@@ -230,6 +239,7 @@ def _leftovers(
                 may_hold = name != names.new or proofs.swap_begun
                 (old if may_hold else own).append((schema, name))
                 if may_hold:
+                    proving.append((schema, names.checkpoint))
                     proof = proofs.source if name == names.old else proofs.new
                     known[schema, name] = proof
                     done, parts = emptied_partitions(session, schema, name, proof)
@@ -237,9 +247,8 @@ def _leftovers(
                     emptied[schema, name] = said if done else ""
             elif name.lower() in there:
                 others.append((schema, name))
-        noted = old_table_of(session, (schema, table))
-        if noted is not None and (names.undone if noted.undone else names.old) in ours:
-            kept.append((schema, table))
+        if ours & {names.old, names.undone}:
+            swapped.append((schema, table))
         if is_building_name(table, proofs.building) and proofs.building.lower() in there:
             own.append((schema, proofs.building))
         if is_own_sentinel(session, schema, names.sentinel):
@@ -248,12 +257,15 @@ def _leftovers(
             own.append((schema, names.requests))
     # The first table's has the record, by which the others are known.
     own += [(schema, AuxiliaryNames.of(table).checkpoint) for schema, table in reversed(tables)]
+    reverse = reverse_left(session, tables)
     return Leftovers(
         tables=tuple(tables),
         own=tuple(own),
         old=tuple(old),
         others=tuple(others),
-        kept=tuple(kept),
+        proving=tuple(dict.fromkeys(proving)),
+        swapped=tuple(swapped),
+        revertible=reverse is not None and reverse.state is ReverseState.KEPT,
         proofs=known,
         emptied=emptied,
     )
@@ -264,15 +276,18 @@ def _existing(session: SqlSession, schema: str) -> set[str]:
 
 
 def _list(left: Leftovers, say: Say) -> None:
-    state = "a finished" if left.kept else "an abandoned"
+    state = "a finished" if left.swapped else "an abandoned"
     say(f"{state} migration of {_names(left.tables)} has left:")
     for schema, name in left.own:
-        say(f"  {schema}.{name}")
+        proves = (schema, name) in left.proving
+        say(f"  {schema}.{name}{' (stays as long as the table that it proves)' if proves else ''}")
     for schema, name in left.old:
         emptied = left.emptied.get((schema, name), "")
         say(f"  {schema}.{name} ({emptied}asked for separately: it may hold the only copy of rows)")
     for schema, name in left.others:
         say(f"  {schema}.{name} (stays: nothing proves that this program made it)")
+    if left.revertible:
+        say(f"dropping {_names(left.old)}: {_ENDS_REVERSE}")
 
 
 def _keep(tables: Sequence[Name], why: str, say: Say) -> None:

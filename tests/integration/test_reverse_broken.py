@@ -323,6 +323,42 @@ def test_cleanup_after_a_revert_that_was_killed(table, engine):
     assert changed.columns() == ["id", "v", "c"]
 
 
+def test_cleanup_leaves_the_way_back_until_it_is_told_to_end_it(table, engine):
+    """Without --drop-old nothing goes that proves the old table, or that a revert needs."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
+    assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
+    said = clean(table)
+    assert said.startswith(f"a finished migration of {table.name}.t has left:")
+    assert "_t_chkpnt (stays as long as" in said
+    assert "spirit-py revert will not be possible any more" in said
+    assert "_t_old: spirit-py revert still swaps back; spirit-py cleanup --drop-old" in said
+    assert "Drop 1 table?" not in said
+    assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
+    changed.revert()
+    assert changed.columns() == ["id", "v", "c"]
+    assert changed.tables() == {"t"}
+
+
+def test_cleanup_drops_the_way_back_with_the_old_table(table, engine):
+    """With --drop-old both go, and the question says what that ends."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
+    said = clean(table, old=True)
+    question = next(line for line in said.splitlines() if line.startswith("Drop "))
+    assert "It ends reverse replication: spirit-py revert will not be" in question
+    assert changed.tables() == {"t"}
+
+
+def test_cleanup_keeps_the_proof_of_an_old_table_that_was_to_be_dropped(table, engine):
+    """A run that ended between its swap and the drop: what proves the old table stays with it."""
+    changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)
+    with connect(changed.connection, role="test") as session:
+        changed.checkpoint.forget(session, ReverseRecord)
+    assert "spirit-py revert" not in clean(table)
+    assert changed.tables() == {"t", "_t_old", "_t_chkpnt"}
+    clean(table, old=True)
+    assert changed.tables() == {"t"}
+
+
 def test_a_revert_that_was_killed_keeps_what_it_was_asked_to_keep(table, engine):
     """``--skip-drop`` holds for whoever ends the revert."""
     changed = SwappedTable(table, "ADD COLUMN extra INT", engine=engine)

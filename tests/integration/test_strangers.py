@@ -184,7 +184,7 @@ def test_a_swap_that_was_undone_by_hand_leaves_what_was_written_meanwhile(db, en
         ask_old=lambda _: False,
         say=lambda _: None,
     )
-    assert tables(db) == ["_t_new", "t"]
+    assert tables(db) == ["_t_chkpnt", "_t_new", "t"]
 
 
 def test_a_swap_that_was_not_made_keeps_no_table(db, engine, monkeypatch):

@@ -59,7 +59,7 @@ _LOG = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _STILL: Final = (
     "the change is done; spirit-py revert still swaps back, as long as the server keeps its binlog;"
-    " spirit-py cleanup removes what is left"
+    " spirit-py cleanup --drop-old ends that, and drops the old table"
 )
 #: The server refused the account, and the hint says what has to be done about it.
 _OF_THE_ACCOUNT: Final = frozenset({ErrorCode.ACCESS_DENIED, ErrorCode.MISSING_PRIVILEGES})
