@@ -71,12 +71,9 @@ class Job:
         self._reporter = reporter
         self._facts: ServerFacts | None = None
         self._followers: list[Follower] = []
-        #: What waits for a moment until operators have read their answers.
-        self.settling: list[Callable[[], None]] = []
-        #: Asked before each piece of work whether it may begin.
-        self.pace: Pace = Unhindered()
-        #: Who ends the work by a request; from then on no RENAME is sent. Empty for nobody.
-        self.giving_up = ""
+        self._settling: list[Callable[[], None]] = []
+        self._pace: Pace = Unhindered()
+        self._giving_up = ""
         self.engines = Engines(config, engine_factory, stop=stop, warn=self.warn)
 
     def label(self, first: Session, facts: ServerFacts, tables: Iterable[tuple[str, str]]) -> None:
@@ -199,9 +196,33 @@ class Job:
         """Report that a table could not be dropped after the swap."""
         self.warn(f"{what} could not be dropped: {why}; drop it by hand")
 
+    # -- what operators decide
+
+    @property
+    def pace(self) -> Pace:
+        """Asked before each piece of work whether it may begin."""
+        return self._pace
+
+    def work_at(self, pace: Pace) -> None:
+        """Ask another one from now on."""
+        self._pace = pace
+
+    @property
+    def giving_up(self) -> str:
+        """Who ends the work by a request; from then on no RENAME is sent. Empty for nobody."""
+        return self._giving_up
+
+    def give_up(self, who: str) -> None:
+        """Send no RENAME from now on; an empty text takes that back."""
+        self._giving_up = who
+
+    def answered_by(self, settle: Callable[[], None]) -> None:
+        """Note what waits for a moment until operators have read their answers."""
+        self._settling.append(settle)
+
     def await_readers(self) -> None:
         """Wait for that: the answers are in a checkpoint table that is dropped next."""
-        for settle in self.settling:
+        for settle in self._settling:
             settle()
 
     # -- the end

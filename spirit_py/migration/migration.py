@@ -192,7 +192,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
     pairs = _follow(run, new)
     feed = pairs[0].feed
     checkpoints = None if rehearsal else Checkpoints(run, new.record, feed, pairs)
-    run.figures.pairs = pairs
+    run.figures.migrating(pairs)
     run.enter(Phase.COPY)
     for pair in pairs:
         with dropping_when_slow(run, pair, checkpoints):
@@ -238,7 +238,7 @@ def _copy_and_swap(run: Run, new: NewTables) -> None:
 
 def _follow(run: Run, new: NewTables) -> list[CopiedPair]:
     feed, applier = open_feed(run, run.stop, run.stack)
-    run.figures.source = feed
+    run.figures.following(feed)
     record = new.record if new.record.position else None
     pairs = [
         follow(run, mapping, feed, applier, record=record, plan=plan)
@@ -282,7 +282,8 @@ def _note_rehearsal(
         rehearsal.note_lock(f"the checksum's snapshot of {pair.name}", result.lock_held_ms)
     rehearsal.measure_tables(pair.target_name for pair in pairs)
     # Under identifiers of its own the copy is not received, and so not counted.
-    own = None if run.config.feed.own_writes else pairs[0].feed.statistics().own_bytes
+    counted = not run.config.feed.own_writes
+    own = pairs[0].feed.statistics().own_bytes if counted else None
     figures = rehearsal.stop(own_binlog_bytes=own)
     run.note(Rehearsed(figures.to_dict(), figures.lines()))
 

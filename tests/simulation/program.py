@@ -254,7 +254,7 @@ class Run:
     def __init__(self, server: Server, tasks: Sequence[int] = (), *, rolling: bool = False) -> None:
         self.server = server
         self._rolling = rolling
-        self.pace = Tasks(tasks)
+        self._pace = Tasks(tasks)
         self.done = False
         self.error = ""
         self.stop = StopSwitch()
@@ -369,9 +369,9 @@ class Run:
                 subscription=subscription,
                 before=before,
             ),
-            driver=DriverEngine(self.pace.most),
+            driver=DriverEngine(self._pace.most),
             spark=None,
-            pace=self.pace,
+            pace=self._pace,
             stop=self.stop,
             options=CopyOptions(),
         )

@@ -164,7 +164,7 @@ def begin_control(run: Run, session: Session, record: CheckpointRecord) -> None:
 def listen(listener: ControlListener, job: Job) -> None:
     """Listen until the end of the work."""
     job.closing("control", listener.close)
-    job.settling.append(listener.settle)
+    job.answered_by(listener.settle)
     listener.start()
 
 
@@ -258,6 +258,7 @@ class ControlListener:
             self._session.close()
 
     def _look(self, session: Session) -> None:
+        """Answer what waits, and write the figures when it is time."""
         self._create(session)
         waiting = self._queue.waiting(session)
         # Looked at now: another client may have put a table of its own in the place.

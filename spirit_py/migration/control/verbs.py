@@ -180,13 +180,13 @@ class Verbs(Carrier):
         )
         cleanup = CLEANUP in asked.request.arguments
         # From now on no RENAME is sent; the outcome of one that was sent is reported.
-        self._run.giving_up = f"aborted by {asked.who}"
+        self._run.give_up(f"aborted by {asked.who}")
         unknown = self._renaming()
         if cleanup:
             try:
                 self._require_unswapped("spirit-py cleanup drops what it left")
             except Refusal:
-                self._run.giving_up = ""
+                self._run.give_up("")
                 raise
             return Effect(
                 said="stopping; what was copied is dropped",

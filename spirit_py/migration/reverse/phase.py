@@ -72,7 +72,7 @@ def begin_reverse(
 def run_reverse(run: Run, record: ReverseRecord) -> bool:
     """Let old tables follow to the end; True after a revert; raises as :meth:`Keeper.run`."""
     keeper = Keeper(run, record)
-    run.keeper = keeper
+    run.keep_with(keeper)
     reverted = keeper.run()
     if reverted:
         run.note(PlainFact.REVERTED)
@@ -100,6 +100,7 @@ def carry_on_reverse(run: Run, session: SqlSession, table: tuple[str, str]) -> b
         return False
     if not wanted and not any_old_table(session, record):
         return False
-    require_passable(session, run.config.feed.passable, [one.name for one in record.tables])
+    tables = [one.name for one in record.tables]
+    require_passable(session, run.config.feed.passable, tables)
     run.go_on_to(Phase.KEEP)
     return run_reverse(run, replace(record, state=FOLLOWING))
